@@ -1,0 +1,89 @@
+"""The geometry of a convolution, in three spatial dimensions whatever the rank of its tensors."""
+
+from dataclasses import dataclass
+
+Triple = tuple[int, int, int]
+SPATIAL_RANK = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution:
+    """The forward convolution Y[k] = sum over c and taps of W[k, c] * X[c], per group and batch entry.
+
+    Sizes of missing dimensions are 1. Padding after the image is not here: it is what the output's size leaves.
+
+    Attributes:
+        batch: Entries N.
+        groups: Groups of channels.
+        input_channels: C/groups, the channels of X in one group.
+        output_channels: K/groups, the channels of Y in one group.
+        input_size: Spatial size of X.
+        output_size: Spatial size of Y.
+        kernel_size: Taps of W.
+        stride: Steps of the kernel.
+        padding: Padding before the image.
+        dilation: Distance of taps.
+    """
+
+    batch: int
+    groups: int
+    input_channels: int
+    output_channels: int
+    input_size: Triple
+    output_size: Triple
+    kernel_size: Triple
+    stride: Triple
+    padding: Triple
+    dilation: Triple
+
+    @property
+    def taps(self) -> int:
+        """Positions of the kernel."""
+        return _volume(self.kernel_size)
+
+    @property
+    def input_pixels(self) -> int:
+        """Positions of X over the whole batch."""
+        return self.batch * _volume(self.input_size)
+
+    @property
+    def output_pixels(self) -> int:
+        """Positions of Y over the whole batch."""
+        return self.batch * _volume(self.output_size)
+
+    @property
+    def column_rows(self) -> int:
+        """Rows of the matrix of columns: every tap of every channel of a group."""
+        return self.input_channels * self.taps
+
+    def encode(self) -> tuple[int, ...]:
+        """The geometry as the integers that opserve_kernels.columns reads."""
+        return (
+            *(self.batch, self.input_channels, self.output_channels),
+            *(self.taps, self.input_pixels, self.output_pixels),
+            *self.input_size,
+            *self.output_size,
+            *self.kernel_size,
+            *self.stride,
+            *self.padding,
+            *self.dilation,
+        )
+
+
+def output_size(
+    size: int, *, kernel: int, stride: int, padding: int, dilation: int
+) -> int:
+    """Positions of a kernel in one dimension: (size + padding - dilation*(kernel-1) - 1) // stride + 1.
+
+    Args:
+        size: The image.
+        kernel: Taps.
+        stride: Step.
+        padding: Sum of the padding on both sides.
+        dilation: Distance of taps.
+    """
+    return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _volume(sizes: Triple) -> int:
+    return sizes[0] * sizes[1] * sizes[2]

@@ -1,0 +1,15 @@
+"""aclnnConvolutionBackward: the gradients of a convolution."""
+
+from opserve_kernels.convolution_backward.plan import infer_outputs, plan
+from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.operator import Operator
+
+OPERATOR = Operator(
+    name="convolution_backward",
+    call="aclnnConvolutionBackward",
+    schema=ConvolutionBackward,
+    outputs=("grad_input", "grad_weight", "grad_bias"),
+    infer_outputs=infer_outputs,
+    plan=plan,
+    kernel="opserve_kernels.convolution_backward.kernel",
+)

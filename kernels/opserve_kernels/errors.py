@@ -1,0 +1,63 @@
+"""The root of the exception tree: what every refusal carries, whoever raises it.
+
+OpserveError
+└── InvalidArgument     a rule of the contract is broken (161001, 161002, 100000, 107000)
+
+The core adds its own branches in opserve_server.core.errors.
+"""
+
+from opserve_kernels.status import Status
+
+
+class OpserveError(Exception):
+    """A refusal with the vendor's code: what was wrong, what was given and what is allowed.
+
+    Attributes:
+        status: The vendor's code; its name is the reason on every wire.
+        message: One sentence for a person, complete by itself.
+        parameter: The parameter at fault, in snake case, or "".
+        given: What was given, or "".
+        allowed: What is allowed, or "".
+    """
+
+    def __init__(
+        self,
+        status: Status,
+        message: str,
+        *,
+        parameter: str = "",
+        given: object = "",
+        allowed: object = "",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.parameter = parameter
+        self.given = str(given)
+        self.allowed = str(allowed)
+
+
+class InvalidArgument(OpserveError):
+    """A parameter breaks a rule of the contract; nothing was changed."""
+
+
+def null_argument(parameter: str) -> InvalidArgument:
+    """A required argument is missing: the vendor's null pointer (161001)."""
+    return InvalidArgument(
+        Status.ACLNN_ERR_PARAM_NULLPTR,
+        f"{parameter}: is missing (a null pointer), but must be given",
+        parameter=parameter,
+        given="nothing",
+        allowed="a value",
+    )
+
+
+def invalid_argument(parameter: str, *, given: object, allowed: object) -> InvalidArgument:
+    """An argument breaks a rule of the operator (161002)."""
+    return InvalidArgument(
+        Status.ACLNN_ERR_PARAM_INVALID,
+        f"{parameter}: given {given}, allowed {allowed}",
+        parameter=parameter,
+        given=given,
+        allowed=allowed,
+    )

@@ -1,0 +1,15 @@
+"""aclnnIm2colBackward: overlapping blocks summed back into an image."""
+
+from opserve_kernels.im2col_backward.plan import infer_outputs, plan
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operator import Operator
+
+OPERATOR = Operator(
+    name="im2col_backward",
+    call="aclnnIm2colBackward",
+    schema=Im2colBackward,
+    outputs=("out",),
+    infer_outputs=infer_outputs,
+    plan=plan,
+    kernel="opserve_kernels.im2col_backward.kernel",
+)

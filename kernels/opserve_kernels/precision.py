@@ -1,0 +1,97 @@
+"""Conversions between float32 and the narrower number formats, bit by bit: nearest, ties to even.
+
+A subnormal stays exact, a NaN stays a NaN, and what exceeds the range becomes infinite (as on Ascend910B).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.loops import compiled
+from opserve_kernels.number_formats import BF16, FLOAT16, HF32
+
+_INFINITY = np.uint32(0x7F800000)
+_QUIET = np.uint32(0x00400000)
+_SIGN = np.uint32(0x80000000)
+_HALF_INFINITY = np.uint32(0x7C00 << 13)  # in the place of a float32's exponent and mantissa
+_HALF_REBIAS = np.float32(2.0**112)  # 2**(127 - 15), the distance of the exponents' biases
+_HALF_OVERFLOW = np.uint32(0x477FF000)  # 65520.0, the smallest value that rounds to infinity
+_HALF_SMALLEST_NORMAL = np.uint32(0x38800000)  # 2**-14
+_HALF_SUBNORMAL_STEP = np.float32(0.5)  # adding it leaves a multiple of 2**-24 in the low bits
+
+
+@compiled("float32(uint32)")
+def float_of(bits: np.uint32) -> np.float32:
+    """The float32 with these bits."""
+    return np.uint32(bits).view(np.float32)
+
+
+@compiled("uint32(float32)")
+def bits_of(value: np.float32) -> np.uint32:
+    """The bits of a float32."""
+    return np.float32(value).view(np.uint32)
+
+
+@compiled("float32(uint16)")
+def from_half(half: np.uint16) -> np.float32:
+    """FLOAT16 to float32, exact."""
+    wide = np.uint32(half)
+    magnitude = np.uint32((wide & np.uint32(0x7FFF)) << np.uint32(13))
+    sign = np.uint32((wide & np.uint32(0x8000)) << np.uint32(16))
+    finite = bits_of(float_of(magnitude) * _HALF_REBIAS)
+    result = np.uint32(magnitude | _INFINITY) if magnitude >= _HALF_INFINITY else finite
+    return float_of(np.uint32(result | sign))
+
+
+@compiled("uint16(float32)")
+def to_half(value: np.float32) -> np.uint16:
+    """Float32 to FLOAT16."""
+    bits = bits_of(value)
+    magnitude = np.uint32(bits & ~_SIGN)
+    sign = np.uint32((bits & _SIGN) >> np.uint32(16))
+    odd = np.uint32((magnitude >> np.uint32(13)) & np.uint32(1))
+    rebased = np.uint32(magnitude - np.uint32(112 << 23))
+    normal = np.uint32((rebased + np.uint32(0xFFF) + odd) >> np.uint32(13))
+    shifted = bits_of(float_of(magnitude) + _HALF_SUBNORMAL_STEP)
+    subnormal = np.uint32(shifted - bits_of(_HALF_SUBNORMAL_STEP))
+    result = subnormal if magnitude < _HALF_SMALLEST_NORMAL else normal
+    result = np.uint32(0x7C00) if magnitude >= _HALF_OVERFLOW else result
+    result = np.uint32(0x7E00) if magnitude > _INFINITY else result
+    return np.uint16(result | sign)
+
+
+@compiled("float32(uint16)")
+def from_bfloat(bfloat: np.uint16) -> np.float32:
+    """BF16 to float32, exact."""
+    return float_of(np.uint32(np.uint32(bfloat) << np.uint32(16)))
+
+
+@compiled("uint16(float32)")
+def to_bfloat(value: np.float32) -> np.uint16:
+    """Float32 to BF16."""
+    bits = bits_of(value)
+    odd = np.uint32((bits >> np.uint32(16)) & np.uint32(1))
+    nearest = np.uint32((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16))
+    not_a_number = np.uint32((bits | _QUIET) >> np.uint32(16))
+    return np.uint16(not_a_number if np.uint32(bits & ~_SIGN) > _INFINITY else nearest)
+
+
+@compiled("float32(float32)")
+def round_to_hf32(value: np.float32) -> np.float32:
+    """A float32 with 11 mantissa bits: nearest, ties away from zero, as the vendor's emulation does."""
+    bits = bits_of(value)
+    nearest = np.uint32((bits + np.uint32(0x800)) & np.uint32(0xFFFFF000))
+    return float_of(bits if np.uint32(bits & _INFINITY) == _INFINITY else nearest)
+
+
+@compiled("void(float32[::1], int64)")
+def round_all(values: NDArray[np.float32], number_format: int) -> None:
+    """Rounds every value, in place, to a number format; FLOAT changes nothing."""
+    if number_format == FLOAT16:
+        for i in range(values.size):
+            values[i] = from_half(to_half(values[i]))
+    elif number_format == BF16:
+        for i in range(values.size):
+            values[i] = from_bfloat(to_bfloat(values[i]))
+    elif number_format == HF32:
+        for i in range(values.size):
+            values[i] = round_to_hf32(values[i])

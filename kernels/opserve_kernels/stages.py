@@ -1,0 +1,52 @@
+"""A plan's parameters as a list of stages, each a loop over some of the call's work units."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+_HEADER = 3  # kind, units and count of parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A part of a call that ends before the next one begins.
+
+    Attributes:
+        kind: Which loop; the operator's plan and kernel agree on the numbers.
+        units: Its work units; they run in order.
+        parameters: What the loop needs besides memory.
+    """
+
+    kind: int
+    units: int
+    parameters: tuple[int, ...]
+
+
+def pack_stages(stages: Sequence[Stage]) -> tuple[int, ...]:
+    """The stages as one row of integers."""
+    packed: list[int] = []
+    for stage in stages:
+        packed += (stage.kind, stage.units, len(stage.parameters), *stage.parameters)
+    return tuple(packed)
+
+
+def stages_between(
+    packed: Integers, first_unit: int, last_unit: int
+) -> Iterator[tuple[int, Integers, int, int]]:
+    """The stages that the call's units first_unit .. last_unit-1 fall into.
+
+    Yields:
+        Kind and parameters of a stage, and the first and last of its own units.
+    """
+    position, start = 0, 0
+    while position < packed.size and start < last_unit:
+        kind, units, count = packed[position : position + _HEADER].tolist()
+        first, last = max(first_unit - start, 0), min(last_unit - start, units)
+        if first < last:
+            parameters = packed[position + _HEADER : position + _HEADER + count]
+            yield kind, parameters, first, last
+        position += _HEADER + count
+        start += units

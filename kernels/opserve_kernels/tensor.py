@@ -1,0 +1,225 @@
+"""A tensor as aclCreateTensor describes it: a strided view of elements in a buffer."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+from opserve_kernels.errors import invalid_argument
+
+_MAX_BYTES = 2**63 - 1
+
+
+class DataType(StrEnum):
+    """aclDataType by name; `acl_number` is the vendor's value."""
+
+    UNDEFINED = "UNDEFINED"
+    FLOAT = "FLOAT"
+    FLOAT16 = "FLOAT16"
+    INT8 = "INT8"
+    INT32 = "INT32"
+    UINT8 = "UINT8"
+    INT16 = "INT16"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    INT64 = "INT64"
+    UINT64 = "UINT64"
+    DOUBLE = "DOUBLE"
+    BOOL = "BOOL"
+    BF16 = "BF16"
+
+    @property
+    def acl_number(self) -> int:
+        """The value of aclDataType."""
+        return _DATA_TYPES[self][0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element; 0 for UNDEFINED."""
+        return _DATA_TYPES[self][1]
+
+
+_DATA_TYPES = {
+    DataType.UNDEFINED: (-1, 0),
+    DataType.FLOAT: (0, 4),
+    DataType.FLOAT16: (1, 2),
+    DataType.INT8: (2, 1),
+    DataType.INT32: (3, 4),
+    DataType.UINT8: (4, 1),
+    DataType.INT16: (6, 2),
+    DataType.UINT16: (7, 2),
+    DataType.UINT32: (8, 4),
+    DataType.INT64: (9, 8),
+    DataType.UINT64: (10, 8),
+    DataType.DOUBLE: (11, 8),
+    DataType.BOOL: (12, 1),
+    DataType.BF16: (27, 2),
+}
+
+
+class Format(StrEnum):
+    """aclFormat by name; `acl_number` is the vendor's value."""
+
+    UNDEFINED = "UNDEFINED"
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+    ND = "ND"
+    NC1HWC0 = "NC1HWC0"
+    FRACTAL_Z = "FRACTAL_Z"
+    HWCN = "HWCN"
+    NDHWC = "NDHWC"
+    FRACTAL_NZ = "FRACTAL_NZ"
+    NCDHW = "NCDHW"
+    NDC1HWC0 = "NDC1HWC0"
+    FRACTAL_Z_3D = "FRACTAL_Z_3D"
+    NC = "NC"
+    NCL = "NCL"
+
+    @property
+    def acl_number(self) -> int:
+        """The value of aclFormat."""
+        return _FORMATS[self]
+
+
+_FORMATS = {
+    Format.UNDEFINED: -1,
+    Format.NCHW: 0,
+    Format.NHWC: 1,
+    Format.ND: 2,
+    Format.NC1HWC0: 3,
+    Format.FRACTAL_Z: 4,
+    Format.HWCN: 16,
+    Format.NDHWC: 27,
+    Format.FRACTAL_NZ: 29,
+    Format.NCDHW: 30,
+    Format.NDC1HWC0: 32,
+    Format.FRACTAL_Z_3D: 33,
+    Format.NC: 35,
+    Format.NCL: 47,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """The arguments of aclCreateTensor.
+
+    Attributes:
+        shape: View dimensions, each at least 0.
+        dtype: Element type.
+        format: Meaning of the dimensions.
+        strides: Elements between neighbours, by dimension; None means contiguous.
+        offset: Elements from the start of the buffer to the first element of the view.
+        storage_shape: Dimensions of the storage that the view lies in; None means the whole buffer.
+        buffer: Handle of the buffer that holds the elements; 0 is the null pointer.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    format: Format = Format.ND
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+    storage_shape: tuple[int, ...] | None = None
+    buffer: int = 0
+
+    @property
+    def rank(self) -> int:
+        """Number of view dimensions."""
+        return len(self.shape)
+
+    @property
+    def element_count(self) -> int:
+        """Elements of the view."""
+        return prod(self.shape)
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides in elements, contiguous ones where none were given."""
+        return contiguous_strides(self.shape) if self.strides is None else self.strides
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie without gaps in row-major order."""
+        expected = contiguous_strides(self.shape)
+        return self.element_count == 0 or all(
+            size == 1 or given == wanted
+            for size, given, wanted in zip(self.shape, self.element_strides, expected, strict=True)
+        )
+
+    @property
+    def end(self) -> int:
+        """Element index just past the last element of the view, from the start of the buffer."""
+        if self.element_count == 0:
+            return self.offset
+        steps = zip(self.shape, self.element_strides, strict=True)
+        return self.offset + 1 + sum((size - 1) * stride for size, stride in steps)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def check_tensor(name: str, tensor: Tensor, *, buffer_bytes: int | None) -> None:
+    """Refuses a tensor that is not well formed or leaves its storage (161002).
+
+    Real hardware checks none of this and reads or writes out of bounds (facts: aclCreateTensor).
+
+    Args:
+        name: The parameter, for the message.
+        tensor: The view.
+        buffer_bytes: Size of the buffer behind it; None while it has none.
+    """
+    if any(size < 0 for size in tensor.shape):
+        raise invalid_argument(f"{name}.shape", given=list(tensor.shape), allowed="sizes >= 0")
+    if tensor.offset < 0:
+        raise invalid_argument(f"{name}.offset", given=tensor.offset, allowed="offset >= 0")
+    _check_strides(name, tensor)
+    storage = _storage_elements(name, tensor, buffer_bytes)
+    if tensor.end > _MAX_BYTES // max(tensor.dtype.size_bytes, 1):
+        raise invalid_argument(
+            f"{name}.shape", given=list(tensor.shape), allowed="at most 2^63-1 bytes in all"
+        )
+    if storage is not None and tensor.element_count and tensor.end > storage:
+        raise invalid_argument(
+            f"{name}.strides",
+            given=f"a view that ends at element {tensor.end}",
+            allowed=f"views inside the storage of {storage} elements",
+        )
+
+
+def _check_strides(name: str, tensor: Tensor) -> None:
+    if tensor.strides is None:
+        return
+    if len(tensor.strides) != tensor.rank:
+        raise invalid_argument(
+            f"{name}.strides",
+            given=f"{len(tensor.strides)} strides",
+            allowed=f"one for each of {tensor.rank} dimensions",
+        )
+    if any(stride < 0 for stride in tensor.strides):
+        raise invalid_argument(
+            f"{name}.strides", given=list(tensor.strides), allowed="strides >= 0"
+        )
+
+
+def _storage_elements(name: str, tensor: Tensor, buffer_bytes: int | None) -> int | None:
+    size = tensor.dtype.size_bytes
+    held = None if buffer_bytes is None or size == 0 else buffer_bytes // size
+    if tensor.storage_shape is None:
+        return held
+    if any(extent < 0 for extent in tensor.storage_shape):
+        raise invalid_argument(
+            f"{name}.storage_shape", given=list(tensor.storage_shape), allowed="sizes >= 0"
+        )
+    elements = prod(tensor.storage_shape)
+    if held is not None and elements > held:
+        raise invalid_argument(
+            f"{name}.storage_shape",
+            given=f"{elements} elements",
+            allowed=f"at most the {held} elements of its buffer",
+        )
+    return elements

@@ -1,0 +1,68 @@
+"""Buffers: allocations that a session knows by handle, and the queued work that uses them."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from opserve_kernels.status import Status
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.memory import SessionMemory
+from opserve_server.pool.messages import Region
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Device memory behind a handle.
+
+    Attributes:
+        handle: Its handle.
+        region: Where it lies.
+        memory: The session's memory.
+        users: Queued or running work that uses it, by completion.
+        freed: Whether its handle is dead.
+    """
+
+    handle: int
+    region: Region
+    memory: SessionMemory
+    users: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
+    freed: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """The size that was asked for."""
+        return self.region.size_bytes
+
+    def view(self, offset: int, size_bytes: int) -> memoryview:
+        """The bytes of a range, writable.
+
+        Raises:
+            InvalidArgument: 107000, the range leaves the buffer.
+        """
+        if not 0 <= offset <= offset + size_bytes <= self.size_bytes:
+            raise InvalidArgument(
+                Status.ACL_ERROR_RT_PARAM_INVALID,
+                f"offset and size_bytes: given {offset} and {size_bytes}, allowed ranges inside "
+                f"the {self.size_bytes} bytes of buffer {self.handle}",
+                parameter="size_bytes",
+                given=f"{offset} + {size_bytes}",
+                allowed=f"0 to {self.size_bytes}",
+            )
+        return self.memory.view(self.region)[offset : offset + size_bytes]
+
+    def used_by(self, done: asyncio.Future[None]) -> None:
+        """Keeps the memory until the work that `done` stands for is over."""
+        self.users.add(done)
+        done.add_done_callback(self._unused_by)
+
+    def free(self) -> None:
+        """Returns the memory, at once or when the last user is done."""
+        self.freed = True
+        self._release_when_idle()
+
+    def _unused_by(self, done: asyncio.Future[None]) -> None:
+        self.users.discard(done)
+        self._release_when_idle()
+
+    def _release_when_idle(self) -> None:
+        if self.freed and not self.users:
+            self.memory.release(self.region)

@@ -1,0 +1,52 @@
+"""The device as the core sees it; opserve_server.pool.device has the real one."""
+
+from typing import Protocol
+
+from opserve_server.pool.messages import KernelCall
+from opserve_server.pool.slabs import Slab, SlabPool
+
+
+class Device(Protocol):
+    """A virtual device: memory, and one worker that runs calls in the order they come."""
+
+    @property
+    def name(self) -> str:
+        """Name within the service: "ascend910b-0"."""
+        ...
+
+    @property
+    def profile(self) -> str:
+        """Name of its profile."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory in all."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether its worker answers."""
+        ...
+
+    @property
+    def slabs(self) -> SlabPool:
+        """Its memory."""
+        ...
+
+    def attach(self, slab: Slab) -> None:
+        """Lets the worker see a slab."""
+        ...
+
+    def detach(self, slab: Slab) -> None:
+        """Takes a slab from the worker's sight."""
+        ...
+
+    async def run(self, call: KernelCall) -> object:
+        """Runs a call to its end.
+
+        Raises:
+            KernelFailed: The kernel raised.
+            WorkerDied: The worker died twice under this call.
+        """
+        ...

@@ -1,0 +1,81 @@
+"""The exception tree of the service. The faces translate each class once, in a table of their own.
+
+OpserveError               (opserve_kernels.errors) status, message, parameter, given, allowed
+├── InvalidArgument        a rule is broken: 161001, 161002, 100000, 107000, 107001
+├── HandleNotFound         unknown, foreign, freed or used handle or session: 107017
+├── NotSupported           the profile does not support the operator: 200001
+├── WrongState             the object is not in the state for this: 507000, 107006, 107023
+├── OutOfMemory            device memory: 207001
+├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
+├── WaitTimedOut           a wait ended without its event: 507046, 507047
+├── Unavailable            no device is ready, or the service drains: 207004, 507901
+└── ExecutionFailed        a kernel failed on the device: 507015
+"""
+
+from opserve_kernels.errors import InvalidArgument, OpserveError
+from opserve_kernels.status import Status
+
+__all__ = [
+    "ExecutionFailed",
+    "HandleNotFound",
+    "InvalidArgument",
+    "LimitExceeded",
+    "NotSupported",
+    "OpserveError",
+    "OutOfMemory",
+    "Unavailable",
+    "WaitTimedOut",
+    "WrongState",
+]
+
+
+class HandleNotFound(OpserveError):
+    """A handle or session that is not there, for whatever reason (107017)."""
+
+    def __init__(self, kind: str, given: object, *, allowed: str = "") -> None:
+        allowed = allowed or f"a live {kind} of this session"
+        super().__init__(
+            Status.ACL_ERROR_RT_INVALID_HANDLE,
+            f"{kind}: given {given}, allowed {allowed}",
+            parameter=kind,
+            given=given,
+            allowed=allowed,
+        )
+
+
+class NotSupported(OpserveError):
+    """The profile does not support the operator."""
+
+
+class WrongState(OpserveError):
+    """The object is there, but not in a state that allows this."""
+
+
+class OutOfMemory(OpserveError):
+    """The device has not enough free memory."""
+
+
+class LimitExceeded(OpserveError):
+    """A named limit of the service is reached."""
+
+
+class WaitTimedOut(OpserveError):
+    """A wait ended before what it waited for."""
+
+
+class Unavailable(OpserveError):
+    """The service cannot take this now; a later try may succeed."""
+
+
+class ExecutionFailed(OpserveError):
+    """A kernel failed on the device; surfaces at synchronise.
+
+    Attributes:
+        executor: Handle of the executor that failed.
+    """
+
+    def __init__(self, message: str, *, executor: int) -> None:
+        super().__init__(
+            Status.ACL_ERROR_RT_AICORE_EXCEPTION, message, parameter="executor", given=executor
+        )
+        self.executor = executor

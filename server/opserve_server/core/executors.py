@@ -1,0 +1,204 @@
+"""Executors: planned calls, and the checks that come before one may run."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opserve_kernels.errors import invalid_argument, null_argument
+from opserve_kernels.operator import WORKSPACE_ALIGNMENT, Operator, Plan
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.status import Status
+from opserve_kernels.tensor import Tensor, check_tensor
+from opserve_server.core.buffers import Buffer
+from opserve_server.core.commands import Execute
+from opserve_server.core.errors import NotSupported
+from opserve_server.pool.messages import KernelCall, Region
+
+BufferOf = Callable[[int], Buffer]
+
+
+@dataclass(slots=True, eq=False)
+class Executor:
+    """A planned call.
+
+    Attributes:
+        handle: Its handle.
+        operator: What it computes.
+        plan: How.
+        tensors: The tensor arguments in the schema's order; None where null.
+        written: Names of the tensors it writes: its outputs but for those its mask leaves out.
+        repeatable: Whether it may run more than once.
+    """
+
+    handle: int
+    operator: Operator[Any]
+    plan: Plan
+    tensors: list[Tensor | None]
+    written: frozenset[str]
+    repeatable: bool = False
+
+    @property
+    def used_tensors(self) -> Iterator[tuple[int, str, Tensor]]:
+        """Index, name and tensor of every argument that a run reads or writes."""
+        for index, name in enumerate(self.operator.tensor_fields):
+            tensor = self.tensors[index]
+            if tensor is not None and (name not in self.operator.outputs or name in self.written):
+                yield index, name, tensor
+
+    def set_buffer(self, index: int, buffer: Buffer) -> None:
+        """Gives a tensor another buffer.
+
+        Raises:
+            InvalidArgument: 161002, there is no such tensor, it was null in phase one, or the
+                buffer is too small for it.
+        """
+        names = self.operator.tensor_fields
+        if not 0 <= index < len(names):
+            raise invalid_argument("index", given=index, allowed=f"0 to {len(names) - 1}")
+        tensor = self.tensors[index]
+        if tensor is None:
+            raise invalid_argument(
+                "index",
+                given=f"{index} ({names[index]}), which was null in phase one",
+                allowed="a tensor that was given in phase one",
+            )
+        check_tensor(names[index], tensor, buffer_bytes=buffer.size_bytes)
+        self.tensors[index] = replace(tensor, buffer=buffer.handle)
+
+
+def plan_executor(
+    handle: int, operator: Operator[Any], arguments: object, *, profile: str, buffer_of: BufferOf
+) -> Executor:
+    """Phase one: checks the arguments and plans the call.
+
+    Raises:
+        NotSupported: 200001, the profile has no such operator.
+        HandleNotFound: 107017, a tensor lies in a dead buffer.
+        InvalidArgument: 161001 or 161002, a rule is broken.
+    """
+    check_supported(operator, profile)
+    tensors: list[Tensor | None] = []
+    for name in operator.tensor_fields:
+        tensor: Tensor | None = getattr(arguments, name)
+        if tensor is not None:
+            held = buffer_of(tensor.buffer).size_bytes if tensor.buffer else None
+            check_tensor(name, tensor, buffer_bytes=held)
+        tensors.append(tensor)
+    plan = operator.plan(arguments, PROFILES[profile])
+    executor = Executor(handle, operator, plan, tensors, _written(operator, arguments))
+    _check_overlaps(executor)
+    return executor
+
+
+def check_supported(operator: Operator[Any], profile: str) -> None:
+    """Refuses an operator that the profile does not have, naming those that do (200001)."""
+    if operator.name not in PROFILES[profile].operators:
+        able = [name for name, row in PROFILES.items() if operator.name in row.operators]
+        raise NotSupported(
+            Status.ACL_ERROR_API_NOT_SUPPORT,
+            f"{operator.call}: given profile {profile}, allowed {', '.join(able)}",
+            parameter="profile",
+            given=profile,
+            allowed=", ".join(able),
+        )
+
+
+def kernel_call(
+    executor: Executor, command: Execute, *, buffer_of: BufferOf
+) -> tuple[KernelCall, list[Buffer]]:
+    """Phase two: the call to run and the buffers it uses; changes nothing.
+
+    Raises:
+        HandleNotFound: 107017, a tensor's buffer or the workspace is dead.
+        InvalidArgument: 161001, a tensor has no buffer; 161002, the workspace is too small,
+            misaligned or overlaps a tensor, or an output overlaps another tensor.
+    """
+    regions: list[Region | None] = [None] * len(executor.tensors)
+    buffers: list[Buffer] = []
+    for index, name, tensor in executor.used_tensors:
+        if not tensor.buffer:
+            raise null_argument(f"{name}.buffer")
+        buffer = buffer_of(tensor.buffer)
+        buffers.append(buffer)
+        regions[index] = buffer.region
+    _check_overlaps(executor)
+    workspace = None
+    if executor.plan.workspace_size:
+        buffer = buffer_of(command.workspace)
+        workspace = _workspace(executor, command, buffer)
+        buffers.append(buffer)
+    call = KernelCall(
+        operator=executor.operator.name,
+        units=executor.plan.units,
+        parameters=executor.plan.parameters,
+        tensors=tuple(regions),
+        workspace=workspace,
+    )
+    return call, buffers
+
+
+def _written(operator: Operator[Any], arguments: Any) -> frozenset[str]:  # noqa: ANN401  # any schema
+    without_outputs = replace(arguments, **dict.fromkeys(operator.outputs))
+    return frozenset(operator.infer_outputs(without_outputs))
+
+
+def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
+    needed = executor.plan.workspace_size
+    offset = command.workspace_offset
+    if offset < 0 or offset % WORKSPACE_ALIGNMENT:
+        raise invalid_argument(
+            "workspace_offset", given=offset, allowed=f"a multiple of {WORKSPACE_ALIGNMENT}"
+        )
+    rest = buffer.size_bytes - offset
+    size = rest if command.workspace_size is None else command.workspace_size
+    if size > rest:
+        raise invalid_argument(
+            "workspace_size", given=size, allowed=f"at most {max(rest, 0)}, the rest of its buffer"
+        )
+    if size < needed:
+        raise invalid_argument("workspace_size", given=size, allowed=f"at least {needed} bytes")
+    for _, name, tensor in executor.used_tensors:
+        if tensor.buffer == buffer.handle and _intersect(_bytes(tensor), (offset, offset + needed)):
+            raise invalid_argument(
+                "workspace",
+                given=f"bytes {offset} to {offset + needed} of buffer {buffer.handle}, where "
+                f"{name} lies",
+                allowed="memory that no tensor of the call uses",
+            )
+    return Region(buffer.region.slab, buffer.region.offset + offset, needed)
+
+
+def _check_overlaps(executor: Executor) -> None:
+    """Outputs overlap nothing: a call that is run again after a crash relies on intact inputs."""
+    used = [(name, tensor) for _, name, tensor in executor.used_tensors if tensor.buffer]
+    for name, output in used:
+        if name not in executor.written or output.element_count == 0:
+            continue
+        if any(s == 0 < n - 1 for n, s in zip(output.shape, output.element_strides, strict=True)):
+            raise invalid_argument(
+                f"{name}.strides",
+                given=list(output.element_strides),
+                allowed="strides that give each element of an output a place of its own",
+            )
+        for other_name, other in used:
+            if (
+                other_name != name
+                and other.buffer == output.buffer
+                and _intersect(_bytes(output), _bytes(other))
+            ):
+                raise invalid_argument(
+                    name,
+                    given=f"memory that overlaps {other_name} in buffer {output.buffer}",
+                    allowed="outputs that overlap no other tensor",
+                )
+
+
+def _bytes(tensor: Tensor) -> tuple[int, int]:
+    size = tensor.dtype.size_bytes
+    if tensor.element_count == 0:
+        return (0, 0)
+    return (tensor.offset * size, tensor.end * size)
+
+
+def _intersect(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])

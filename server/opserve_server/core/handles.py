@@ -1,0 +1,111 @@
+"""Tables of handles: small integers, strictly increasing, never reused within a session."""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from opserve_kernels.status import Status
+from opserve_server.core.errors import HandleNotFound, InvalidArgument, LimitExceeded
+
+HANDLE_MAXIMUM = 2**32 - 1
+Item = TypeVar("Item")
+
+
+class HandleTable(Generic[Item]):
+    """The live objects of one kind in a session.
+
+    Args:
+        kind: Name of the kind, for messages: "buffer".
+        limit: Live objects at most.
+        limit_status: Code of the refusal beyond the limit.
+        null_status: Code of the refusal of handle 0, the null pointer.
+    """
+
+    def __init__(self, kind: str, *, limit: int, limit_status: Status, null_status: Status) -> None:
+        self.kind = kind
+        self._limit = limit
+        self._limit_status = limit_status
+        self._null_status = null_status
+        self._items: dict[int, Item] = {}
+        self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(list(self._items.values()))
+
+    def next_handle(self, wanted: int) -> int:
+        """The handle that the next object will have; changes nothing.
+
+        Args:
+            wanted: The client's choice, or 0.
+
+        Raises:
+            InvalidArgument: 107000, the choice is not greater than every handle before it.
+            LimitExceeded: The table is full.
+        """
+        handle = wanted or self._last + 1
+        if not self._last < handle <= HANDLE_MAXIMUM:
+            raise InvalidArgument(
+                Status.ACL_ERROR_RT_PARAM_INVALID,
+                f"{self.kind}: given handle {wanted}, allowed one greater than {self._last}, "
+                f"the last that was used, and at most {HANDLE_MAXIMUM}",
+                parameter=self.kind,
+                given=wanted,
+                allowed=f"{self._last + 1} to {HANDLE_MAXIMUM}",
+            )
+        if len(self._items) >= self._limit:
+            raise LimitExceeded(
+                self._limit_status,
+                f"{self.kind}: given {self._limit + 1} at once, allowed {self._limit} in a session",
+                parameter=self.kind,
+                given=self._limit + 1,
+                allowed=self._limit,
+            )
+        return handle
+
+    def put(self, handle: int, item: Item) -> None:
+        """Adds an object under a handle that next_handle gave."""
+        assert handle > self._last, "next_handle comes first"
+        self._last = handle
+        self._items[handle] = item
+
+    def put_default(self, item: Item) -> None:
+        """Adds the object with handle 0, which exists from the start (the default stream)."""
+        self._items[0] = item
+
+    def get(self, handle: int) -> Item:
+        """The object of a live handle.
+
+        Raises:
+            InvalidArgument: The null pointer.
+            HandleNotFound: 107017, anything else that is not live.
+        """
+        item = self._items.get(handle)
+        if item is not None:
+            return item
+        if handle == 0:
+            raise InvalidArgument(
+                self._null_status,
+                f"{self.kind}: given 0, the null pointer, allowed a live {self.kind}",
+                parameter=self.kind,
+                given=0,
+                allowed=f"a live {self.kind}",
+            )
+        gone = 0 < handle <= self._last
+        raise HandleNotFound(
+            self.kind,
+            f"{handle}, which is no longer there" if gone else handle,
+            allowed=_ALLOWED.get(self.kind, ""),
+        )
+
+    def remove(self, handle: int) -> Item:
+        """Takes a live object out; its handle is dead from now on."""
+        item = self.get(handle)
+        del self._items[handle]
+        return item
+
+
+_ALLOWED = {
+    "executor": "a live executor of this session; one that is not repeatable runs once",
+}

@@ -1,0 +1,25 @@
+"""Every bound of the core, by name; opserve_server.settings has units and defaults."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on what clients can make the service hold, do or wait for."""
+
+    sessions_limit: int
+    buffers_limit: int
+    executors_limit: int
+    streams_limit: int
+    events_limit: int
+    stream_queue_limit: int
+    commands_per_submit_limit: int
+    inline_bytes_limit: int
+    submit_bytes_limit: int
+    chunk_bytes: int
+    lease_default_s: float
+    lease_maximum_s: float
+    wait_limit_s: float
+    request_ids_limit: int
+    retained_bytes_limit: int
+    name_length_limit: int

@@ -1,0 +1,139 @@
+"""Device memory of one session: regions of its slabs, first fit."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Protocol
+
+from opserve_kernels.operator import WORKSPACE_ALIGNMENT
+from opserve_kernels.status import Status
+from opserve_server.core.errors import OutOfMemory
+from opserve_server.pool.messages import Region
+from opserve_server.pool.slabs import NoMemory, Slab, SlabPool
+
+ALIGNMENT = WORKSPACE_ALIGNMENT
+
+
+class SlabOwner(Protocol):
+    """The device as memory sees it."""
+
+    @property
+    def slabs(self) -> SlabPool:
+        """Where slabs come from."""
+        ...
+
+    def attach(self, slab: Slab) -> None:
+        """Lets the device's worker see a slab."""
+        ...
+
+    def detach(self, slab: Slab) -> None:
+        """Takes a slab from the worker's sight."""
+        ...
+
+
+class SessionMemory:
+    """Allocates regions; slabs belong to one session at a time and are zero when they come.
+
+    Args:
+        device: Where slabs come from.
+        reclaim: Asks all sessions of the device to give back slabs they do not use.
+    """
+
+    def __init__(self, device: SlabOwner, reclaim: Callable[[], None]) -> None:
+        self._device = device
+        self._reclaim = reclaim
+        self._slabs: dict[int, _SlabSpace] = {}
+
+    def allocate(self, size_bytes: int) -> Region:
+        """A region of at least one byte, aligned to 512.
+
+        Raises:
+            OutOfMemory: 207001.
+        """
+        extent = -(-size_bytes // ALIGNMENT) * ALIGNMENT
+        for space in self._slabs.values():
+            offset = space.take(extent)
+            if offset is not None:
+                return Region(space.slab.id, offset, size_bytes)
+        space = _SlabSpace(self._take_slab(extent))
+        self._slabs[space.slab.id] = space
+        offset = space.take(extent)
+        assert offset == 0, "a new slab has room from its start"
+        return Region(space.slab.id, offset, size_bytes)
+
+    def release(self, region: Region) -> None:
+        """Returns a region; its bytes stay as they are until it is handed out again."""
+        extent = -(-region.size_bytes // ALIGNMENT) * ALIGNMENT
+        self._slabs[region.slab].give_back(region.offset, extent)
+
+    def view(self, region: Region) -> memoryview:
+        """The bytes of a region, writable."""
+        start = region.offset
+        return self._slabs[region.slab].slab.memory[start : start + region.size_bytes]
+
+    def give_back_empty_slabs(self) -> None:
+        """Returns slabs without a region to the device."""
+        for space in [space for space in self._slabs.values() if space.is_empty]:
+            self._return(space)
+
+    def close(self) -> None:
+        """Returns every slab; no region may be in use."""
+        for space in list(self._slabs.values()):
+            self._return(space)
+
+    def _return(self, space: "_SlabSpace") -> None:
+        del self._slabs[space.slab.id]
+        self._device.detach(space.slab)
+        self._device.slabs.give_back(space.slab)
+
+    def _take_slab(self, extent: int) -> Slab:
+        try:
+            slab = self._device.slabs.take(extent)
+        except NoMemory:
+            self._reclaim()
+            slab = self._take_last_slab(extent)
+        self._device.attach(slab)
+        return slab
+
+    def _take_last_slab(self, extent: int) -> Slab:
+        try:
+            return self._device.slabs.take(extent)
+        except NoMemory:
+            free = self._device.slabs.free_bytes
+            raise OutOfMemory(
+                Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+                f"size_bytes: given {extent}, allowed at most the {free} free bytes of the device",
+                parameter="size_bytes",
+                given=extent,
+                allowed=free,
+            ) from None
+
+
+class _SlabSpace:
+    """Free space of a slab: sorted, disjoint, coalesced (offset, size) pairs."""
+
+    def __init__(self, slab: Slab) -> None:
+        self.slab = slab
+        self._free = [(0, slab.size_bytes)]
+
+    @property
+    def is_empty(self) -> bool:
+        return self._free == [(0, self.slab.size_bytes)]
+
+    def take(self, extent: int) -> int | None:
+        for index, (offset, size) in enumerate(self._free):
+            if size >= extent:
+                rest = [(offset + extent, size - extent)] if size > extent else []
+                self._free[index : index + 1] = rest
+                return offset
+        return None
+
+    def give_back(self, offset: int, extent: int) -> None:
+        index = bisect_left(self._free, (offset, 0))
+        start, end, low, high = offset, offset + extent, index, index
+        if index > 0 and sum(self._free[index - 1]) == start:
+            low = index - 1
+            start = self._free[low][0]
+        if index < len(self._free) and self._free[index][0] == end:
+            high = index + 1
+            end = sum(self._free[index])
+        self._free[low:high] = [(start, end - start)]

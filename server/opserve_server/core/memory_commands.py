@@ -1,0 +1,131 @@
+"""Commands on device memory: aclrtMalloc, aclrtFree, aclrtMemset and aclrtMemcpy.
+
+Copies wait for the queued work that uses their buffers, so that what a client reads is what its
+calls wrote; the buffers are looked up again afterwards, since they may have been freed meanwhile.
+"""
+
+import numpy as np
+
+from opserve_kernels.status import Status
+from opserve_server.core.buffers import Buffer
+from opserve_server.core.commands import (
+    Allocate,
+    Allocated,
+    Content,
+    Copy,
+    Done,
+    Fill,
+    Free,
+    Read,
+    Write,
+    Written,
+)
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.session import Session
+from opserve_server.core.waiting import wait_for_all
+
+MemoryCommand = Allocate | Free | Fill | Write | Read | Copy
+_BYTE_MAXIMUM = 255
+
+MemoryResult = Allocated | Written | Content | Done
+
+
+async def run(session: Session, command: MemoryCommand) -> MemoryResult:
+    """Carries out a command on memory."""
+    match command:
+        case Allocate():
+            return _allocate(session, command)
+        case Free():
+            session.buffers.remove(command.buffer).free()
+            return Done()
+        case Fill():
+            return await _fill(session, command)
+        case Write():
+            return await _write(session, command)
+        case Read():
+            view = await idle_view(session, command.buffer, command.offset, command.size_bytes)
+            return Content(data=bytes(view))
+        case Copy():
+            return await _copy(session, command)
+
+
+async def idle_view(
+    session: Session, handle: int, offset: int, size_bytes: int, parameter: str = "buffer"
+) -> memoryview:
+    """The bytes of a range, once no queued work uses their buffer.
+
+    Raises:
+        HandleNotFound: 107017, the buffer is not there, or was freed during the wait.
+        InvalidArgument: 107000, the range leaves the buffer.
+        WaitTimedOut: 507046, the work is not done within the server's limit.
+    """
+    buffer = session.buffers.get(handle)
+    buffer.view(offset, size_bytes)
+    await wait_for_all(
+        list(buffer.users),
+        timeout_s=session.limits.wait_limit_s,
+        status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+        what=f"the queued work on {parameter} {handle}",
+    )
+    return session.buffers.get(handle).view(offset, size_bytes)
+
+
+def _allocate(session: Session, command: Allocate) -> Allocated:
+    size = command.size_bytes
+    if command.workspace_of:
+        size = session.executors.get(command.workspace_of).plan.workspace_size
+        if size == 0:
+            return Allocated(buffer=0, size_bytes=0)
+    if size <= 0:
+        raise InvalidArgument(
+            Status.ACL_ERROR_INVALID_PARAM,
+            f"size_bytes: given {size}, allowed at least 1",
+            parameter="size_bytes",
+            given=size,
+            allowed="at least 1",
+        )
+    handle = session.buffers.next_handle(command.buffer)
+    region = session.memory.allocate(size)
+    session.buffers.put(handle, Buffer(handle, region, session.memory))
+    return Allocated(buffer=handle, size_bytes=size)
+
+
+async def _fill(session: Session, command: Fill) -> Done:
+    if not 0 <= command.value <= _BYTE_MAXIMUM:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"value: given {command.value}, allowed 0 to 255",
+            parameter="value",
+            given=command.value,
+            allowed="0 to 255",
+        )
+    view = await idle_view(session, command.buffer, command.offset, command.size_bytes)
+    np.frombuffer(view, np.uint8).fill(command.value)
+    return Done()
+
+
+async def _write(session: Session, command: Write) -> Written:
+    view = await idle_view(session, command.buffer, command.offset, len(command.data))
+    view[:] = command.data
+    return Written(size_bytes=len(command.data))
+
+
+async def _copy(session: Session, command: Copy) -> Done:
+    size = command.size_bytes
+    await idle_view(session, command.source, command.source_offset, size, "source")
+    destination = await idle_view(
+        session, command.destination, command.destination_offset, size, "destination"
+    )
+    source = session.buffers.get(command.source).view(command.source_offset, size)
+    distance = abs(command.destination_offset - command.source_offset)
+    if command.source == command.destination and distance < size:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"source_offset: given ranges of {size} bytes at {command.source_offset} and "
+            f"{command.destination_offset} of one buffer, allowed ranges that do not overlap",
+            parameter="source_offset",
+            given=command.source_offset,
+            allowed="ranges that do not overlap",
+        )
+    destination[:] = source
+    return Done()

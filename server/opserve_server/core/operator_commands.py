@@ -1,0 +1,81 @@
+"""Commands on executors: the two phases of aclnn, and calls that run more than once."""
+
+from opserve_kernels.errors import null_argument
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import Status
+from opserve_server.core.commands import (
+    DestroyExecutor,
+    Done,
+    Execute,
+    GetWorkspaceSize,
+    Planned,
+    SetRepeatable,
+    SetTensorBuffer,
+)
+from opserve_server.core.errors import WrongState
+from opserve_server.core.executors import kernel_call, plan_executor
+from opserve_server.core.session import Session
+from opserve_server.core.streams import KernelRun
+
+OperatorCommand = GetWorkspaceSize | Execute | SetRepeatable | SetTensorBuffer | DestroyExecutor
+
+
+def run(session: Session, command: OperatorCommand) -> Planned | Done:
+    """Carries out a command on executors."""
+    match command:
+        case GetWorkspaceSize():
+            return _get_workspace_size(session, command)
+        case Execute():
+            _execute(session, command)
+        case SetRepeatable():
+            session.executors.get(command.executor).repeatable = True
+        case SetTensorBuffer():
+            executor = session.executors.get(command.executor)
+            executor.set_buffer(command.index, session.buffers.get(command.buffer))
+        case DestroyExecutor():
+            session.executors.remove(command.executor)
+    return Done()
+
+
+def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
+    handle = session.executors.next_handle(command.executor)
+    executor = plan_executor(
+        handle,
+        OPERATORS[command.operator],
+        command.arguments,
+        profile=session.device.profile,
+        buffer_of=session.buffers.get,
+    )
+    session.executors.put(handle, executor)
+    return Planned(workspace_size=executor.plan.workspace_size, executor=handle)
+
+
+def _execute(session: Session, command: Execute) -> None:
+    if command.executor == 0:
+        raise null_argument("executor")
+    executor = session.executors.get(command.executor)
+    stream = session.streams.get(command.stream)
+    _refuse_after_stop(session)
+    if executor.plan.workspace_size and not command.workspace:
+        session.executors.remove(command.executor)
+        raise null_argument("workspace")
+    call, buffers = kernel_call(executor, command, buffer_of=session.buffers.get)
+    work = KernelRun(executor.handle, call)
+    stream.submit(work)
+    for buffer in buffers:
+        buffer.used_by(work.done)
+    if not executor.repeatable:
+        session.executors.remove(command.executor)
+
+
+def _refuse_after_stop(session: Session) -> None:
+    if session.stopped_by is not None:
+        handle = session.stopped_by.handle
+        raise WrongState(
+            Status.ACL_ERROR_RT_STREAM_ABORT,
+            f"stream: given work after stream {handle}, in STOP mode, failed, allowed none until "
+            "that stream is destroyed",
+            parameter="stream",
+            given=handle,
+            allowed="work after the failed stream is destroyed",
+        )

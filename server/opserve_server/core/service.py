@@ -1,0 +1,331 @@
+"""The one core that both faces call: sessions, and commands in them."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import Status
+from opserve_server.core import (
+    event_commands,
+    memory_commands,
+    operator_commands,
+    stream_commands,
+)
+from opserve_server.core.commands import (
+    Allocate,
+    Command,
+    Copy,
+    CreateEvent,
+    CreateStream,
+    DestroyEvent,
+    DestroyExecutor,
+    DestroyStream,
+    EventElapsedTime,
+    Execute,
+    Failed,
+    Fill,
+    Free,
+    GetWorkspaceSize,
+    QueryEvent,
+    QueryStream,
+    Read,
+    RecordEvent,
+    Result,
+    SetFailureMode,
+    SetRepeatable,
+    SetTensorBuffer,
+    StreamWaitEvent,
+    SynchronizeEvent,
+    SynchronizeStream,
+    Write,
+    Written,
+)
+from opserve_server.core.devices import Device
+from opserve_server.core.errors import InvalidArgument, LimitExceeded, OpserveError
+from opserve_server.core.limits import Limits
+from opserve_server.core.principal import Principal
+from opserve_server.core.requests import AnsweredRequests
+from opserve_server.core.session import DeterministicLevel, Session
+from opserve_server.core.sessions import Sessions, random_name
+
+__all__ = ["DeterministicLevel", "DeviceInfo", "OpenedSession", "Service"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """A device as clients see it; operators are named as the vendor names them."""
+
+    name: str
+    profile: str
+    products: str
+    operators: tuple[str, ...]
+    memory_bytes: int
+    free_memory_bytes: int
+    ready: bool
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSession:
+    """A new lease: the session's name, its device and the seconds it lives without a call."""
+
+    session: str
+    device: DeviceInfo
+    lease_s: float
+
+
+class Service:
+    """Everything a client can ask for. The first argument of each method is who asks.
+
+    Args:
+        devices: The virtual devices.
+        limits: Bounds on what clients can make the service hold.
+        new_session_name: Makes names that cannot be guessed.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        *,
+        limits: Limits,
+        new_session_name: Callable[[], str] = random_name,
+    ) -> None:
+        self._devices = devices
+        self._limits = limits
+        self._sessions = Sessions(devices, limits=limits, new_name=new_session_name)
+        self._opened = AnsweredRequests[OpenedSession](
+            limit=limits.sessions_limit, retained_bytes_limit=0, size_bytes=lambda _: 0
+        )
+
+    def list_devices(self, principal: Principal) -> list[DeviceInfo]:
+        """The devices of this service."""
+        del principal  # every tenant may see every device
+        return [self._describe(device) for device in self._devices]
+
+    async def open_session(
+        self, principal: Principal, *, profile: str = "", lease_s: float = 0.0, request_id: str = ""
+    ) -> OpenedSession:
+        """Opens a session; see Sessions.open for what it raises."""
+
+        async def open_one() -> OpenedSession:
+            session = self._sessions.open(principal, profile=profile, lease_s=lease_s)
+            device = self._describe(session.device)
+            return OpenedSession(session=session.name, device=device, lease_s=session.lease_s)
+
+        self._check_request_id(request_id)
+        tenant_request_id = request_id and f"{principal.tenant} {request_id}"
+        return await self._opened.once(tenant_request_id, (profile, lease_s), open_one)
+
+    def keep_alive(self, principal: Principal, session: str) -> float:
+        """Renews a lease and tells its seconds."""
+        return self._sessions.get(principal, session).lease_s
+
+    async def close_session(self, principal: Principal, session: str) -> None:
+        """Ends a session: queued work is dropped, running work finishes, memory is returned."""
+        await self._sessions.close(self._sessions.get(principal, session))
+
+    def set_deterministic_level(
+        self, principal: Principal, session: str, level: DeterministicLevel
+    ) -> None:
+        """Sets how far results must repeat bit by bit."""
+        self._sessions.get(principal, session).deterministic_level = level
+
+    async def run(
+        self, principal: Principal, session: str, command: Command, *, request_id: str = ""
+    ) -> Result:
+        """Runs one command; raises OpserveError."""
+
+        async def run_one() -> list[Result]:
+            return [await _run(found, command)]
+
+        found = self._sessions.get(principal, session)
+        return (await self._once(found, request_id, command, run_one))[0]
+
+    async def submit(
+        self,
+        principal: Principal,
+        session: str,
+        commands: Sequence[Command],
+        *,
+        request_id: str = "",
+    ) -> list[Result]:
+        """Runs commands in order up to the first failure, whose Failed is the last result.
+
+        Raises:
+            HandleNotFound: 107017, there is no such session.
+            LimitExceeded: 207012, too many commands or too many bytes in them.
+        """
+
+        async def run_all() -> list[Result]:
+            results: list[Result] = []
+            for command in commands:
+                try:
+                    results.append(await _run(found, command))
+                except OpserveError as error:
+                    results.append(Failed(error=error))
+                    break
+            return results
+
+        found = self._sessions.get(principal, session)
+        self._check_batch(commands)
+        return await self._once(found, request_id, tuple(commands), run_all)
+
+    async def write(
+        self,
+        principal: Principal,
+        session: str,
+        *,
+        buffer: int,
+        offset: int,
+        size_bytes: int,
+        chunks: AsyncIterator[bytes],
+    ) -> Written:
+        """Copies host bytes into a buffer as they come.
+
+        Raises:
+            InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
+                chunks are not size_bytes in all (those before stay written).
+        """
+        found = self._sessions.get(principal, session)
+        await memory_commands.idle_view(found, buffer, offset, size_bytes)
+        written = 0
+        async for chunk in chunks:
+            if written + len(chunk) > size_bytes:
+                raise _wrong_size(written + len(chunk), size_bytes)
+            found = self._sessions.get(principal, session)
+            found.buffers.get(buffer).view(offset + written, len(chunk))[:] = chunk
+            written += len(chunk)
+        if written != size_bytes:
+            raise _wrong_size(written, size_bytes)
+        return Written(size_bytes=written)
+
+    async def read(
+        self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
+    ) -> AsyncIterator[bytes]:
+        """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
+        found = self._sessions.get(principal, session)
+        await memory_commands.idle_view(found, buffer, offset, size_bytes)
+        for start in range(offset, offset + size_bytes, self._limits.chunk_bytes):
+            found = self._sessions.get(principal, session)
+            size = min(self._limits.chunk_bytes, offset + size_bytes - start)
+            yield bytes(found.buffers.get(buffer).view(start, size))
+
+    async def stop(self) -> None:
+        """Ends every session."""
+        await self._sessions.close_all()
+
+    async def _once(
+        self,
+        session: Session,
+        request_id: str,
+        request: object,
+        work: Callable[[], Coroutine[Any, Any, list[Result]]],
+    ) -> list[Result]:
+        self._check_request_id(request_id)
+        with _in_progress(session):
+            return await session.answered.once(request_id, request, work)
+
+    def _check_request_id(self, request_id: str) -> None:
+        limit = self._limits.name_length_limit
+        if len(request_id) > limit:
+            raise InvalidArgument(
+                Status.ACL_ERROR_RT_PARAM_INVALID,
+                f"request_id: given {len(request_id)} characters, allowed {limit}",
+                parameter="request_id",
+                given=len(request_id),
+                allowed=limit,
+            )
+
+    def _check_batch(self, commands: Sequence[Command]) -> None:
+        limits = self._limits
+        _check_limit("commands", len(commands), limits.commands_per_submit_limit)
+        sizes = [_inline_bytes(command) for command in commands]
+        _check_limit("data", max(sizes, default=0), limits.inline_bytes_limit)
+        _check_limit("commands", sum(sizes), limits.submit_bytes_limit)
+
+    def _describe(self, device: Device) -> DeviceInfo:
+        profile = PROFILES[device.profile]
+        return DeviceInfo(
+            name=device.name,
+            profile=device.profile,
+            products=profile.products,
+            operators=tuple(OPERATORS[name].call for name in sorted(profile.operators)),
+            memory_bytes=device.memory_bytes,
+            free_memory_bytes=device.slabs.free_bytes,
+            ready=device.ready,
+            sessions=self._sessions.count(device),
+        )
+
+
+async def _run(session: Session, command: Command) -> Result:
+    match command:
+        case Allocate() | Free() | Fill() | Write() | Read() | Copy():
+            return await memory_commands.run(session, command)
+        case (
+            GetWorkspaceSize() | Execute() | SetRepeatable() | SetTensorBuffer() | DestroyExecutor()
+        ):
+            return operator_commands.run(session, command)
+        case (
+            CreateStream()
+            | DestroyStream()
+            | SetFailureMode()
+            | SynchronizeStream()
+            | QueryStream()
+        ):
+            return await stream_commands.run(session, command)
+        case (
+            CreateEvent()
+            | DestroyEvent()
+            | RecordEvent()
+            | StreamWaitEvent()
+            | QueryEvent()
+            | SynchronizeEvent()
+            | EventElapsedTime()
+        ):
+            return await event_commands.run(session, command)
+        case _:
+            assert_never(command)
+
+
+@contextmanager
+def _in_progress(session: Session) -> Iterator[None]:
+    session.calls += 1
+    try:
+        yield
+    finally:
+        session.calls -= 1
+        session.renew()
+
+
+def _inline_bytes(command: Command) -> int:
+    match command:
+        case Write():
+            return len(command.data)
+        case Read():
+            return command.size_bytes
+        case _:
+            return 0
+
+
+def _check_limit(parameter: str, given: int, limit: int) -> None:
+    if given > limit:
+        raise LimitExceeded(
+            Status.ACL_ERROR_RT_OVER_LIMIT,
+            f"{parameter}: given {given} in one batch, allowed {limit}",
+            parameter=parameter,
+            given=given,
+            allowed=limit,
+        )
+
+
+def _wrong_size(given: int, allowed: int) -> InvalidArgument:
+    return InvalidArgument(
+        Status.ACL_ERROR_RT_PARAM_INVALID,
+        f"data: given {given} bytes, allowed the {allowed} that were announced",
+        parameter="data",
+        given=given,
+        allowed=allowed,
+    )

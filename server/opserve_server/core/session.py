@@ -1,0 +1,114 @@
+"""A session: a tenant's lease on one device, and everything that lives in it."""
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+
+from opserve_kernels.status import Status
+from opserve_server.core.buffers import Buffer
+from opserve_server.core.commands import Content, Result
+from opserve_server.core.devices import Device
+from opserve_server.core.events import Event
+from opserve_server.core.executors import Executor
+from opserve_server.core.handles import HandleTable
+from opserve_server.core.limits import Limits
+from opserve_server.core.memory import SessionMemory
+from opserve_server.core.requests import AnsweredRequests
+from opserve_server.core.streams import Stream
+
+
+class DeterministicLevel(StrEnum):
+    """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do."""
+
+    OFF = "OFF"
+    DETERMINISTIC = "DETERMINISTIC"
+    STRONG = "STRONG"
+
+
+class Session:
+    """The state that commands work on; core.commands tells what they are.
+
+    Attributes:
+        name: 128 random bits in hexadecimal.
+        tenant: Its owner.
+        device: Where it runs.
+        lease_s: Seconds that it lives after the last call.
+        calls: Calls in progress; a session with one does not expire.
+        stopped_by: The stream whose failure stopped all submission (FailureMode.STOP).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        tenant: str,
+        device: Device,
+        lease_s: float,
+        limits: Limits,
+        reclaim: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.tenant = tenant
+        self.device = device
+        self.lease_s = lease_s
+        self.limits = limits
+        self.deterministic_level = DeterministicLevel.OFF
+        self.expires_at = 0.0
+        self.calls = 0
+        self.stopped_by: Stream | None = None
+        self.memory = SessionMemory(device, reclaim)
+        self.buffers = HandleTable[Buffer](
+            "buffer",
+            limit=limits.buffers_limit,
+            limit_status=Status.ACL_ERROR_RT_OVER_LIMIT,
+            null_status=Status.ACL_ERROR_INVALID_PARAM,
+        )
+        self.executors = HandleTable[Executor](
+            "executor",
+            limit=limits.executors_limit,
+            limit_status=Status.ACL_ERROR_RT_OVER_LIMIT,
+            null_status=Status.ACLNN_ERR_INNER_NULLPTR,
+        )
+        self.streams = HandleTable[Stream](
+            "stream",
+            limit=limits.streams_limit,
+            limit_status=Status.ACL_ERROR_RT_NO_STREAM_RESOURCE,
+            null_status=Status.ACL_ERROR_INVALID_PARAM,
+        )
+        self.events = HandleTable[Event](
+            "event",
+            limit=limits.events_limit,
+            limit_status=Status.ACL_ERROR_RT_NO_EVENT_RESOURCE,
+            null_status=Status.ACL_ERROR_INVALID_PARAM,
+        )
+        self.streams.put_default(self.new_stream(0))
+        self.answered = AnsweredRequests[list[Result]](
+            limit=limits.request_ids_limit,
+            retained_bytes_limit=limits.retained_bytes_limit,
+            size_bytes=_content_bytes,
+        )
+
+    def new_stream(self, handle: int) -> Stream:
+        """A stream that runs on this session's device."""
+        return Stream(
+            handle,
+            run_kernel=self.device.run,
+            queue_limit=self.limits.stream_queue_limit,
+            on_stop=self._stop,
+        )
+
+    def renew(self) -> None:
+        """Starts the lease anew."""
+        self.expires_at = asyncio.get_running_loop().time() + self.lease_s
+
+    async def close(self) -> None:
+        """Drops queued work, waits for what is running, and returns all memory."""
+        await asyncio.gather(*(stream.close() for stream in self.streams))
+        self.memory.close()
+
+    def _stop(self, stream: Stream) -> None:
+        self.stopped_by = self.stopped_by or stream
+
+
+def _content_bytes(results: list[Result]) -> int:
+    return sum(len(result.data) for result in results if isinstance(result, Content))

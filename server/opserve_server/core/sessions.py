@@ -1,0 +1,166 @@
+"""The sessions that are open: by name, for their owner, until their lease ends."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+
+from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
+from opserve_kernels.status import Status
+from opserve_server.core.devices import Device
+from opserve_server.core.errors import HandleNotFound, InvalidArgument, LimitExceeded, Unavailable
+from opserve_server.core.limits import Limits
+from opserve_server.core.principal import Principal
+from opserve_server.core.session import Session
+
+log = logging.getLogger(__name__)
+
+
+def random_name() -> str:
+    """128 random bits in hexadecimal."""
+    return secrets.token_hex(16)
+
+
+class Sessions:
+    """Opens, finds and closes sessions.
+
+    Args:
+        devices: Where sessions run.
+        limits: Bounds.
+        new_name: Makes names that cannot be guessed.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        *,
+        limits: Limits,
+        new_name: Callable[[], str] = random_name,
+    ) -> None:
+        self._devices = devices
+        self._limits = limits
+        self._new_name = new_name
+        self._sessions: dict[str, Session] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def count(self, device: Device) -> int:
+        """Sessions on a device."""
+        return sum(session.device is device for session in self._sessions.values())
+
+    def open(self, principal: Principal, *, profile: str, lease_s: float) -> Session:
+        """A new session on the least used device of a profile.
+
+        Raises:
+            InvalidArgument: 107001, unknown profile; 107000, a lease out of bounds.
+            LimitExceeded: 207005, too many sessions.
+            Unavailable: 207004, no device of the profile is ready.
+        """
+        lease_s = self._lease(lease_s)
+        device = self._choose_device(profile or DEFAULT_PROFILE)
+        if len(self._sessions) >= self._limits.sessions_limit:
+            raise LimitExceeded(
+                Status.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                f"session: given one more than {self._limits.sessions_limit}, the service's limit",
+                parameter="session",
+                given=self._limits.sessions_limit + 1,
+                allowed=self._limits.sessions_limit,
+            )
+        session = Session(
+            self._new_name(),
+            tenant=principal.tenant,
+            device=device,
+            lease_s=lease_s,
+            limits=self._limits,
+            reclaim=lambda: self._reclaim(device),
+        )
+        self._sessions[session.name] = session
+        session.renew()
+        self._watch(session)
+        return session
+
+    def get(self, principal: Principal, name: str) -> Session:
+        """A live session of the caller's tenant, its lease renewed.
+
+        Raises:
+            HandleNotFound: 107017, it is not there, or not the caller's: one answer for both.
+        """
+        session = self._sessions.get(name)
+        if session is None or session.tenant != principal.tenant:
+            raise HandleNotFound("session", name[:64], allowed="an open session of the caller")
+        session.renew()
+        return session
+
+    async def close(self, session: Session) -> None:
+        """Ends a session and returns its memory; goes on if the caller is cancelled."""
+        await asyncio.shield(self._close(session))
+
+    async def close_all(self) -> None:
+        """Ends every session."""
+        for session in list(self._sessions.values()):
+            self._close(session)
+        await asyncio.gather(*self._closing)
+
+    def _close(self, session: Session) -> asyncio.Task[None]:
+        del self._sessions[session.name]
+        task = asyncio.create_task(session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+    def _watch(self, session: Session) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_at(session.expires_at, self._expire, session)
+
+    def _expire(self, session: Session) -> None:
+        if self._sessions.get(session.name) is not session:
+            return
+        if session.calls:
+            session.renew()
+        if session.expires_at > asyncio.get_running_loop().time():
+            self._watch(session)
+            return
+        log.info(
+            "session %s… ends: no call within its lease of %g s", session.name[:8], session.lease_s
+        )
+        self._close(session)
+
+    def _reclaim(self, device: Device) -> None:
+        for session in self._sessions.values():
+            if session.device is device:
+                session.memory.give_back_empty_slabs()
+
+    def _lease(self, lease_s: float) -> float:
+        maximum = self._limits.lease_maximum_s
+        if not 0 <= lease_s <= maximum:
+            raise InvalidArgument(
+                Status.ACL_ERROR_RT_PARAM_INVALID,
+                f"lease_s: given {lease_s}, allowed 0 (the default) to {maximum}",
+                parameter="lease_s",
+                given=lease_s,
+                allowed=f"0 to {maximum}",
+            )
+        return lease_s or self._limits.lease_default_s
+
+    def _choose_device(self, profile: str) -> Device:
+        devices = [device for device in self._devices if device.profile == profile]
+        if not devices:
+            offered = ", ".join(sorted({device.profile for device in self._devices}))
+            known = "known, but not served here" if profile in PROFILES else "not known"
+            raise InvalidArgument(
+                Status.ACL_ERROR_RT_INVALID_DEVICEID,
+                f"profile: given {profile[: self._limits.name_length_limit]} ({known}), "
+                f"allowed {offered}",
+                parameter="profile",
+                given=profile[: self._limits.name_length_limit],
+                allowed=offered,
+            )
+        ready = [device for device in devices if device.ready]
+        if not ready:
+            raise Unavailable(
+                Status.ACL_ERROR_RT_NO_DEVICE,
+                f"profile: given {profile}, none of whose {len(devices)} devices is ready now",
+                parameter="profile",
+                given=profile,
+                allowed="a later try",
+            )
+        return min(ready, key=self.count)

@@ -1,0 +1,72 @@
+"""Commands on streams."""
+
+from opserve_kernels.status import Status
+from opserve_server.core.commands import (
+    CreateStream,
+    DestroyStream,
+    Done,
+    Queried,
+    QueryStream,
+    SetFailureMode,
+    StreamCreated,
+    SynchronizeStream,
+)
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.session import Session
+from opserve_server.core.streams import Stream
+from opserve_server.core.waiting import wait_for_all, wait_seconds
+
+StreamCommand = CreateStream | DestroyStream | SetFailureMode | SynchronizeStream | QueryStream
+
+
+async def run(session: Session, command: StreamCommand) -> StreamCreated | Queried | Done:
+    """Carries out a command on streams."""
+    match command:
+        case CreateStream():
+            handle = session.streams.next_handle(command.stream)
+            session.streams.put(handle, session.new_stream(handle))
+            return StreamCreated(stream=handle)
+        case DestroyStream():
+            await _destroy(session, command)
+        case SetFailureMode():
+            session.streams.get(command.stream).set_failure_mode(command.mode)
+        case SynchronizeStream():
+            timeout_s = wait_seconds(command.timeout_ms, session.limits.wait_limit_s)
+            stream = session.streams.get(command.stream)
+            await _wait(stream, timeout_s)
+            _raise_error(stream)
+        case QueryStream():
+            return Queried(complete=session.streams.get(command.stream).complete)
+    return Done()
+
+
+async def _destroy(session: Session, command: DestroyStream) -> None:
+    if command.stream == 0:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            "stream: given 0, the default stream, allowed a stream that CreateStream made",
+            parameter="stream",
+            given=0,
+            allowed="a stream that CreateStream made",
+        )
+    stream = session.streams.get(command.stream)
+    await _wait(stream, session.limits.wait_limit_s)
+    session.streams.remove(command.stream)
+    if session.stopped_by is stream:
+        session.stopped_by = None
+    _raise_error(stream)
+
+
+async def _wait(stream: Stream, timeout_s: float) -> None:
+    await wait_for_all(
+        [] if stream.tail is None else [stream.tail],
+        timeout_s=timeout_s,
+        status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+        what=f"stream {stream.handle}",
+    )
+
+
+def _raise_error(stream: Stream) -> None:
+    error = stream.take_error()
+    if error is not None:
+        raise error

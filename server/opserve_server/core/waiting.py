@@ -1,0 +1,47 @@
+"""Waits that end: every one has a deadline."""
+
+import asyncio
+from collections.abc import Collection
+
+from opserve_kernels.status import Status
+from opserve_server.core.errors import InvalidArgument, WaitTimedOut
+
+
+def wait_seconds(timeout_ms: int | None, limit_s: float) -> float:
+    """The seconds that a client's timeout means: None and -1 are the limit, more is cut to it.
+
+    Raises:
+        InvalidArgument: 107000, a negative timeout other than -1.
+    """
+    if timeout_ms is None or timeout_ms == -1:
+        return limit_s
+    if timeout_ms < 0:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"timeout_ms: given {timeout_ms}, allowed -1 or at least 0",
+            parameter="timeout_ms",
+            given=timeout_ms,
+            allowed="-1 or at least 0",
+        )
+    return min(timeout_ms / 1000.0, limit_s)
+
+
+async def wait_for_all(
+    done: Collection[asyncio.Future[None]], *, timeout_s: float, status: Status, what: str
+) -> None:
+    """Waits for futures without touching them.
+
+    Raises:
+        WaitTimedOut: With `status`, they were not done in time.
+    """
+    if not done:
+        return
+    _, pending = await asyncio.wait(done, timeout=timeout_s)
+    if pending:
+        raise WaitTimedOut(
+            status,
+            f"timeout_ms: given {timeout_s * 1000:.0f} for {what}, which was not done by then",
+            parameter="timeout_ms",
+            given=f"{timeout_s * 1000:.0f}",
+            allowed="a longer wait",
+        )
