@@ -1,6 +1,6 @@
 """The one core that both faces call: sessions, and commands in them."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -291,7 +291,7 @@ async def _run(session: Session, command: Command) -> Result:
 
 
 @contextmanager
-def _in_progress(session: Session) -> Iterator[None]:
+def _in_progress(session: Session) -> Generator[None]:
     session.calls += 1
     try:
         yield

@@ -1,10 +1,22 @@
 """What crosses between the front and a device worker, and nothing else does: frames of integers.
 
-A frame is a header (kind, length) and a body of little-endian 64-bit integers. Slabs travel beside their
-frame as file descriptors.
+A frame is a row of little-endian 64-bit integers: its length in integers, its kind, its fields.
+A packet is whole frames. A slab's descriptor travels beside the packet that attaches it.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORD_BYTES = 8
+PACKET_BYTES_LIMIT = 64 * 1024
+PARAMETERS_LIMIT = 4096
+_HEADER_WORDS = 2
+_ATTACH, _DETACH, _RUN, _READY, _DONE, _FAILED = range(1, 7)
+_NO_REGION = (-1, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,8 @@ class KernelCall:
         operator: Snake-case name in the registry.
         units: Work units to run, in order.
         parameters: Plan.parameters.
-        tensors: One region for each tensor field of the schema, the tensor's whole buffer; None where null.
+        tensors: One region for each tensor field of the schema, the tensor's whole buffer; None
+            where null.
         workspace: Scratch memory of exactly the planned size; None where that is 0.
     """
 
@@ -39,3 +52,161 @@ class KernelCall:
     parameters: tuple[int, ...]
     tensors: tuple[Region | None, ...]
     workspace: Region | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """To the worker: map the slab whose descriptor rides beside this packet."""
+
+    slab: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """To the worker: forget a slab."""
+
+    slab: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """To the worker: run a call."""
+
+    call_id: int
+    call: KernelCall
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """From the worker: every kernel is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """From the worker: a call ran, from start to end in nanoseconds of the monotonic clock."""
+
+    call_id: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """From the worker: a kernel raised; its log says what."""
+
+    call_id: int
+
+
+Message = Attach | Detach | Run | Ready | Done | Failed
+
+
+class FrameError(ValueError):
+    """A message that does not fit a frame, or a frame that is no message."""
+
+
+def encode(message: Message, operators: Sequence[str]) -> bytes:
+    """A message as a frame.
+
+    Args:
+        message: What to say.
+        operators: Names of the operators, in the order that both sides know.
+
+    Raises:
+        FrameError: The message does not fit a packet.
+    """
+    fields = _fields(message, operators)
+    frame = np.array([_HEADER_WORDS + len(fields) - 1, *fields], dtype="<i8").tobytes()
+    if len(frame) > PACKET_BYTES_LIMIT:
+        raise FrameError(f"a frame has {len(frame)} bytes, allowed {PACKET_BYTES_LIMIT}")
+    return frame
+
+
+def decode(packet: bytes, operators: Sequence[str]) -> Iterator[Message]:
+    """The messages of a packet.
+
+    Raises:
+        FrameError: The packet is not whole frames of known kinds.
+    """
+    if len(packet) % WORD_BYTES:
+        raise FrameError(f"a packet has {len(packet)} bytes, allowed multiples of {WORD_BYTES}")
+    words = np.frombuffer(packet, dtype="<i8")
+    start = 0
+    while start < len(words):
+        length = int(words[start])
+        if not _HEADER_WORDS <= length <= len(words) - start:
+            raise FrameError(f"a frame claims {length} words, {len(words) - start} are there")
+        fields = words[start + _HEADER_WORDS : start + length]
+        yield _message(int(words[start + 1]), fields, operators)
+        start += length
+
+
+def _fields(message: Message, operators: Sequence[str]) -> list[int]:
+    """The kind and the fields."""
+    match message:
+        case Attach(slab, size_bytes):
+            return [_ATTACH, slab, size_bytes]
+        case Detach(slab):
+            return [_DETACH, slab]
+        case Run(call_id, call):
+            return [_RUN, call_id, *_call_fields(call, operators)]
+        case Ready():
+            return [_READY]
+        case Done(call_id, start_ns, end_ns):
+            return [_DONE, call_id, start_ns, end_ns]
+        case Failed(call_id):
+            return [_FAILED, call_id]
+        case _:
+            assert_never(message)
+
+
+def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
+    if len(call.parameters) > PARAMETERS_LIMIT:
+        raise FrameError(
+            f"a call has {len(call.parameters)} parameters, allowed {PARAMETERS_LIMIT}"
+        )
+    yield operators.index(call.operator)
+    yield call.units
+    yield len(call.tensors)
+    for region in (*call.tensors, call.workspace):
+        yield from _NO_REGION if region is None else (region.slab, region.offset, region.size_bytes)
+    yield from call.parameters
+
+
+def _message(kind: int, fields: NDArray[np.int64], operators: Sequence[str]) -> Message:
+    values: list[int] = fields.tolist()
+    match kind, values:
+        case _, [slab, size_bytes] if kind == _ATTACH:
+            return Attach(slab, size_bytes)
+        case _, [slab] if kind == _DETACH:
+            return Detach(slab)
+        case _, [call_id, *rest] if kind == _RUN:
+            return Run(call_id, _call(rest, operators))
+        case _, [] if kind == _READY:
+            return Ready()
+        case _, [call_id, start_ns, end_ns] if kind == _DONE:
+            return Done(call_id, start_ns, end_ns)
+        case _, [call_id] if kind == _FAILED:
+            return Failed(call_id)
+        case _:
+            raise FrameError(f"a frame of kind {kind} has {len(values)} fields")
+
+
+def _call(values: list[int], operators: Sequence[str]) -> KernelCall:
+    try:
+        operator, units, tensors, *rest = values
+        regions = [_region(rest[3 * i : 3 * i + 3]) for i in range(tensors + 1)]
+        return KernelCall(
+            operator=operators[operator],
+            units=units,
+            parameters=tuple(rest[3 * (tensors + 1) :]),
+            tensors=tuple(regions[:-1]),
+            workspace=regions[-1],
+        )
+    except (ValueError, IndexError) as error:
+        raise FrameError("a run frame is cut short") from error
+
+
+def _region(fields: list[int]) -> Region | None:
+    slab, offset, size_bytes = fields
+    return None if slab == _NO_REGION[0] else Region(slab, offset, size_bytes)

@@ -1,0 +1,103 @@
+"""A device whose calls the test finishes, and a service on it."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from opserve_server.core.limits import Limits
+from opserve_server.core.service import Service
+from opserve_server.pool.messages import KernelCall
+from opserve_server.pool.slabs import Slab, SlabPool
+
+KIB = 1024
+LIMITS = Limits(
+    sessions_limit=4,
+    buffers_limit=64,
+    executors_limit=64,
+    streams_limit=8,
+    events_limit=8,
+    stream_queue_limit=32,
+    commands_per_submit_limit=64,
+    inline_bytes_limit=64 * KIB,
+    submit_bytes_limit=256 * KIB,
+    chunk_bytes=16 * KIB,
+    lease_default_s=30.0,
+    lease_maximum_s=3600.0,
+    wait_limit_s=300.0,
+    request_ids_limit=8,
+    retained_bytes_limit=256 * KIB,
+    name_length_limit=128,
+)
+
+
+@dataclass(frozen=True)
+class HeldCall:
+    """A call that the device holds.
+
+    Attributes:
+        stream: Handle of the stream that runs it.
+        call: What runs.
+        done: Set by the test.
+        before: Bytes of its regions when it started.
+    """
+
+    stream: int
+    call: KernelCall
+    done: "asyncio.Future[None]"
+    before: list[bytes]
+
+
+@dataclass
+class FakeDevice:
+    """Takes calls and holds them until `finish` or `fail`; with `auto` they finish at once."""
+
+    slabs: SlabPool = field(
+        default_factory=lambda: SlabPool(capacity_bytes=1024 * KIB, slab_bytes=128 * KIB)
+    )
+    name: str = "ascend910b-0"
+    profile: str = "ascend910b"
+    ready: bool = True
+    auto: bool = True
+    attached: dict[int, Slab] = field(default_factory=dict[int, Slab])
+    held: list[HeldCall] = field(default_factory=list[HeldCall])
+    calls: list[KernelCall] = field(default_factory=list[KernelCall])
+
+    @property
+    def memory_bytes(self) -> int:
+        return 1024 * KIB
+
+    def attach(self, slab: Slab) -> None:
+        self.attached[slab.id] = slab
+
+    def detach(self, slab: Slab) -> None:
+        del self.attached[slab.id]
+
+    async def run(self, call: KernelCall) -> object:
+        self.calls.append(call)
+        before = self._bytes(call)
+        if not self.auto:
+            task = asyncio.current_task()
+            assert task is not None
+            stream = int(task.get_name().removeprefix("stream "))
+            done = asyncio.get_running_loop().create_future()
+            self.held.append(HeldCall(stream, call, done, before))
+            await done
+        return None
+
+    def finish(self, held: HeldCall, failure: Exception | None = None) -> None:
+        """Ends a held call, well or with a failure; nobody else may have touched its memory."""
+        assert self._bytes(held.call) == held.before, "memory of a running call was handed out"
+        self.held.remove(held)
+        if failure is None:
+            held.done.set_result(None)
+        else:
+            held.done.set_exception(failure)
+
+    def _bytes(self, call: KernelCall) -> list[bytes]:
+        regions = [region for region in (*call.tensors, call.workspace) if region is not None]
+        return [
+            bytes(self.attached[r.slab].memory[r.offset : r.offset + r.size_bytes]) for r in regions
+        ]
+
+
+def make_service(device: FakeDevice, limits: Limits = LIMITS) -> Service:
+    return Service([device], limits=limits)

@@ -1,0 +1,149 @@
+"""The device against real workers that run toy kernels."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from opserve_server.pool.device import Device, KernelFailed, WorkerDied
+from opserve_server.pool.messages import KernelCall, Region
+from opserve_server.pool.slabs import Slab
+
+pytestmark = pytest.mark.system
+TOYS = {name: f"server.pool.toy.{name}" for name in ("count_units", "die", "fail")}
+UNITS = 200
+
+
+@pytest.fixture
+async def device() -> AsyncIterator[Device]:
+    device = Device(
+        name="toy-0",
+        profile="ascend910b",
+        memory_bytes=1 << 20,
+        slab_bytes=1 << 16,
+        start_timeout_s=50,
+        kernels=TOYS,
+    )
+    await device.start()
+    yield device
+    await device.stop()
+
+
+@pytest.fixture
+def slab(device: Device) -> Slab:
+    slab = device.slabs.take(1)
+    device.attach(slab)
+    return slab
+
+
+def toy_call(operator: str, slab: Slab, *, units: int = UNITS) -> KernelCall:
+    return KernelCall(
+        operator=operator,
+        units=units,
+        parameters=(7,),
+        tensors=(Region(slab.id, 0, UNITS), None),
+        workspace=Region(slab.id, 512, 8),
+    )
+
+
+async def test_every_unit_runs_once_in_memory_that_both_sides_see(
+    device: Device, slab: Slab
+) -> None:
+    timing = await device.run(toy_call("count_units", slab))
+    assert bytes(slab.memory[:UNITS]) == b"\x01" * UNITS
+    assert bytes(slab.memory[UNITS:521]) == bytes(512 - UNITS) + b"\x07" * 8 + b"\0"
+    assert timing.start_ns <= timing.end_ns
+
+
+async def test_a_failed_kernel_says_no_more_than_that(device: Device, slab: Slab) -> None:
+    with pytest.raises(KernelFailed) as failure:
+        await device.run(toy_call("fail", slab))
+    assert "secret" not in str(failure.value)
+    await device.run(toy_call("count_units", slab))
+
+
+async def test_calls_in_flight_survive_a_killed_worker(device: Device, slab: Slab) -> None:
+    slab.memory[0] = 1
+    dying = asyncio.create_task(device.run(toy_call("die", slab, units=1)))
+    behind = [asyncio.create_task(device.run(toy_call("count_units", slab))) for _ in range(3)]
+    await asyncio.gather(dying, *behind)
+    assert slab.memory[1] == 45, "42 by the call that died once, then one for each behind it"
+    assert bytes(slab.memory[2:UNITS]) == b"\x03" * (UNITS - 2)
+
+
+async def test_a_call_that_kills_two_workers_is_given_up_and_the_next_one_runs(
+    device: Device, slab: Slab
+) -> None:
+    slab.memory[0] = 2
+    poison = asyncio.create_task(device.run(toy_call("die", slab, units=1)))
+    behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
+    with pytest.raises(WorkerDied):
+        await poison
+    await behind
+    assert slab.memory[1] == 1
+
+
+async def test_a_worker_killed_while_idle_is_replaced(device: Device, slab: Slab) -> None:
+    assert device.worker_pid is not None
+    os.kill(device.worker_pid, signal.SIGKILL)
+    await device.run(toy_call("count_units", slab))
+    assert device.ready
+    assert slab.memory[0] == 1
+
+
+async def test_a_detached_slab_is_unmapped_by_the_worker(device: Device, slab: Slab) -> None:
+    await device.run(toy_call("count_units", slab))
+    maps = Path(f"/proc/{device.worker_pid}/maps")
+    assert "opserve-slab" in maps.read_text()
+    device.detach(slab)
+    other = device.slabs.take(1)
+    device.attach(other)
+    await device.run(toy_call("count_units", other))
+    assert maps.read_text().count("opserve-slab") == 1
+
+
+async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
+    descriptors = len(os.listdir("/proc/self/fd"))
+    device = Device(
+        name="toy-1",
+        profile="ascend910b",
+        memory_bytes=1 << 20,
+        slab_bytes=1 << 16,
+        start_timeout_s=50,
+        kernels=TOYS,
+    )
+    await device.start()
+    pid = device.worker_pid
+    slab = device.slabs.take(1)
+    device.attach(slab)
+    await device.run(toy_call("count_units", slab))
+    device.detach(slab)
+    device.slabs.give_back(slab)
+    await device.stop()
+    assert not Path(f"/proc/{pid}").exists()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_a_worker_ends_when_its_front_is_killed() -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("front.py")],
+        stdout=subprocess.PIPE,
+        env=environment,
+    ) as front:
+        assert front.stdout is not None
+        worker = os.pidfd_open(int(front.stdout.readline()))
+        front.kill()
+    readable, _, _ = select.select([worker], [], [], 30)
+    os.close(worker)
+    assert readable, "the worker outlived its front"
+
+
+def test_the_front_never_imports_numba() -> None:
+    program = "import sys, opserve_server.pool.device; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

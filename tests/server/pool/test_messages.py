@@ -1,0 +1,65 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opserve_server.pool.messages import (
+    PARAMETERS_LIMIT,
+    Attach,
+    Detach,
+    Done,
+    Failed,
+    FrameError,
+    KernelCall,
+    Message,
+    Ready,
+    Region,
+    Run,
+    decode,
+    encode,
+)
+
+OPERATORS = ["first", "second"]
+words = st.integers(-(2**63), 2**63 - 1)
+sizes = st.integers(0, 2**62)
+regions = st.builds(Region, sizes, sizes, sizes)
+calls = st.builds(
+    KernelCall,
+    operator=st.sampled_from(OPERATORS),
+    units=sizes,
+    parameters=st.lists(words, max_size=50).map(tuple),
+    tensors=st.lists(regions | st.none(), max_size=6).map(tuple),
+    workspace=regions | st.none(),
+)
+messages: st.SearchStrategy[Message] = st.one_of(
+    st.builds(Attach, sizes, sizes),
+    st.builds(Detach, sizes),
+    st.builds(Run, sizes, calls),
+    st.just(Ready()),
+    st.builds(Done, sizes, sizes, sizes),
+    st.builds(Failed, sizes),
+)
+
+
+@given(st.lists(messages, max_size=5))
+def test_messages_survive_a_packet(sent: list[Message]) -> None:
+    packet = b"".join(encode(message, OPERATORS) for message in sent)
+    assert list(decode(packet, OPERATORS)) == sent
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_frames_are_refused_and_nothing_else_happens(packet: bytes) -> None:
+    try:
+        list(decode(packet, OPERATORS))
+    except FrameError:
+        pass
+
+
+def test_a_call_with_too_many_parameters_is_refused() -> None:
+    call = KernelCall(
+        operator="first",
+        units=1,
+        parameters=(0,) * (PARAMETERS_LIMIT + 1),
+        tensors=(),
+        workspace=None,
+    )
+    with pytest.raises(FrameError, match="4097 parameters, allowed 4096"):
+        encode(Run(1, call), OPERATORS)

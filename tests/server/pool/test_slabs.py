@@ -1,0 +1,56 @@
+import os
+
+import pytest
+from opserve_server.pool.slabs import PAGE_BYTES, NoMemory, Slab, SlabPool
+
+PAGES = 8 * PAGE_BYTES
+
+
+@pytest.fixture
+def pool() -> SlabPool:
+    return SlabPool(capacity_bytes=4 * PAGES, slab_bytes=PAGES)
+
+
+def test_a_slab_cannot_be_resized_by_whoever_holds_its_descriptor() -> None:
+    slab = Slab(1, PAGES)
+    for size in (0, PAGES - 1, 2 * PAGES):
+        with pytest.raises(PermissionError):
+            os.ftruncate(slab.fd, size)
+    slab.close()
+
+
+def test_a_slab_is_zero_when_it_is_handed_out_again(pool: SlabPool) -> None:
+    slab = pool.take(1)
+    assert not any(slab.memory)
+    slab.memory[:] = b"\xff" * slab.size_bytes
+    pool.give_back(slab)
+    again = pool.take(1)
+    assert again is slab
+    assert not any(again.memory)
+
+
+def test_a_request_beyond_the_ordinary_length_gets_a_slab_of_its_own(pool: SlabPool) -> None:
+    assert pool.take(PAGES + 1).size_bytes == PAGES + PAGE_BYTES
+
+
+def test_the_capacity_is_never_exceeded_and_all_of_it_can_be_used(pool: SlabPool) -> None:
+    slabs = [pool.take(1) for _ in range(3)]
+    slabs.append(pool.take(PAGE_BYTES))
+    assert pool.free_bytes == 0
+    with pytest.raises(NoMemory):
+        pool.take(1)
+    for slab in slabs:
+        pool.give_back(slab)
+    assert pool.free_bytes == 4 * PAGES
+    assert pool.take(4 * PAGES).size_bytes == 4 * PAGES
+
+
+def test_idle_slabs_make_way_for_one_of_another_length(pool: SlabPool) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    slabs = [pool.take(1) for _ in range(4)]
+    for slab in slabs:
+        pool.give_back(slab)
+    pool.give_back(pool.take(4 * PAGES))
+    assert len(os.listdir("/proc/self/fd")) - before == 2, "the slab's, and its mapping's own"
+    pool.close()
+    assert len(os.listdir("/proc/self/fd")) == before
