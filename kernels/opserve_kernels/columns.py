@@ -1,10 +1,11 @@
-"""The matrix of columns of a convolution, a block of it at a time: gathered from an image, scattered into one.
+"""The matrix of columns of a convolution, by blocks: gathered from an image, scattered into one.
 
-Row r is tap r % taps of channel r // taps; column q is output position q of the batch, in row-major order. Entry
-(r, q) is the image's value under that tap, and PADDING where the tap lies outside the image.
+Row r is tap r % taps of channel r // taps; column q is output position q of the batch, in
+row-major order. Entry (r, q) is the image's value under that tap, and PADDING where the tap lies
+outside the image.
 
-Images are contiguous (channels, batch, depth, height, width): a channel's row of the matrix then runs over the
-batch without a break.
+Images are contiguous (channels, batch, depth, height, width): a row of the matrix then runs over
+the batch without a break.
 """
 
 import numpy as np
@@ -22,89 +23,118 @@ _INPUT, _OUTPUT, _KERNEL, _STRIDE, _PADDING, _DILATION = 6, 9, 12, 15, 18, 21
 _DEPTH, _HEIGHT, _WIDTH = 0, 1, 2
 
 
-@compiled("int64(int64[::1], int64, int64, int64)")
-def _under_tap(geometry: Integers, axis: int, output: int, tap: int) -> int:
-    """Position in the image under a tap, in one dimension; outside the image where it is padding."""
-    stride, dilation = geometry[_STRIDE + axis], geometry[_DILATION + axis]
-    return output * stride + tap * dilation - geometry[_PADDING + axis]
+@compiled("UniTuple(int64, 4)(int64[::1], int64)")
+def _tap_of(geometry: Integers, row: int) -> tuple[int, int, int, int]:
+    """Channel of a row, and where its tap lies (depth, height, width) at output position 0."""
+    kernel_d, kernel_h = geometry[_KERNEL + _DEPTH], geometry[_KERNEL + _HEIGHT]
+    kernel_w = geometry[_KERNEL + _WIDTH]
+    d = row // (kernel_w * kernel_h) % kernel_d * geometry[_DILATION + _DEPTH]
+    h = row // kernel_w % kernel_h * geometry[_DILATION + _HEIGHT]
+    w = row % kernel_w * geometry[_DILATION + _WIDTH]
+    return (
+        row // (kernel_w * kernel_h * kernel_d),
+        d - geometry[_PADDING + _DEPTH],
+        h - geometry[_PADDING + _HEIGHT],
+        w - geometry[_PADDING + _WIDTH],
+    )
 
 
-@compiled("int64(int64[::1], int64, int64, int64)")
-def _image_row(geometry: Integers, row: int, batch: int, line: int) -> int:
-    """Start, in the image, of the line that row `row` meets at an output line; -1 for padding.
-
-    Args:
-        geometry: The convolution.
-        row: Of the matrix.
-        batch: Entry of the batch.
-        line: Output line: depth and height in one number.
-    """
-    kernel_h, kernel_w = geometry[_KERNEL + _HEIGHT], geometry[_KERNEL + _WIDTH]
-    tap_line = row // kernel_w
-    output_h = geometry[_OUTPUT + _HEIGHT]
-    h = _under_tap(geometry, _HEIGHT, line % output_h, tap_line % kernel_h)
-    tap_depth = tap_line // kernel_h % geometry[_KERNEL + _DEPTH]
-    d = _under_tap(geometry, _DEPTH, line // output_h, tap_depth)
-    depth, height = geometry[_INPUT + _DEPTH], geometry[_INPUT + _HEIGHT]
-    width = geometry[_INPUT + _WIDTH]
-    if h < 0 or h >= height or d < 0 or d >= depth:
-        return -1
-    channel = tap_line // (kernel_h * geometry[_KERNEL + _DEPTH])
-    return (((channel * geometry[BATCH] + batch) * depth + d) * height + h) * width
-
-
-@compiled("UniTuple(int64, 2)(int64[::1], int64, int64, int64)")
-def _inside(geometry: Integers, tap: int, first: int, last: int) -> tuple[int, int]:
-    """Of the output columns first .. last-1, those whose tap lies inside the image."""
+@compiled("UniTuple(int64, 2)(int64[::1], int64)")
+def _inside(geometry: Integers, tap_w: int) -> tuple[int, int]:
+    """The output columns first .. last-1 whose tap lies between the image's left and right edge."""
     stride = geometry[_STRIDE + _WIDTH]
-    before = -_under_tap(geometry, _WIDTH, 0, tap)
-    start = max(first, -(-before // stride))
-    stop = min(last, -(-(geometry[_INPUT + _WIDTH] + before) // stride))
-    start = min(start, last)
-    return start, max(start, stop)
+    first = max(0, -(tap_w // stride))
+    return first, (geometry[_INPUT + _WIDTH] - 1 - tap_w) // stride + 1
 
 
-@compiled("void(float32[::1], int64, float32[::1])")
-def _copy_steps(source: Floats, step: int, target: Floats) -> None:
-    if step == 1:
-        for i in range(target.size):
+@compiled("UniTuple(int64, 4)(int64[::1], int64)")
+def _output_position(geometry: Integers, pixel: int) -> tuple[int, int, int, int]:
+    """Batch entry, depth, height and width of an output position."""
+    depth, height = geometry[_OUTPUT + _DEPTH], geometry[_OUTPUT + _HEIGHT]
+    line, width = pixel // geometry[_OUTPUT + _WIDTH], pixel % geometry[_OUTPUT + _WIDTH]
+    return line // (height * depth), line // height % depth, line % height, width
+
+
+@compiled("UniTuple(int64, 3)(int64[::1], int64, int64, int64)")
+def _next_line(geometry: Integers, batch: int, d: int, h: int) -> tuple[int, int, int]:
+    if h + 1 < geometry[_OUTPUT + _HEIGHT]:
+        return batch, d, h + 1
+    if d + 1 < geometry[_OUTPUT + _DEPTH]:
+        return batch, d + 1, 0
+    return batch + 1, 0, 0
+
+
+@compiled("int64(int64[::1], int64, int64, int64, int64, int64, int64)")
+def _image_line(  # noqa: PLR0913, PLR0917  # integers
+    geometry: Integers, channel: int, batch: int, d: int, h: int, tap_d: int, tap_h: int
+) -> int:
+    """Start, in the image, of the line under a tap at an output line; -1 where that is padding."""
+    image_d = d * geometry[_STRIDE + _DEPTH] + tap_d
+    image_h = h * geometry[_STRIDE + _HEIGHT] + tap_h
+    depth, height = geometry[_INPUT + _DEPTH], geometry[_INPUT + _HEIGHT]
+    if image_d < 0 or image_d >= depth or image_h < 0 or image_h >= height:
+        return -1
+    line = ((channel * geometry[BATCH] + batch) * depth + image_d) * height + image_h
+    return int(line * geometry[_INPUT + _WIDTH])
+
+
+@compiled("void(float32[::1], int64, float32[::1], int64, int64)")
+def _copy_steps(source: Floats, step: int, target: Floats, target_step: int, count: int) -> None:
+    if step == 1 and target_step == 1:
+        for i in range(count):
             target[i] = source[i]
     else:
-        for i in range(target.size):
-            target[i] = source[i * step]
+        for i in range(count):
+            target[i * target_step] = source[i * step]
 
 
-@compiled("boolean(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1])")
-def gather_columns(
-    image: Floats, geometry: Integers, row: int, rows: int, pixel: int, pixels: int, block: Floats
+@compiled("void(float32[::1], int64, int64, int64)")
+def _pad(target: Floats, step: int, first: int, last: int) -> None:
+    for i in range(first, last):
+        target[i * step] = PADDING
+
+
+@compiled(
+    "boolean(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1], int64, int64)"
+)
+def gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
+    image: Floats,
+    geometry: Integers,
+    row: int,
+    rows: int,
+    pixel: int,
+    pixels: int,
+    block: Floats,
+    row_step: int,
+    pixel_step: int,
 ) -> bool:
-    """block[r, q] = entry (row + r, pixel + q) of the matrix of columns.
+    """block[r * row_step + q * pixel_step] = entry (row + r, pixel + q) of the matrix of columns.
 
     Returns:
         Whether there is padding in the block.
     """
-    width = geometry[_OUTPUT + _WIDTH]
-    lines = geometry[_OUTPUT + _DEPTH] * geometry[_OUTPUT + _HEIGHT]
-    stride = geometry[_STRIDE + _WIDTH]
+    width, stride = geometry[_OUTPUT + _WIDTH], geometry[_STRIDE + _WIDTH]
     padded = False
     for r in range(row, row + rows):
-        tap = r % geometry[_KERNEL + _WIDTH]
-        q = pixel
-        while q < pixel + pixels:
-            w, line = q % width, q // width
-            run = min(width - w, pixel + pixels - q)
-            into = block[(r - row) * pixels + q - pixel :][:run]
-            start = _image_row(geometry, r, line // lines, line % lines)
-            first, last = _inside(geometry, tap, w, w + run)
-            if start < 0:
-                first = last = w + run
-            into[: first - w] = PADDING
-            into[last - w :] = PADDING
+        channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
+        leftmost, rightmost = _inside(geometry, tap_w)
+        batch, d, h, w = _output_position(geometry, pixel)
+        q = 0
+        while q < pixels:
+            run = min(width - w, pixels - q)
+            start = _image_line(geometry, channel, batch, d, h, tap_d, tap_h)
+            first = min(max(leftmost - w, 0), run) if start >= 0 else run
+            last = max(min(rightmost - w, run), first)
+            target = block[(r - row) * row_step + q * pixel_step :]
+            _pad(target, pixel_step, 0, first)
+            _pad(target, pixel_step, last, run)
             padded |= last - first < run
             if first < last:
-                source = image[start + _under_tap(geometry, _WIDTH, first, tap) :]
-                _copy_steps(source, stride, into[first - w : last - w])
+                source = image[start + (w + first) * stride + tap_w :]
+                _copy_steps(source, stride, target[first * pixel_step :], pixel_step, last - first)
             q += run
+            w = 0
+            batch, d, h = _next_line(geometry, batch, d, h)
     return padded
 
 
@@ -119,22 +149,23 @@ def _add_steps(source: Floats, target: Floats, step: int) -> None:
 
 
 @compiled("void(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1])")
-def scatter_columns(
+def scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     block: Floats, geometry: Integers, row: int, rows: int, pixel: int, pixels: int, image: Floats
 ) -> None:
-    """Adds every entry of a block to the image's value under its tap; padding is left out."""
-    width = geometry[_OUTPUT + _WIDTH]
-    lines = geometry[_OUTPUT + _DEPTH] * geometry[_OUTPUT + _HEIGHT]
-    stride = geometry[_STRIDE + _WIDTH]
+    """Adds every entry of a block (rows, pixels), but for padding, to the image under its tap."""
+    width, stride = geometry[_OUTPUT + _WIDTH], geometry[_STRIDE + _WIDTH]
     for r in range(row, row + rows):
-        tap = r % geometry[_KERNEL + _WIDTH]
-        q = pixel
-        while q < pixel + pixels:
-            w, line = q % width, q // width
-            run = min(width - w, pixel + pixels - q)
-            start = _image_row(geometry, r, line // lines, line % lines)
-            first, last = _inside(geometry, tap, w, w + run)
+        channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
+        leftmost, rightmost = _inside(geometry, tap_w)
+        batch, d, h, w = _output_position(geometry, pixel)
+        q = 0
+        while q < pixels:
+            run = min(width - w, pixels - q)
+            start = _image_line(geometry, channel, batch, d, h, tap_d, tap_h)
+            first, last = max(leftmost - w, 0), min(rightmost - w, run)
             if start >= 0 and first < last:
-                source = block[(r - row) * pixels + q - pixel + first - w :][: last - first]
-                _add_steps(source, image[start + _under_tap(geometry, _WIDTH, first, tap) :], stride)
+                source = block[(r - row) * pixels + q :][first:last]
+                _add_steps(source, image[start + (w + first) * stride + tap_w :], stride)
             q += run
+            w = 0
+            batch, d, h = _next_line(geometry, batch, d, h)

@@ -8,9 +8,9 @@ SPATIAL_RANK = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convolution:
-    """The forward convolution Y[k] = sum over c and taps of W[k, c] * X[c], per group and batch entry.
+    """The forward convolution Y[k] = sum over c and taps of W[k, c] * X[c], group by group.
 
-    Sizes of missing dimensions are 1. Padding after the image is not here: it is what the output's size leaves.
+    Sizes of missing dimensions are 1. Padding after the image is what the output's size leaves.
 
     Attributes:
         batch: Entries N.
@@ -70,10 +70,8 @@ class Convolution:
         )
 
 
-def output_size(
-    size: int, *, kernel: int, stride: int, padding: int, dilation: int
-) -> int:
-    """Positions of a kernel in one dimension: (size + padding - dilation*(kernel-1) - 1) // stride + 1.
+def output_size(size: int, *, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Places of a kernel: (size + padding - dilation*(kernel-1) - 1) // stride + 1.
 
     Args:
         size: The image.

@@ -1,11 +1,12 @@
 """How every loop is compiled: one decorator, so that no kernel has options of its own.
 
-Loops are compiled for the signature they name when their module is imported (so here, unlike elsewhere, a helper
-stands above its caller), and kept in a cache. Numba looks
-only at the file of a function when it decides whether its cache is fresh, not at the files it calls into; the
-cache therefore lies in a folder named after the contents of this whole package.
+A loop is compiled for the signature it names when its module is imported (so here, unlike
+elsewhere, helpers stand above their callers) and kept in a cache. Numba decides by the file of a
+function whether its cache is fresh, not by the files that it calls into; the cache therefore lies
+in a folder named after the contents of this whole package.
 """
 
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +22,7 @@ def compiled(
     signature: str,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Compiles a loop for one signature: no GIL, float arithmetic as written, one thread."""
-    return njit(  # type: ignore[no-any-return]
+    return njit(
         signature, nogil=True, cache=True, fastmath=False, parallel=False, error_model="numpy"
     )
 
@@ -31,8 +32,9 @@ def _cache_folder() -> str:
     contents = sha256()
     for source in sorted(package.rglob("*.py")):
         contents.update(source.read_bytes())
-    base = Path(config.CACHE_DIR) if config.CACHE_DIR else package / "__pycache__"
-    return str(base / f"loops-{contents.hexdigest()[:16]}")
+    base = os.environ.get("NUMBA_CACHE_DIR") or package / "__pycache__"
+    return str(Path(base) / f"loops-{contents.hexdigest()[:16]}")
 
 
-config.CACHE_DIR = _cache_folder()
+# Numba makes its settings at run time, where type checkers cannot see them.
+config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,11 +1,11 @@
-"""Codes of the number formats that kernels convert to: aclDataType's numbers, and one of our own for HF32."""
+"""Codes of the number formats that kernels convert to: aclDataType's, and one for HF32."""
 
 from opserve_kernels.tensor import DataType
 
 FLOAT = DataType.FLOAT.acl_number
 FLOAT16 = DataType.FLOAT16.acl_number
 BF16 = DataType.BF16.acl_number
-HF32 = 1019  # no aclDataType: operands of the cube with 8 exponent bits and 11 mantissa bits kept
+HF32 = 1019  # no aclDataType: 8 exponent bits and 11 mantissa bits
 
 FLOATING_TYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16)
 

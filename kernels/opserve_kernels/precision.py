@@ -1,6 +1,6 @@
 """Conversions between float32 and the narrower number formats, bit by bit: nearest, ties to even.
 
-A subnormal stays exact, a NaN stays a NaN, and what exceeds the range becomes infinite (as on Ascend910B).
+Subnormals are kept, a NaN stays a NaN, and what exceeds the range becomes infinite (as on 910B).
 """
 
 import numpy as np
@@ -77,7 +77,7 @@ def to_bfloat(value: np.float32) -> np.uint16:
 
 @compiled("float32(float32)")
 def round_to_hf32(value: np.float32) -> np.float32:
-    """A float32 with 11 mantissa bits: nearest, ties away from zero, as the vendor's emulation does."""
+    """A float32 with 11 mantissa bits: nearest, ties away from zero, as in the vendor's tests."""
     bits = bits_of(value)
     nearest = np.uint32((bits + np.uint32(0x800)) & np.uint32(0xFFFFF000))
     return float_of(bits if np.uint32(bits & _INFINITY) == _INFINITY else nearest)

@@ -1,4 +1,4 @@
-"""Checks that operators share: a value is given, a dtype is floating, a row of integers has its length."""
+"""Checks that operators share: a value is given, a dtype is floating, integers are in range."""
 
 from collections.abc import Sequence
 from typing import TypeVar

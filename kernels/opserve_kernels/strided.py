@@ -25,11 +25,11 @@ def position_of(view: Integers, index: int) -> int:
         size = view[_SIZES + axis]
         position += index % size * view[_STEPS + axis]
         index //= size
-    return position
+    return int(position)
 
 
 @compiled("void(int64, float32[::1], uint16[::1], int64, int64, float32[::1])")
-def _load_run(
+def _load_run(  # noqa: C901  # one loop for each dtype and step
     dtype: int, floats: Floats, halves: Halves, start: int, step: int, target: Floats
 ) -> None:
     if dtype == FLOAT and step == 1:
@@ -86,7 +86,7 @@ def _store_run(
 
 @compiled("void(float32[::1], int64[::1], int64, float32[::1], uint16[::1])")
 def store(source: Floats, view: Integers, first: int, floats: Floats, halves: Halves) -> None:
-    """Element first + i of the view = source[i], rounded to the view's dtype; arguments as for load."""
+    """Element first + i of the view = source[i] in the view's dtype; arguments as for load."""
     width, step = view[_SIZES + _LAST], view[_STEPS + _LAST]
     done = 0
     while done < source.size:

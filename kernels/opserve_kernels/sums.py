@@ -1,7 +1,7 @@
 """Sums of float32 values and of their products, in float32 and in a fixed order.
 
-PADDING marks entries that are no part of a sum. It is a zero, so that finite factors need no special care; an
-infinite factor would make a NaN of it, and then the loops that skip it are used.
+PADDING marks entries that are no part of a sum. It is a zero, so that finite factors need no
+special care; an infinite factor would make a NaN of it, and the loops that skip it are used then.
 """
 
 from math import copysign, isfinite
@@ -13,7 +13,7 @@ from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
 
-PADDING = np.float32(-0.0)  # operands hold no negative zero: opserve_kernels.columns sees to it
+PADDING = np.float32(-0.0)  # loaded operands hold none
 LANES = 64
 
 
@@ -27,16 +27,53 @@ def all_finite(matrix: Floats, pitch: int, rows: int, columns: int) -> bool:
     return True
 
 
-@compiled("void(float32, float32[::1], float32[::1])")
-def _add_row(factor: np.float32, row: Floats, total: Floats) -> None:
-    for j in range(total.size):
-        total[j] += factor * row[j]
+@compiled("void(float32[::1], float32[::1], int64, float32[::1])")
+def _add_row(factors: Floats, right: Floats, pitch: int, total: Floats) -> None:
+    """Adds to total[j] the sum over k of factors[k] * right[k, j], four products at a time."""
+    columns = total.size
+    for k in range(0, factors.size - 3, 4):
+        a0, a1, a2, a3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
+        x0 = right[k * pitch :][:columns]
+        x1 = right[(k + 1) * pitch :][:columns]
+        x2 = right[(k + 2) * pitch :][:columns]
+        x3 = right[(k + 3) * pitch :][:columns]
+        for j in range(columns):
+            total[j] += (a0 * x0[j] + a1 * x1[j]) + (a2 * x2[j] + a3 * x3[j])
+    for k in range(factors.size - factors.size % 4, factors.size):
+        factor, x0 = factors[k], right[k * pitch :][:columns]
+        for j in range(columns):
+            total[j] += factor * x0[j]
+
+
+@compiled("void(float32[::1], float32[::1], float32[::1], int64, float32[::1], float32[::1])")
+def _add_two_rows(
+    upper: Floats,
+    lower: Floats,
+    right: Floats,
+    pitch: int,
+    upper_total: Floats,
+    lower_total: Floats,
+) -> None:
+    """As _add_row for two rows, which share what is read of `right`; the same sums to the bit."""
+    columns, whole = upper_total.size, upper.size - upper.size % 4
+    for k in range(0, whole, 4):
+        a0, a1, a2, a3 = upper[k], upper[k + 1], upper[k + 2], upper[k + 3]
+        b0, b1, b2, b3 = lower[k], lower[k + 1], lower[k + 2], lower[k + 3]
+        x0 = right[k * pitch :][:columns]
+        x1 = right[(k + 1) * pitch :][:columns]
+        x2 = right[(k + 2) * pitch :][:columns]
+        x3 = right[(k + 3) * pitch :][:columns]
+        for j in range(columns):
+            upper_total[j] += (a0 * x0[j] + a1 * x1[j]) + (a2 * x2[j] + a3 * x3[j])
+            lower_total[j] += (b0 * x0[j] + b1 * x1[j]) + (b2 * x2[j] + b3 * x3[j])
+    _add_row(upper[whole:], right[whole * pitch :], pitch, upper_total)
+    _add_row(lower[whole:], right[whole * pitch :], pitch, lower_total)
 
 
 @compiled(
     "void(float32[::1], int64, float32[::1], int64, float32[::1], int64, int64, int64, int64)"
 )
-def add_product(
+def add_product(  # noqa: PLR0913, PLR0917  # arrays and integers
     left: Floats,
     left_pitch: int,
     right: Floats,
@@ -47,30 +84,16 @@ def add_product(
     depth: int,
     columns: int,
 ) -> None:
-    """total (rows x columns) += left (rows x depth) @ right (depth x columns), rows a pitch apart."""
+    """Adds left (rows x depth) @ right (depth x columns) to total; rows are a pitch apart."""
     for row in range(0, rows - 1, 2):
-        upper = total[row * total_pitch : row * total_pitch + columns]
-        lower = total[(row + 1) * total_pitch : (row + 1) * total_pitch + columns]
-        for k in range(0, depth - 3, 4):
-            a = left[row * left_pitch + k : row * left_pitch + k + 4]
-            b = left[(row + 1) * left_pitch + k : (row + 1) * left_pitch + k + 4]
-            a0, a1, a2, a3 = a[0], a[1], a[2], a[3]
-            b0, b1, b2, b3 = b[0], b[1], b[2], b[3]
-            x0 = right[k * right_pitch : k * right_pitch + columns]
-            x1 = right[(k + 1) * right_pitch : (k + 1) * right_pitch + columns]
-            x2 = right[(k + 2) * right_pitch : (k + 2) * right_pitch + columns]
-            x3 = right[(k + 3) * right_pitch : (k + 3) * right_pitch + columns]
-            for j in range(columns):
-                upper[j] += (a0 * x0[j] + a1 * x1[j]) + (a2 * x2[j] + a3 * x3[j])
-                lower[j] += (b0 * x0[j] + b1 * x1[j]) + (b2 * x2[j] + b3 * x3[j])
-        for k in range(depth - depth % 4, depth):
-            _add_row(left[row * left_pitch + k], right[k * right_pitch :], upper)
-            _add_row(left[(row + 1) * left_pitch + k], right[k * right_pitch :], lower)
+        upper = left[row * left_pitch :][:depth]
+        lower = left[(row + 1) * left_pitch :][:depth]
+        upper_total = total[row * total_pitch :][:columns]
+        lower_total = total[(row + 1) * total_pitch :][:columns]
+        _add_two_rows(upper, lower, right, right_pitch, upper_total, lower_total)
     if rows % 2:
-        last = (rows - 1) * left_pitch
-        row_total = total[(rows - 1) * total_pitch : (rows - 1) * total_pitch + columns]
-        for k in range(depth):
-            _add_row(left[last + k], right[k * right_pitch :], row_total)
+        factors = left[(rows - 1) * left_pitch :][:depth]
+        _add_row(factors, right, right_pitch, total[(rows - 1) * total_pitch :][:columns])
 
 
 @compiled("boolean(float32)")
@@ -78,28 +101,34 @@ def _is_padding(value: np.float32) -> bool:
     return value == 0 and copysign(1.0, value) < 0
 
 
-@compiled(
-    "void(float32[::1], int64, float32[::1], int64, float32[::1], int64, int64, int64, int64)"
-)
-def add_product_but_padding(
+@compiled("void(float32[::1], int64, float32[::1], int64, float32[::1], int64, int64, int64)")
+def add_product_but_padding(  # noqa: PLR0913, PLR0917  # arrays and integers
     left: Floats,
     left_pitch: int,
     right: Floats,
     right_pitch: int,
     total: Floats,
-    total_pitch: int,
     rows: int,
     depth: int,
     columns: int,
 ) -> None:
-    """As add_product, leaving out the entries of `right` that are PADDING."""
+    """As add_product for a contiguous total, without the entries of `right` that are PADDING."""
     for row in range(rows):
         for k in range(depth):
             factor = left[row * left_pitch + k]
             for j in range(columns):
                 value = right[k * right_pitch + j]
                 if not _is_padding(value):
-                    total[row * total_pitch + j] += factor * value
+                    total[row * columns + j] += factor * value
+
+
+@compiled("void(float32[::1], float32[::1], int64, int64, int64)")
+def add_matrix(matrix: Floats, total: Floats, pitch: int, rows: int, columns: int) -> None:
+    """Adds a contiguous matrix (rows x columns) to total, whose rows are a pitch apart."""
+    for row in range(rows):
+        source, target = matrix[row * columns :][:columns], total[row * pitch :][:columns]
+        for column in range(columns):
+            target[column] += source[column]
 
 
 @compiled("float32(float32[::1])")
@@ -110,7 +139,7 @@ def add_lanes(lanes: Floats) -> np.float32:
         for j in range(width):
             lanes[j] += lanes[j + width]
         width //= 2
-    return lanes[0]
+    return np.float32(lanes[0])
 
 
 @compiled("float32(float32[::1], float32[::1])")
@@ -121,31 +150,4 @@ def total(values: Floats, lanes: Floats) -> np.float32:
         a = values[start : start + LANES]
         for j in range(a.size):
             lanes[j] += a[j]
-    return add_lanes(lanes)
-
-
-@compiled("float32(float32[::1], float32[::1], float32[::1])")
-def dot(left: Floats, right: Floats, lanes: Floats) -> np.float32:
-    """Sum of left[i] * right[i], in LANES partial sums that are then added pairwise.
-
-    Args:
-        left: Factors.
-        right: As many factors.
-        lanes: Scratch of LANES values.
-    """
-    lanes[:] = np.float32(0)
-    for start in range(0, left.size, LANES):
-        a, b = left[start : start + LANES], right[start : start + LANES]
-        for j in range(a.size):
-            lanes[j] += a[j] * b[j]
-    return add_lanes(lanes)
-
-
-@compiled("float32(float32[::1], float32[::1], float32[::1])")
-def dot_but_padding(left: Floats, right: Floats, lanes: Floats) -> np.float32:
-    """As dot, leaving out the entries of `right` that are PADDING."""
-    lanes[:] = np.float32(0)
-    for i in range(left.size):
-        if not _is_padding(right[i]):
-            lanes[i % LANES] += left[i] * right[i]
     return add_lanes(lanes)

@@ -1,4 +1,4 @@
-"""A strided view as the integers that loops read: dtype, offset, sizes and steps of at most six dimensions."""
+"""A strided view as the integers that loops read: dtype, offset, sizes and steps."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,10 @@ VIEW_RANK = 6
 VIEW_LENGTH = 2 + 2 * VIEW_RANK
 
 
-def encode_view(
-    tensor: Tensor, *, shape: Sequence[int], strides: Sequence[int]
-) -> tuple[int, ...]:
-    """The elements of a tensor in a row-major order that may differ from its own.
+def encode_view(tensor: Tensor, *, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The elements of a tensor, row by row in an order that may differ from its own.
 
-    Dimensions that lie one behind the other in memory become one, so that the innermost runs are long.
+    Dimensions that lie one behind the other in memory become one, so that runs are long.
 
     Args:
         tensor: The tensor that gives dtype and offset.

@@ -12,7 +12,7 @@ class Workspace:
         self.size_bytes = 0
 
     def reserve(self, count: int) -> int:
-        """Index of the first of `count` values, counted in float32 from the start of the workspace."""
+        """Place of the first of `count` values, counted in values from the start."""
         start = self.size_bytes // FLOAT_BYTES
         parts = -(-count * FLOAT_BYTES // WORKSPACE_ALIGNMENT)
         self.size_bytes += parts * WORKSPACE_ALIGNMENT

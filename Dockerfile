@@ -1,0 +1,28 @@
+# The wheel is built apart, so that neither the sources nor the build's tools are in the image.
+FROM python:3.11-slim AS build
+WORKDIR /src
+COPY . .
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.11-slim
+ENV PYTHONUNBUFFERED=1 \
+    NUMBA_CACHE_DIR=/var/cache/opserve \
+    OPSERVE_GRPC_ADDRESS=0.0.0.0:50051 \
+    OPSERVE_REST_ADDRESS=0.0.0.0:8080 \
+    OPSERVE_ALLOW_REMOTE=true
+# The service asks nobody for a key yet: publish its ports on a loopback address only.
+COPY --from=build /wheels /wheels
+COPY constraints.txt /wheels/
+RUN wheel="$(echo /wheels/opserve-*.whl)" \
+    && pip install --no-cache-dir --constraint /wheels/constraints.txt "${wheel}[server]" \
+    && useradd --system --uid 10001 opserve \
+    && install --directory --owner opserve /var/cache/opserve
+USER 10001
+WORKDIR /tmp
+# Compiles every kernel into the image's cache. A machine with another processor compiles them again, once.
+RUN python -c "from importlib import import_module; from opserve_kernels.registry import OPERATORS; \
+[import_module(operator.kernel) for operator in OPERATORS.values()]"
+EXPOSE 50051 8080
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/livez', timeout=2)"]
+CMD ["python", "-m", "opserve_server"]

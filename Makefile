@@ -1,0 +1,79 @@
+# Every target makes what it needs by itself: python3.11 with venv, and make, are all a machine must have.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.stamp
+
+# Nothing but the package registry is asked: pyright ships its checker and node in wheels, and looks for no newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint types layers protos protos-check sync sync-check check test test-slow coverage demo serve bench operator constraints wheel clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,demo]' --group dev
+	touch $(READY)
+
+setup: $(READY) ## the virtual environment, with everything pinned by constraints.txt
+
+lint: $(READY) ## ruff, its format, and buf on the protos
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/buf lint protos
+
+types: $(READY) ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+layers: $(READY) ## import-linter's contracts
+	$(BIN)/lint-imports
+
+protos: $(READY) ## generates the Python code beside the protos
+	$(BIN)/python tools/protos.py
+
+protos-check: $(READY) ## fails when the generated code is stale
+	$(BIN)/python tools/protos.py --check
+
+sync: $(READY) ## generates the blocking client from the async one
+	$(BIN)/python client/generate_sync.py
+
+sync-check: $(READY) ## fails when the blocking client is stale
+	$(BIN)/python client/generate_sync.py --check
+
+check: lint types layers protos-check sync-check ## every check that runs no test
+
+test: check ## every check, and all tests but the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(READY) ## the slow tests
+	$(BIN)/python -m pytest -m slow
+
+coverage: $(READY) ## the tests of `make test` with branch coverage
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+demo: $(READY) ## trains a small network, every convolution gradient by the service
+	$(BIN)/opserve demo
+
+serve: $(READY) ## the service on its default loopback ports
+	$(BIN)/opserve serve
+
+bench: $(READY) ## the service beside its yardsticks; writes benchmarks/out/service.json
+	$(BIN)/python -m benchmarks.service
+
+operator: $(READY) ## make operator NAME=x: the skeleton of a new operator
+	$(BIN)/python tools/new_operator.py "$(NAME)"
+
+constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group dev pyproject.toml --output-file constraints.txt
+
+wheel: $(READY) ## dist/opserve-*.whl
+	$(BIN)/python -m hatchling build -t wheel
+
+clean: ## removes everything that make made
+	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

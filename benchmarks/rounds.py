@@ -1,0 +1,61 @@
+"""Rounds: every part of a benchmark is measured once a round, the subject beside its yardstick."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.progress import track
+
+from benchmarks.measure import Figure, figure
+from benchmarks.report import Goal, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A quantity of one round."""
+
+    subject: float
+    yardstick: float
+
+
+Part = Callable[[], Mapping[str, Pair]]
+Rounds = Mapping[str, Sequence[Pair]]
+
+
+def measure_rounds(parts: Sequence[Part], *, rounds: int) -> Rounds:
+    """Quantities by name, each with its rounds; a first round warms up and does not count."""
+    for part in parts:
+        part()
+    measured: dict[str, list[Pair]] = {}
+    for _ in track(range(rounds), description=f"{rounds} rounds"):
+        for part in parts:
+            for name, pair in part().items():
+                measured.setdefault(name, []).append(pair)
+    return measured
+
+
+def rows(measured: Rounds) -> list[Row]:
+    """A line for each quantity."""
+    return [
+        Row(
+            what=name,
+            subject=figure([pair.subject for pair in pairs]),
+            yardstick=figure([pair.yardstick for pair in pairs]),
+            ratio=ratio_of(pairs),
+        )
+        for name, pairs in measured.items()
+    ]
+
+
+def ratio_of(pairs: Sequence[Pair]) -> Figure:
+    """Subject over yardstick, each round against its own."""
+    return figure([pair.subject / pair.yardstick for pair in pairs])
+
+
+def at_least(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
+    """A goal whose ratio is to be high."""
+    return Goal(goal=text, value=ratio_of(pairs).value, target=target, better="higher")
+
+
+def at_most(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
+    """A goal whose ratio is to be low."""
+    return Goal(goal=text, value=ratio_of(pairs).value, target=target, better="lower")

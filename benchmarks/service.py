@@ -1,0 +1,146 @@
+"""make bench: unary calls, whole calls and bulk bytes of the service beside bare gRPC."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import grpc
+
+from benchmarks.bare import Bare, yardstick_address
+from benchmarks.measure import percentile, seconds_each, seconds_of
+from benchmarks.report import Goal, show_goals, show_rows, write_goals
+from benchmarks.rounds import Pair, Rounds, at_least, at_most, measure_rounds, rows
+from benchmarks.subject import Bulk, Planning, WholeCalls
+from opserve_client.private_service import private_service
+
+ROUNDS = 9
+UNARY_CALLS = 400
+CALLS_AT_ONCE = 8
+WHOLE_CALLS = 20
+MIB = 1 << 20
+SMALL_MIB, LARGE_MIB = 1, 64
+BULK_MIB_A_ROUND = 128
+
+P50 = "GetWorkspaceSize p50, ms | echo of its bytes"
+P99 = "GetWorkspaceSize p99, ms | echo of its bytes"
+RATE = "GetWorkspaceSize, calls/s | echo of its bytes"
+RATE_AT_ONCE = f"GetWorkspaceSize, {CALLS_AT_ONCE} at once, calls/s | echo of its bytes"
+SUBMIT = "whole call in one Submit, calls/s | its 23 commands one by one"
+UPLOAD = "upload of {} MiB, MB/s | bare chunk stream"
+DOWNLOAD = "download of {} MiB, MB/s | bare chunk stream"
+
+
+def main() -> None:
+    """Measures, prints, and writes benchmarks/out/service.json."""
+    with ExitStack() as stack:
+        service = stack.enter_context(private_service(log_level="WARNING"))
+        channel = stack.enter_context(grpc.insecure_channel(service.grpc))
+        planning, calls = Planning(channel), WholeCalls(channel)
+        yardstick = stack.enter_context(
+            yardstick_address(buffer_bytes=LARGE_MIB * MIB, answer_bytes=planning.plan().ByteSize())
+        )
+        bare = Bare(stack.enter_context(grpc.insecure_channel(yardstick)))
+        measured = measure_rounds(
+            (
+                lambda: unary_calls(planning, bare),
+                lambda: whole_calls(calls),
+                Transfers(Bulk(channel, SMALL_MIB * MIB), bare, SMALL_MIB).measure,
+                Transfers(Bulk(channel, LARGE_MIB * MIB), bare, LARGE_MIB).measure,
+            ),
+            rounds=ROUNDS,
+        )
+    show_rows(f"median of {ROUNDS} rounds (least to greatest)", rows(measured))
+    goals = goals_of(measured)
+    show_goals(goals)
+    print(f"written to {write_goals('service', goals)}")
+
+
+def goals_of(measured: Rounds) -> list[Goal]:
+    """What the ratios are to reach."""
+    upload, download = UPLOAD.format(LARGE_MIB), DOWNLOAD.format(LARGE_MIB)
+    return [
+        at_least(
+            3.0, "whole call in one Submit: rate over its commands one by one", measured[SUBMIT]
+        ),
+        at_most(1.3, "unary GetWorkspaceSize: p50 over a bare gRPC echo's", measured[P50]),
+        at_least(0.9, "upload of 64 MiB: rate over a bare chunk stream's", measured[upload]),
+        at_least(0.9, "download of 64 MiB: rate over a bare chunk stream's", measured[download]),
+    ]
+
+
+def unary_calls(planning: Planning, bare: Bare) -> Mapping[str, Pair]:
+    """Phase one of a small ConvolutionBackward beside an echo of as many bytes."""
+    message = planning.request.SerializeToString()
+    executors: list[int] = []
+
+    def plan() -> None:
+        executors.append(planning.plan().executor)
+
+    def echo() -> None:
+        bare.echo(message)
+
+    theirs = seconds_each(echo, times=UNARY_CALLS)
+    ours = seconds_each(plan, times=UNARY_CALLS)
+    at_once = Pair(subject=rate_at_once(plan), yardstick=rate_at_once(echo))
+    planning.destroy(executors)
+    return {
+        P50: Pair(subject=percentile(ours, 50) * 1e3, yardstick=percentile(theirs, 50) * 1e3),
+        P99: Pair(subject=percentile(ours, 99) * 1e3, yardstick=percentile(theirs, 99) * 1e3),
+        RATE: Pair(subject=UNARY_CALLS / sum(ours), yardstick=UNARY_CALLS / sum(theirs)),
+        RATE_AT_ONCE: at_once,
+    }
+
+
+def rate_at_once(call: Callable[[], None]) -> float:
+    """Calls a second of several threads."""
+
+    def all_calls() -> None:
+        with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
+            for started in [threads.submit(call) for _ in range(UNARY_CALLS)]:
+                started.result()
+
+    return UNARY_CALLS / seconds_of(all_calls)
+
+
+def whole_calls(calls: WholeCalls) -> Mapping[str, Pair]:
+    """Arrays in, arrays out: in one round trip beside one for each command."""
+    assert calls.call_by_submit() == calls.call_separately(), "both ways compute the same"
+    submitted = seconds_each(calls.call_by_submit, times=WHOLE_CALLS)
+    separate = seconds_each(calls.call_separately, times=WHOLE_CALLS)
+    rate = Pair(subject=WHOLE_CALLS / sum(submitted), yardstick=WHOLE_CALLS / sum(separate))
+    return {SUBMIT: rate}
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Bytes to and from a buffer, beside bare streams of the same chunks."""
+
+    bulk: Bulk
+    bare: Bare
+    size_mib: int
+
+    def measure(self) -> Mapping[str, Pair]:
+        data = memoryview(bytes(range(256)) * (self.size_mib * MIB // 256))
+        mine = memoryview(bytearray(len(data)))
+        its = memoryview(bytearray(len(data)))
+        measured = {
+            UPLOAD.format(self.size_mib): Pair(
+                yardstick=self._rate(lambda: self.bare.upload(data)),
+                subject=self._rate(lambda: self.bulk.upload(data)),
+            ),
+            DOWNLOAD.format(self.size_mib): Pair(
+                yardstick=self._rate(lambda: self.bare.download(its)),
+                subject=self._rate(lambda: self.bulk.download(mine)),
+            ),
+        }
+        assert mine == its == data, "what came back is what was sent"
+        return measured
+
+    def _rate(self, transfer: Callable[[], None]) -> float:
+        times = BULK_MIB_A_ROUND // self.size_mib
+        return self.size_mib * MIB * times / 1e6 / sum(seconds_each(transfer, times=times))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The client: a connection to a service, over gRPC or REST."""
+
+from typing import Self
+
+from opserve.v1.session_service_pb2 import Device, ListDevicesRequest, OpenSessionRequest
+from opserve_client import runtime_async
+from opserve_client._async.connection import AsyncConnection
+from opserve_client._async.session import AsyncSession
+from opserve_client._async.transports.base import AsyncTransport
+from opserve_client._async.transports.grpc import AsyncGrpcTransport
+from opserve_client._async.transports.rest import AsyncRestTransport
+from opserve_client.wire.methods import LIST_DEVICES, OPEN_SESSION
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
+
+class AsyncClient:
+    """A connection to a service; a context manager, which closes it.
+
+    Args:
+        address: "127.0.0.1:50051" or "grpc://..." speaks gRPC, "http://..." speaks REST.
+        timeout_s: Longest that one call may take, seconds. The default is above the longest wait
+            of a service, 300 s; bulk bytes get a second more for each MiB.
+        transport: Another way to the service, instead of the address.
+        sleep: Waits between attempts, seconds.
+    """
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        timeout_s: float = 330.0,
+        transport: AsyncTransport | None = None,
+        sleep: runtime_async.Sleep = runtime_async.sleep,
+    ) -> None:
+        self._connection = AsyncConnection(
+            transport or _transport_for(address), timeout_s=timeout_s, sleep=sleep
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def list_devices(self) -> list[Device]:
+        """The devices of the service."""
+        return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
+
+    def open_session(
+        self, profile: str = "ascend910b", *, lease_s: float | None = None
+    ) -> runtime_async.Opening[AsyncSession]:
+        """Leases a device; a context manager, which closes the session.
+
+        Args:
+            profile: What the device stands for.
+            lease_s: Seconds without a sign of life after which the service closes the session;
+                None means the service's default. A heartbeat keeps the lease meanwhile.
+
+        Raises:
+            AclrtError: 107001, unknown profile; 207004, no such device is ready; 207005, too many
+                sessions.
+        """
+        return runtime_async.opening(self._open_session(profile, lease_s))
+
+    async def close(self) -> None:
+        """Ends the connection; sessions that are open end with their lease."""
+        await self._connection.close()
+
+    async def _open_session(self, profile: str, lease_s: float | None) -> AsyncSession:
+        request = OpenSessionRequest(profile=profile, lease_s=lease_s or 0.0)
+        return AsyncSession(self._connection, await self._connection.call(OPEN_SESSION, request))
+
+
+def _transport_for(address: str) -> AsyncTransport:
+    if address.startswith(("http://", "https://")):
+        return AsyncRestTransport(address)
+    return AsyncGrpcTransport(address.removeprefix("grpc://"))

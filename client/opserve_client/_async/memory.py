@@ -1,0 +1,148 @@
+"""Device memory: buffers, and tensors that lie in them."""
+
+from typing import TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from opserve.v1.memory_service_pb2 import (
+    CopyRequest,
+    FillRequest,
+    FreeRequest,
+    ReadRequest,
+    WriteRequest,
+)
+from opserve_client._async.session_calls import AsyncSessionCalls
+from opserve_client.tensors import Array, TensorSpec, bytes_of
+from opserve_client.wire.methods import COPY, FILL, FREE
+
+HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array"
+
+
+class AsyncBuffer:
+    """Device memory of a session. Make one with session.allocate.
+
+    Errors of every method: AclrtError 107017 the buffer is freed or its session closed, 107000 a
+    range that leaves it.
+
+    Attributes:
+        handle: Its number within the session.
+        size_bytes: Its size.
+    """
+
+    def __init__(self, calls: AsyncSessionCalls, *, handle: int, size_bytes: int) -> None:
+        self._calls = calls
+        self.handle = handle
+        self.size_bytes = size_bytes
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.handle}: {self.size_bytes} bytes>"
+
+    async def write(self, data: HostBytes, *, offset: int = 0) -> None:
+        """Copies host bytes, or an array's elements in row-major order, to `offset` bytes on."""
+        content = bytes_of(data) if isinstance(data, np.ndarray) else memoryview(data).cast("B")
+        await self._calls.write(WriteRequest(buffer=self.handle, offset=offset), content)
+
+    async def read(self, *, offset: int = 0, size_bytes: int | None = None) -> bytes:
+        """Copies bytes to the host: size_bytes of them, or all from `offset` on."""
+        size = max(self.size_bytes - offset, 0) if size_bytes is None else size_bytes
+        request = ReadRequest(buffer=self.handle, offset=offset, size_bytes=size)
+        return bytes(await self._calls.read(request))
+
+    async def fill(self, value: int, *, offset: int = 0, size_bytes: int | None = None) -> None:
+        """Sets size_bytes bytes, or all from `offset` on, to a value of 0 to 255 (aclrtMemset)."""
+        size = max(self.size_bytes - offset, 0) if size_bytes is None else size_bytes
+        request = FillRequest(
+            session=self._calls.session,
+            buffer=self.handle,
+            offset=offset,
+            size_bytes=size,
+            value=value,
+        )
+        await self._calls.call(FILL, request)
+
+    async def copy_from(
+        self,
+        source: "AsyncBuffer",
+        *,
+        offset: int = 0,
+        source_offset: int = 0,
+        size_bytes: int | None = None,
+    ) -> None:
+        """Copies bytes of another buffer: size_bytes of them, or all from source_offset on."""
+        size = max(source.size_bytes - source_offset, 0) if size_bytes is None else size_bytes
+        request = CopyRequest(
+            session=self._calls.session,
+            destination=self.handle,
+            destination_offset=offset,
+            source=source.handle,
+            source_offset=source_offset,
+            size_bytes=size,
+        )
+        await self._calls.call(COPY, request)
+
+    async def free(self) -> None:
+        """Ends the buffer; its memory returns when queued work that uses it is done."""
+        request = FreeRequest(session=self._calls.session, buffer=self.handle)
+        await self._calls.call(FREE, request)
+
+
+class AsyncTensor:
+    """A strided view of elements in a buffer. Make one with session.upload, empty or tensor.
+
+    Attributes:
+        spec: Shape, dtype, format and place.
+        buffer: The memory behind it; None is a null pointer.
+    """
+
+    def __init__(
+        self, calls: AsyncSessionCalls, spec: TensorSpec, buffer: AsyncBuffer | None
+    ) -> None:
+        self._calls = calls
+        self.spec = spec
+        self.buffer = buffer
+
+    @override
+    def __repr__(self) -> str:
+        spec = self.spec
+        return f"<{type(self).__name__} {list(spec.shape)} {spec.dtype} {spec.format}>"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """View dimensions."""
+        return self.spec.shape
+
+    async def download(self) -> Array:
+        """The elements of the view as an array of its own (BF16 as ml_dtypes.bfloat16)."""
+        view = self.spec.view(await self._read_span())
+        return view if self.spec.is_contiguous else view.copy()
+
+    async def upload(self, array: Array) -> None:
+        """Sets the elements of the view; what lies between them stays as it is.
+
+        Args:
+            array: Elements of the view's shape and dtype.
+
+        Raises:
+            ValueError: Another shape or dtype.
+        """
+        dtype = self.spec.dtype.numpy
+        if array.shape != self.spec.shape or array.dtype != dtype:
+            given = f"{list(array.shape)} {array.dtype}"
+            raise ValueError(f"array: given {given}, allowed {list(self.spec.shape)} {dtype}")
+        if self.spec.is_contiguous:
+            content = bytes_of(array)
+        else:
+            span = await self._read_span()
+            self.spec.view(span)[...] = array
+            content = memoryview(span)
+        request = WriteRequest(buffer=self.spec.buffer, offset=self.spec.start_bytes)
+        await self._calls.write(request, content)
+
+    async def _read_span(self) -> bytearray:
+        spec = self.spec
+        request = ReadRequest(
+            buffer=spec.buffer, offset=spec.start_bytes, size_bytes=spec.span_bytes
+        )
+        return await self._calls.read(request)

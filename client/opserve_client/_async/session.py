@@ -1,0 +1,235 @@
+"""A session: a lease on one virtual device, and everything that lives on it."""
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+
+from opserve.v1 import event_service_pb2 as event_pb2
+from opserve.v1 import session_service_pb2 as session_pb2
+from opserve.v1 import stream_service_pb2 as stream_pb2
+from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.memory_service_pb2 import AllocateRequest
+from opserve_client import runtime_async
+from opserve_client._async.connection import AsyncConnection
+from opserve_client._async.memory import AsyncBuffer, AsyncTensor
+from opserve_client._async.run import run
+from opserve_client._async.session_calls import AsyncSessionCalls
+from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
+from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
+from opserve_client.errors import OpserveError, ServiceUnreachable
+from opserve_client.handles import Handles
+from opserve_client.operators import (
+    OperatorCall,
+    ResultT_co,
+    device_tensors,
+    get_workspace_size_request,
+    tensor_fields,
+)
+from opserve_client.run_batches import first_error
+from opserve_client.tensors import Array, TensorSpec, sizes
+from opserve_client.wire import methods
+
+_BEATS_PER_LEASE = 3
+
+
+class AsyncSession:
+    """A lease on one device. Make one with client.open_session; closing it frees everything in it.
+
+    A heartbeat of its own keeps the lease alive, whatever else the program does.
+
+    Attributes:
+        name: Its secret name; whoever holds it holds the session.
+        device: The device it has.
+        lease_s: Seconds without any call after which the service closes it.
+        default_stream: Stream 0.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection, opened: session_pb2.OpenSessionResponse
+    ) -> None:
+        self.name = opened.session
+        self.device = opened.device
+        self.lease_s = opened.lease_s
+        self._connection = connection
+        self._calls = AsyncSessionCalls(connection, opened.session)
+        self.default_stream = AsyncStream(self._calls, handle=0)
+        self._heartbeat = runtime_async.Heartbeat(
+            self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def last_handles(self) -> Handles:
+        """The greatest handle of each kind so far; a batch of one's own chooses greater ones."""
+        return self._calls.last
+
+    async def run(self, call: OperatorCall[ResultT_co]) -> ResultT_co:
+        """Runs an operator: arrays in, arrays out, nothing left behind.
+
+        Outputs whose field is None are made in the inferred shape and dtype; a field may hold a
+        dtype or an array to choose otherwise, or a tensor on the device, which is then written.
+        Calls of at most 64 KiB travel in one round trip.
+
+        Returns:
+            The outputs by the vendor's names, None where one was not asked for.
+
+        Raises:
+            AclnnError: The operator refused its arguments.
+            ExecutionFailed: The kernel failed.
+        """
+        return await run(self._calls, call)
+
+    async def get_workspace_size(self, call: OperatorCall[ResultT_co]) -> AsyncPlan:
+        """Phase one: checks a call whose tensors are on the device, and plans it.
+
+        Raises:
+            AclnnError: 161001 a null pointer; 161002 any other broken rule.
+            TypeError: A tensor field holds an array; upload it first.
+        """
+        request = get_workspace_size_request(call, device_tensors(call), session=self.name)
+        command = Command(get_workspace_size=request)
+        planned = await self._calls.make(methods.GET_WORKSPACE_SIZE, command)
+        executor = AsyncExecutor(
+            self._calls, handle=planned.executor, tensor_fields=tensor_fields(call)
+        )
+        return AsyncPlan(workspace_size=planned.workspace_size, executor=executor)
+
+    async def allocate(self, size_bytes: int) -> AsyncBuffer:
+        """Allocates device memory; its content is undefined.
+
+        Raises:
+            AclrtError: 100000, size 0; 207001, out of memory.
+        """
+        command = Command(allocate=AllocateRequest(session=self.name, size_bytes=size_bytes))
+        made = await self._calls.make(methods.ALLOCATE, command)
+        return AsyncBuffer(self._calls, handle=made.buffer, size_bytes=made.size_bytes)
+
+    async def upload(self, array: Array, *, format: str | None = None) -> AsyncTensor:  # noqa: A002
+        """Copies an array to the device.
+
+        Args:
+            array: Elements; bfloat16 is ml_dtypes' own.
+            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+        """
+        tensor = await self.empty(array.shape, array.dtype, format=format)
+        await tensor.upload(np.asarray(array, dtype=tensor.spec.dtype.numpy))
+        return tensor
+
+    async def empty(
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        *,
+        format: str | None = None,  # noqa: A002  the vendor's word
+    ) -> AsyncTensor:
+        """Allocates a contiguous tensor, whose elements are undefined.
+
+        Args:
+            shape: Dimensions.
+            dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
+            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+        """
+        unplaced = self.tensor(None, shape, dtype, format=format)
+        # A buffer has at least one byte, an empty tensor none.
+        buffer = await self.allocate(max(1, unplaced.spec.span_bytes))
+        return self.tensor(buffer, shape, dtype, format=format)
+
+    def tensor(  # noqa: PLR0913  the arguments of aclCreateTensor
+        self,
+        buffer: AsyncBuffer | None,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        *,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        format: str | None = None,  # noqa: A002  the vendor's word
+        storage_shape: Sequence[int] | None = None,
+    ) -> AsyncTensor:
+        """A view of a buffer (aclCreateTensor); checked when a call uses it.
+
+        Args:
+            buffer: The memory; None is a null pointer, to be set before the call is executed.
+            shape: View dimensions.
+            dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
+            strides: Elements between neighbours, by dimension; None means contiguous.
+            offset: Elements from the start of the buffer to the first element.
+            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            storage_shape: Dimensions of the storage behind the view; None means the whole buffer.
+        """
+        spec = TensorSpec(
+            shape=sizes(shape),
+            dtype=data_type_of(dtype),
+            format=format_of_rank(len(shape)) if format is None else format_named(format),
+            strides=None if strides is None else sizes(strides),
+            offset=offset,
+            storage_shape=None if storage_shape is None else sizes(storage_shape),
+            buffer=0 if buffer is None else buffer.handle,
+        )
+        return AsyncTensor(self._calls, spec, buffer)
+
+    async def create_stream(self) -> AsyncStream:
+        """Makes an ordered queue of work."""
+        command = Command(create_stream=stream_pb2.CreateStreamRequest(session=self.name))
+        made = await self._calls.make(methods.CREATE_STREAM, command)
+        return AsyncStream(self._calls, handle=made.stream)
+
+    async def create_event(self) -> AsyncEvent:
+        """Makes a marker for streams."""
+        command = Command(create_event=event_pb2.CreateEventRequest(session=self.name))
+        made = await self._calls.make(methods.CREATE_EVENT, command)
+        return AsyncEvent(self._calls, handle=made.event)
+
+    async def submit(self, commands: Sequence[Command]) -> list[CommandResult]:
+        """Carries out many commands in one round trip, in order, up to the first that fails.
+
+        Handles that are 0 where one is made are chosen here; a command that uses one made in the
+        same batch names it by a number above last_handles.
+
+        Args:
+            commands: Messages of opserve.v1.command_service_pb2, without session and request_id.
+
+        Returns:
+            The answer of each command.
+
+        Raises:
+            OpserveError: That of the command that failed; `results` has the answers before it.
+        """
+        _, results = await self._calls.submit(lambda _: commands)
+        error = first_error(results)
+        if error:
+            error.results = tuple(results[:-1])
+            raise error
+        return results
+
+    async def set_deterministic_level(
+        self, level: Literal["off", "deterministic", "strong"]
+    ) -> None:
+        """Sets how far results must repeat bit by bit (ACL_OPT_DETERMINISTIC)."""
+        request = session_pb2.SetDeterministicLevelRequest(
+            session=self.name,
+            level=session_pb2.DeterministicLevel.Value(f"DETERMINISTIC_LEVEL_{level.upper()}"),
+        )
+        await self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)
+
+    async def close(self) -> None:
+        """Ends the session: queued work is dropped, all memory returns."""
+        await self._heartbeat.stop()
+        request = session_pb2.CloseSessionRequest(session=self.name)
+        await self._calls.call(methods.CLOSE_SESSION, request)
+
+    async def _keep_alive(self) -> bool:
+        """One beat; the last one when the session is gone, which the next call will tell."""
+        try:
+            request = session_pb2.KeepAliveRequest(session=self.name)
+            await self._calls.call(methods.KEEP_ALIVE, request)
+        except ServiceUnreachable:
+            return not self._connection.closed
+        except OpserveError:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""How calls reach a service: over gRPC, over REST, or in memory."""

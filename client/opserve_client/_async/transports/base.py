@@ -1,0 +1,34 @@
+"""What every transport does: carry one call, one upload or one download. It never retries."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+
+from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve_client.wire.methods import Method, RequestT, ResponseT
+
+CHUNK_BYTES = 2**20
+"""Largest piece in which bulk bytes travel."""
+
+
+class AsyncTransport(ABC):
+    """A way to a service. Every failure raises OpserveError or a subclass."""
+
+    @abstractmethod
+    async def call(
+        self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
+    ) -> ResponseT:
+        """Carries one request to the service and brings the answer."""
+
+    @abstractmethod
+    async def write(
+        self, request: WriteRequest, data: memoryview, *, timeout_s: float
+    ) -> WriteResponse:
+        """Carries bytes into a buffer; the request says where to, and has no data."""
+
+    @abstractmethod
+    def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
+        """Brings bytes of a buffer, in pieces."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends the connection."""

@@ -1,0 +1,66 @@
+"""Calls over gRPC."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import grpc
+from typing_extensions import override
+
+from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve_client import runtime_async
+from opserve_client._async.transports.base import CHUNK_BYTES, AsyncTransport
+from opserve_client.wire.grpc_errors import from_rpc_error
+from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
+
+
+class AsyncGrpcTransport(AsyncTransport):
+    """A gRPC channel to a service."""
+
+    def __init__(self, target: str) -> None:
+        self._channel = runtime_async.open_channel(target)
+
+    @override
+    async def call(
+        self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
+    ) -> ResponseT:
+        stub = self._channel.unary_unary(
+            method.path, method.request.SerializeToString, method.response.FromString
+        )
+        try:
+            return await stub(request, timeout=timeout_s)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+
+    @override
+    async def write(
+        self, request: WriteRequest, data: memoryview, *, timeout_s: float
+    ) -> WriteResponse:
+        stub = self._channel.stream_unary(
+            WRITE.path, WRITE.request.SerializeToString, WRITE.response.FromString
+        )
+        try:
+            return await stub(_write_messages(request, data), timeout=timeout_s)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+
+    @override
+    async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
+        stub = self._channel.unary_stream(
+            READ.path, READ.request.SerializeToString, READ.response.FromString
+        )
+        try:
+            async for response in stub(request, timeout=timeout_s):
+                yield response.data
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+
+    @override
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+def _write_messages(request: WriteRequest, data: memoryview) -> Iterator[WriteRequest]:
+    first = WriteRequest(data=bytes(data[:CHUNK_BYTES]))
+    first.MergeFrom(request)
+    yield first
+    for start in range(CHUNK_BYTES, len(data), CHUNK_BYTES):
+        yield WriteRequest(data=bytes(data[start : start + CHUNK_BYTES]))

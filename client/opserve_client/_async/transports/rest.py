@@ -1,0 +1,88 @@
+"""Calls over REST."""
+
+from collections.abc import AsyncIterator
+
+import httpx2
+from typing_extensions import override
+
+from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve_client import runtime_async
+from opserve_client._async.transports.base import CHUNK_BYTES, AsyncTransport
+from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.rest_errors import from_response, from_transport_error
+from opserve_client.wire.rest_forms import response_message, rest_request
+
+_FIRST_ERROR = 400
+
+
+class AsyncRestTransport(AsyncTransport):
+    """An HTTP connection to a service.
+
+    Args:
+        base_url: Where the service is: "http://127.0.0.1:8080".
+        http: An HTTP client of one's own, such as one over an application in memory.
+    """
+
+    def __init__(self, base_url: str, *, http: runtime_async.HttpClient | None = None) -> None:
+        self._http = http or runtime_async.HttpClient(base_url=base_url)
+
+    @override
+    async def call(
+        self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
+    ) -> ResponseT:
+        form = rest_request(method, request)
+        try:
+            response = await self._http.request(
+                form.verb, form.path, headers=form.headers, json=form.body, timeout=timeout_s
+            )
+        except httpx2.TransportError as error:
+            raise from_transport_error(error) from error
+        if response.status_code >= _FIRST_ERROR:
+            raise from_response(response.status_code, response.content)
+        return response_message(method, request, response.content)
+
+    @override
+    async def write(
+        self, request: WriteRequest, data: memoryview, *, timeout_s: float
+    ) -> WriteResponse:
+        try:
+            response = await self._http.put(
+                WRITE.route.format(session=request.session, buffer=request.buffer),
+                params={"offset": request.offset},
+                headers={
+                    "Content-Type": "application/octet-stream",
+                    "Content-Length": str(len(data)),
+                },
+                content=_chunks(data),
+                timeout=timeout_s,
+            )
+        except httpx2.TransportError as error:
+            raise from_transport_error(error) from error
+        if response.status_code >= _FIRST_ERROR:
+            raise from_response(response.status_code, response.content)
+        return response_message(WRITE, request, response.content)
+
+    @override
+    async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
+        path = READ.route.format(session=request.session, buffer=request.buffer)
+        last = request.offset + request.size_bytes - 1
+        headers = {"Range": f"bytes={request.offset}-{last}"}
+        try:
+            async with self._http.stream(
+                "GET", path, headers=headers, timeout=timeout_s
+            ) as response:
+                if response.status_code >= _FIRST_ERROR:
+                    raise from_response(response.status_code, await response.aread())
+                async for chunk in response.aiter_bytes():
+                    yield chunk
+        except httpx2.TransportError as error:
+            raise from_transport_error(error) from error
+
+    @override
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
+async def _chunks(data: memoryview) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield bytes(data[start : start + CHUNK_BYTES])

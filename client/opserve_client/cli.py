@@ -1,0 +1,115 @@
+"""The command line: opserve serve | devices | run | demo."""
+
+import importlib.util
+import json
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from opserve_client._sync.client import DEFAULT_ADDRESS, Client
+from opserve_client.errors import OpserveError
+from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
+
+app = typer.Typer(
+    name="opserve",
+    help="Convolution-backward operators on virtual devices.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Address = Annotated[
+    str, typer.Option(help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST.")
+]
+
+
+def main() -> None:
+    """Runs the command line; a failure is one line on standard error and exit status 1."""
+    try:
+        app()
+    except (OpserveError, FileError, OSError) as error:
+        one_line = " ".join(str(error).split())
+        sys.stderr.write(f"opserve: {one_line}\n")
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    *, show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
+) -> None:
+    """Convolution-backward operators on virtual devices."""
+    if show_version:
+        typer.echo(f"opserve {version('opserve')}")
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    grpc_address: Annotated[str | None, typer.Option(help="Where gRPC listens.")] = None,
+    rest_address: Annotated[str | None, typer.Option(help="Where REST listens.")] = None,
+    device: Annotated[list[str] | None, typer.Option(help="Profile of a device; repeat.")] = None,
+    device_memory_bytes: Annotated[int | None, typer.Option(help="Memory of a device.")] = None,
+) -> None:
+    """Run the service until it is interrupted; every other setting is an OPSERVE_ variable."""
+    if importlib.util.find_spec("opserve_server") is None:
+        raise FileError("the service is not installed: pip install 'opserve[server]'")
+    settings = {
+        "OPSERVE_GRPC_ADDRESS": grpc_address,
+        "OPSERVE_REST_ADDRESS": rest_address,
+        "OPSERVE_DEVICES": json.dumps(device) if device else None,
+        "OPSERVE_DEVICE_MEMORY_BYTES": device_memory_bytes,
+    }
+    environment = os.environ | {k: str(v) for k, v in settings.items() if v is not None}
+    command = [sys.executable, "-m", "opserve_server"]
+    os.execve(sys.executable, command, environment)  # noqa: S606  our own interpreter and module
+
+
+@app.command()
+def devices(address: Address = DEFAULT_ADDRESS) -> None:
+    """Show the devices of a service."""
+    table = Table("device", "profile", "ready", "sessions", "free / memory MiB", "operators")
+    with Client(address) as client:
+        for device in client.list_devices():
+            free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
+            table.add_row(
+                device.name,
+                device.profile,
+                "yes" if device.ready else "no",
+                str(device.sessions),
+                f"{free} / {memory}",
+                "\n".join(device.operators),
+            )
+    Console().print(table)
+
+
+@app.command()
+def run(
+    call: Annotated[str, typer.Argument(help="As the vendor names it: aclnnConvolutionBackward.")],
+    arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help="The arguments, in JSON.")],
+    tensors: Annotated[Path, typer.Argument(metavar="TENSORS.npz", help="Arrays: .npz or .npy.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where results go, .npz.")],
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Run one operator on arrays in files."""
+    request = read_arguments(arguments)
+    arrays = read_tensors(tensors)
+    with Client(address) as client, client.open_session(request.profile) as session:
+        results = run_file(session, call, request.arguments, arrays)
+    dtypes = write_tensors(output, results)
+    table = Table("output", "shape", "dtype")
+    for name, array in results.items():
+        table.add_row(name, str(list(array.shape)), dtypes[name])
+    Console().print(table)
+
+
+@app.command()
+def demo() -> None:
+    """Train a small network on handwritten digits through a service of its own."""
+    from opserve_client import demo as demonstration  # noqa: PLC0415  it needs the extra [demo]
+
+    raise typer.Exit(demonstration.main())

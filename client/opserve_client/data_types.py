@@ -1,0 +1,137 @@
+"""The vendor's element types and formats, and how they meet NumPy's."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from opserve.v1 import tensor_pb2
+from opserve_client.errors import AclnnError
+
+
+class DataType(StrEnum):
+    """Element type of a tensor: aclDataType by name."""
+
+    UNDEFINED = "UNDEFINED"
+    FLOAT = "FLOAT"
+    FLOAT16 = "FLOAT16"
+    INT8 = "INT8"
+    INT32 = "INT32"
+    UINT8 = "UINT8"
+    INT16 = "INT16"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    INT64 = "INT64"
+    UINT64 = "UINT64"
+    DOUBLE = "DOUBLE"
+    BOOL = "BOOL"
+    BF16 = "BF16"
+
+    @property
+    def numpy(self) -> "np.dtype[Any]":
+        """The NumPy dtype of the elements; UNDEFINED has none (ValueError)."""
+        if self not in _NUMPY:
+            raise ValueError("dtype UNDEFINED has no elements that could be read or written")
+        return _NUMPY[self]
+
+    @property
+    def proto(self) -> "tensor_pb2.DataType.ValueType":
+        """The value on the wire."""
+        if self is DataType.UNDEFINED:
+            return tensor_pb2.DATA_TYPE_UNSPECIFIED
+        return tensor_pb2.DataType.Value(f"DATA_TYPE_{self}")
+
+
+class Format(StrEnum):
+    """Meaning of a tensor's dimensions: aclFormat by name."""
+
+    UNDEFINED = "UNDEFINED"
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+    ND = "ND"
+    NC1HWC0 = "NC1HWC0"
+    FRACTAL_Z = "FRACTAL_Z"
+    HWCN = "HWCN"
+    NDHWC = "NDHWC"
+    FRACTAL_NZ = "FRACTAL_NZ"
+    NCDHW = "NCDHW"
+    NDC1HWC0 = "NDC1HWC0"
+    FRACTAL_Z_3D = "FRACTAL_Z_3D"
+    NC = "NC"
+    NCL = "NCL"
+
+    @property
+    def proto(self) -> "tensor_pb2.Format.ValueType":
+        """The value on the wire."""
+        if self is Format.UNDEFINED:
+            return tensor_pb2.FORMAT_UNSPECIFIED
+        return tensor_pb2.Format.Value(f"FORMAT_{self}")
+
+
+DTypeLike: TypeAlias = "str | DataType | np.dtype[Any] | type[Any]"
+
+_NUMPY: dict[DataType, np.dtype[Any]] = {
+    DataType.FLOAT: np.dtype(np.float32),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.INT8: np.dtype(np.int8),
+    DataType.INT32: np.dtype(np.int32),
+    DataType.UINT8: np.dtype(np.uint8),
+    DataType.INT16: np.dtype(np.int16),
+    DataType.UINT16: np.dtype(np.uint16),
+    DataType.UINT32: np.dtype(np.uint32),
+    DataType.INT64: np.dtype(np.int64),
+    DataType.UINT64: np.dtype(np.uint64),
+    DataType.DOUBLE: np.dtype(np.float64),
+    DataType.BOOL: np.dtype(np.bool_),
+    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
+}
+_FROM_NUMPY = {dtype: data_type for data_type, dtype in _NUMPY.items()}
+_FORMAT_OF_RANK = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
+
+
+def data_type_of(dtype: DTypeLike) -> DataType:
+    """The element type that a name, a NumPy dtype or a scalar type stands for.
+
+    Args:
+        dtype: A name of the vendor ("FLOAT", "BF16") or of NumPy ("float32", "bfloat16"), a dtype
+            or a scalar type.
+
+    Raises:
+        AclnnError: 161002, opserve knows no such element type.
+    """
+    if isinstance(dtype, str) and dtype in DataType.__members__:
+        return DataType[dtype]
+    try:
+        return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
+    except (TypeError, KeyError):
+        raise _unknown("dtype", str(dtype), DataType.__members__) from None
+
+
+def format_named(name: str) -> Format:
+    """The format of a name.
+
+    Raises:
+        AclnnError: 161002, opserve knows no such format.
+    """
+    if name in Format.__members__:
+        return Format[name]
+    raise _unknown("format", name, Format.__members__)
+
+
+def format_of_rank(rank: int) -> Format:
+    """The format that torch_npu gives a tensor of that rank: NCL, NCHW, NCDHW, else ND."""
+    return _FORMAT_OF_RANK.get(rank, Format.ND)
+
+
+def _unknown(parameter: str, given: str, names: Iterable[str]) -> AclnnError:
+    known = ", ".join(name for name in names if name != "UNDEFINED")
+    return AclnnError(
+        f"{parameter}: given {given}, allowed {known}",
+        code=161002,
+        name="ACLNN_ERR_PARAM_INVALID",
+        parameter=parameter,
+        given=given,
+        allowed=known,
+    )

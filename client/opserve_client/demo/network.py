@@ -1,0 +1,143 @@
+"""A small convolutional network in NumPy, whose convolution gradients come from outside."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+ConvolutionGradients = Callable[["Convolution", Array, Array], "Gradients"]
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A 2-D convolution with a 3x3 kernel and padding 1.
+
+    Attributes:
+        name: For reports.
+        channels: Input and output channels.
+        size: Height and width of the input.
+        stride: Steps of the kernel.
+        needs_grad_input: Whether anything in front of it is trained.
+    """
+
+    name: str
+    channels: tuple[int, int]
+    size: int
+    stride: int
+    needs_grad_input: bool
+
+    @property
+    def output_size(self) -> int:
+        """Height and width of the output."""
+        return (self.size - 1) // self.stride + 1
+
+    def forward(self, image: Array, weight: Array, bias: Array) -> Array:
+        """The convolution of images (N, C, size, size)."""
+        windows = self.windows(image)
+        return np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True) + bias[:, None, None]
+
+    def windows(self, image: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Every 3x3 window that the kernel sees: (N, C, H', W', 3, 3)."""
+        padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        return sliding_window_view(padded, (3, 3), axis=(2, 3))[  # pyright: ignore[reportUnknownVariableType]
+            :, :, :: self.stride, :: self.stride
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """The gradients of one convolution; grad_input is None where nothing needs it."""
+
+    grad_input: Array | None
+    grad_weight: Array
+    grad_bias: Array
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Those that were computed."""
+        computed = (self.grad_input, self.grad_weight, self.grad_bias)
+        return tuple(array for array in computed if array is not None)
+
+
+FIRST = Convolution("first", channels=(1, 8), size=8, stride=1, needs_grad_input=False)
+SECOND = Convolution("second", channels=(8, 16), size=8, stride=2, needs_grad_input=True)
+CLASSES = 10
+
+
+class DigitsNetwork:
+    """Two convolutions with ReLU and a dense layer, trained by momentum.
+
+    Args:
+        gradients: Computes the gradients of a convolution from its input and grad_output.
+        seed: Of the initial weights.
+    """
+
+    def __init__(self, gradients: ConvolutionGradients, *, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        features = SECOND.channels[1] * SECOND.output_size**2
+        self._gradients = gradients
+        self.parameters: dict[str, Array] = {
+            "dense.weight": _initial(random, (features, CLASSES), features),
+            "dense.bias": np.zeros(CLASSES, np.float32),
+        }
+        for layer in (FIRST, SECOND):
+            fan_in = layer.channels[0] * 9
+            shape = (layer.channels[1], layer.channels[0], 3, 3)
+            self.parameters[f"{layer.name}.weight"] = _initial(random, shape, fan_in)
+            self.parameters[f"{layer.name}.bias"] = np.zeros(layer.channels[1], np.float32)
+        self._momentum = {name: np.zeros_like(value) for name, value in self.parameters.items()}
+
+    def logits(self, images: Array) -> Array:
+        """Scores of the ten digits."""
+        return self._forward(images)[-1]
+
+    def train(self, images: Array, digits: NDArray[np.int64], *, rate: float) -> float:
+        """One step on a batch; the mean loss before it."""
+        first, second, scores = self._forward(images)
+        probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        rows = np.arange(len(digits))
+        loss = float(-np.log(probabilities[rows, digits] + 1e-12).mean())
+        probabilities[rows, digits] -= 1.0
+        grad_scores = probabilities / np.float32(len(digits))
+        grads = self._backward(images, first, second, grad_scores)
+        for name, grad in grads.items():
+            self._momentum[name] = np.float32(0.9) * self._momentum[name] + grad
+            self.parameters[name] -= np.float32(rate) * self._momentum[name]
+        return loss
+
+    def _forward(self, images: Array) -> tuple[Array, Array, Array]:
+        first = self._activate(FIRST, images)
+        second = self._activate(SECOND, first)
+        flat = second.reshape(len(images), -1)
+        scores = flat @ self.parameters["dense.weight"] + self.parameters["dense.bias"]
+        return first, second, scores
+
+    def _activate(self, layer: Convolution, images: Array) -> Array:
+        weight, bias = (
+            self.parameters[f"{layer.name}.weight"],
+            self.parameters[f"{layer.name}.bias"],
+        )
+        return np.maximum(layer.forward(images, weight, bias), np.float32(0))
+
+    def _backward(
+        self, images: Array, first: Array, second: Array, grad_scores: Array
+    ) -> dict[str, Array]:
+        flat = second.reshape(len(images), -1)
+        grads = {"dense.weight": flat.T @ grad_scores, "dense.bias": grad_scores.sum(axis=0)}
+        grad_flat = grad_scores @ self.parameters["dense.weight"].T
+        grad = grad_flat.reshape(second.shape) * (second > 0)
+        through_second = self._gradients(SECOND, first, grad)
+        assert through_second.grad_input is not None, "the first convolution is trained through it"
+        through_first = self._gradients(FIRST, images, through_second.grad_input * (first > 0))
+        for layer, through in ((FIRST, through_first), (SECOND, through_second)):
+            grads[f"{layer.name}.weight"] = through.grad_weight
+            grads[f"{layer.name}.bias"] = through.grad_bias
+        return grads
+
+
+def _initial(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Array:
+    return (random.standard_normal(shape) * np.sqrt(2.0 / fan_in)).astype(np.float32)

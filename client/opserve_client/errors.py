@@ -1,0 +1,146 @@
+"""Everything that the client raises for a call that failed, with the vendor's number and name.
+
+OpserveError                what every failure carries: code, name, parameter, given, allowed
+├── AclnnError              an operator's call was refused or failed: 161xxx, 361xxx, 561xxx
+└── AclrtError              sessions, memory, streams, events, devices: 1xxxxx, 2xxxxx, 5xxxxx
+    ├── ExecutionFailed     a kernel failed on the device (507015); carries the executor
+    ├── CallTimedOut        no answer within the client's timeout_s (107019)
+    └── ServiceUnreachable  no connection to the service, or it is going down (507901)
+"""
+
+from typing import TypedDict, Unpack
+
+from typing_extensions import override
+
+from opserve.v1.command_service_pb2 import CommandResult, Error
+
+INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
+UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
+TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
+WORTH_A_RETRY = frozenset({UNREACHABLE[0], 207004})
+"""Codes of what may succeed a moment later: no connection, and no device that is ready."""
+
+_ACLNN_THOUSANDS = frozenset({161, 361, 561})
+
+
+class OpserveError(Exception):
+    """A call failed.
+
+    Attributes:
+        message: One sentence: what was wrong, what was given and what is allowed.
+        code: The vendor's number, such as 161002.
+        name: The vendor's name of it, such as "ACLNN_ERR_PARAM_INVALID".
+        parameter: The parameter at fault, in snake case, or "".
+        given: What was given, or "".
+        allowed: What is allowed, or "".
+        request_id: Identifies the call in the service's log, or "".
+        results: Of a failed submit, the answers of the commands before the one that failed.
+    """
+
+    def __init__(  # noqa: PLR0913  the members that every wire carries
+        self,
+        message: str,
+        *,
+        code: int,
+        name: str = "",
+        parameter: str = "",
+        given: str = "",
+        allowed: str = "",
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.name = name
+        self.parameter = parameter
+        self.given = given
+        self.allowed = allowed
+        self.request_id = request_id
+        self.results: tuple[CommandResult, ...] = ()
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.code} {self.name}: {self.message}"
+
+
+class AclnnError(OpserveError):
+    """An operator refused its arguments (161001, 161002) or failed inside (361xxx, 561xxx)."""
+
+
+class AclrtError(OpserveError):
+    """A session, buffer, stream, event or device refused (1xxxxx, 2xxxxx, 5xxxxx)."""
+
+
+class ExecutionFailed(AclrtError):
+    """A kernel failed on the device; surfaces when its stream is synchronised.
+
+    Attributes:
+        executor: Handle of the executor that failed.
+    """
+
+    executor = 0
+
+
+class CallTimedOut(AclrtError):
+    """The service did not answer within timeout_s; whether the call was carried out is unknown."""
+
+
+class ServiceUnreachable(AclrtError):
+    """The service cannot be reached, or the connection broke before it answered."""
+
+
+class ErrorFields(TypedDict, total=False):
+    """The members of an error besides its message and code."""
+
+    name: str
+    parameter: str
+    given: str
+    allowed: str
+    request_id: str
+
+
+def error_for(
+    message: str, *, code: int, executor: int = 0, **fields: Unpack[ErrorFields]
+) -> OpserveError:
+    """The exception for an error that a wire brought, of the class that its code asks for."""
+    if executor:
+        failed = ExecutionFailed(message, code=code, **fields)
+        failed.executor = executor
+        return failed
+    return _class_of(code)(message, code=code, **fields)
+
+
+def _class_of(code: int) -> type[OpserveError]:
+    if code == UNREACHABLE[0]:
+        return ServiceUnreachable
+    if code == TIMED_OUT[0]:
+        return CallTimedOut
+    return AclnnError if code // 1000 in _ACLNN_THOUSANDS else AclrtError
+
+
+def error_from_result(error: Error) -> OpserveError:
+    """The exception for the error of a command in a batch."""
+    return error_for(
+        error.message,
+        code=error.code,
+        executor=error.executor,
+        name=error.reason,
+        parameter=error.parameter,
+        given=error.given,
+        allowed=error.allowed,
+    )
+
+
+def unreachable(message: str) -> OpserveError:
+    """The exception for a connection that cannot be made or broke."""
+    return error_for(message, code=UNREACHABLE[0], name=UNREACHABLE[1])
+
+
+def timed_out(message: str) -> OpserveError:
+    """The exception for an answer that did not come in time."""
+    return error_for(message, code=TIMED_OUT[0], name=TIMED_OUT[1])
+
+
+def incomprehensible(message: str) -> OpserveError:
+    """The exception for an answer that is none of opserve's."""
+    return error_for(message, code=INTERNAL_ERROR[0], name=INTERNAL_ERROR[1])

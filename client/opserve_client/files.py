@@ -1,0 +1,132 @@
+"""Calls in files: args.json and tensors.npz, as the one-shot REST route takes them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from opserve_client._sync.session import Session
+from opserve_client.data_types import DataType, data_type_of
+from opserve_client.operators import OPERATORS, tensor_fields
+from opserve_client.tensors import Array, OutputArgument
+
+
+class FileError(Exception):
+    """A file, or what it asks for, cannot be used; the message says which and why."""
+
+
+class CallFile(BaseModel):
+    """args.json: the profile of the device, and the arguments in snake case."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    profile: str = "ascend910b"
+    arguments: dict[str, Any]
+
+
+class TensorEntry(BaseModel):
+    """A tensor argument in args.json: an array of the .npz, or the dtype of an output."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    array: str | None = None
+    dtype: str | None = None
+    format: str | None = None
+
+
+def read_arguments(path: Path) -> CallFile:
+    """Reads args.json."""
+    try:
+        return CallFile.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise FileError(f"{path}: {_first(error)}") from error
+
+
+def read_tensors(path: Path) -> Mapping[str, Array]:
+    """Reads the arrays of an .npz, or the array of an .npy under the name "tensor"; no pickles."""
+    try:
+        with path.open("rb") as file:
+            loaded: Array | NpzFile = np.load(file, allow_pickle=False)
+            if isinstance(loaded, NpzFile):
+                return {name: loaded[name] for name in loaded.files}
+            return {"tensor": loaded}
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise FileError(f"{path}: not a .npz or .npy of plain arrays ({error})") from error
+
+
+def write_tensors(path: Path, results: Mapping[str, Array]) -> dict[str, str]:
+    """Writes results as .npz, BF16 as its uint16 bits; returns their dtypes by name."""
+    dtypes = {name: data_type_of(array.dtype) for name, array in results.items()}
+    plain = {
+        name: array.view(np.uint16) if dtypes[name] is DataType.BF16 else array
+        for name, array in results.items()
+    }
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **plain)
+    return {name: str(dtype) for name, dtype in dtypes.items()}
+
+
+def run_file(
+    session: Session, call: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Runs the operator that a file asks for; returns the outputs that it asks for."""
+    operators = {f"aclnn{operator.__name__}": operator for operator in OPERATORS.values()}
+    if call not in operators:
+        raise FileError(f"operator: given {call}, allowed {', '.join(operators)}")
+    operator = operators[call]
+    tensors = tensor_fields(operator())
+    unknown = sorted(arguments.keys() - operator.__dataclass_fields__.keys())
+    if unknown:
+        allowed = ", ".join(operator.__dataclass_fields__)
+        raise FileError(f"arguments: given {', '.join(unknown)}, allowed {allowed}")
+    entries = {name: _entry(name, arguments[name]) for name in tensors if name in arguments}
+    values: dict[str, Any] = dict(arguments)
+    for name, entry in entries.items():
+        values[name] = None if entry is None else _tensor(session, name, entry, arrays)
+    for name, spec in operator(**values).infer_outputs().items():
+        wish = entries.get(name)
+        if wish is not None and wish.array is None and wish.format is not None:
+            dtype = values[name] or spec.dtype
+            values[name] = session.empty(spec.shape, dtype, format=wish.format)
+    results: tuple[Array | None, ...] = session.run(operator(**values))
+    names = operator().result({})._fields
+    return {name: array for name, array in zip(names, results, strict=True) if array is not None}
+
+
+def _entry(name: str, value: object) -> TensorEntry | None:
+    try:
+        return None if value is None else TensorEntry.model_validate(value)
+    except ValidationError as error:
+        raise FileError(f"arguments.{name}: {_first(error)}") from error
+
+
+def _tensor(
+    session: Session, name: str, entry: TensorEntry, arrays: Mapping[str, Array]
+) -> OutputArgument:
+    if entry.array is None:
+        return None if entry.dtype is None else data_type_of(entry.dtype)
+    if entry.array not in arrays:
+        raise FileError(f"{name}.array: given {entry.array}, allowed {', '.join(sorted(arrays))}")
+    array = _as_dtype(name, arrays[entry.array], entry.dtype)
+    return array if entry.format is None else session.upload(array, format=entry.format)
+
+
+def _as_dtype(name: str, array: Array, dtype: str | None) -> Array:
+    """An array in the dtype that its entry names: BF16 travels as uint16."""
+    if dtype is None:
+        return array
+    wanted = data_type_of(dtype)
+    if wanted is DataType.BF16 and array.dtype == np.uint16:
+        return array.view(DataType.BF16.numpy)
+    if wanted is not data_type_of(array.dtype):
+        raise FileError(f"{name}.dtype: given {dtype}, allowed that of its array, {array.dtype}")
+    return array
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    return f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"

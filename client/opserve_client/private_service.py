@@ -1,0 +1,67 @@
+"""A service of one's own: a child process on free loopback ports, for as long as it is needed."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 15.0
+PRIVATE_SETTINGS = {
+    "grpc_address": "127.0.0.1:0",
+    "rest_address": "127.0.0.1:0",
+    "log_level": "WARNING",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a service listens: "127.0.0.1:50051" and "http://127.0.0.1:8080"."""
+
+    grpc: str
+    rest: str
+
+
+@contextmanager
+def private_service(**settings: str) -> Iterator[Addresses]:
+    """Runs a service until the block ends.
+
+    Args:
+        settings: Settings of the server by their lower-case names, e.g. devices='["ascend910b"]'.
+
+    Raises:
+        RuntimeError: The server does not start; its log is on standard error.
+    """
+    chosen = PRIVATE_SETTINGS | settings
+    environment = os.environ | {f"OPSERVE_{k.upper()}": v for k, v in chosen.items()}
+    process = subprocess.Popen(  # our own interpreter and module
+        [sys.executable, "-m", "opserve_server"], stdout=subprocess.PIPE, env=environment
+    )
+    try:
+        yield _ready_addresses(process)
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _ready_addresses(process: "subprocess.Popen[bytes]") -> Addresses:
+    """Reads the line that the server prints once both faces accept calls."""
+    assert process.stdout is not None
+    readable, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
+    line = process.stdout.readline() if readable else b""
+    if not line:
+        raise RuntimeError(
+            f"the service did not start within {START_TIMEOUT_S:g} s; its log says why"
+        )
+    ready = json.loads(line)
+    return Addresses(grpc=ready["grpc"], rest=ready["rest"])

@@ -1,0 +1,216 @@
+"""What session.run sends: a call's tensors, the commands for it, and what is left to free."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
+from opserve.v1.operator_service_pb2 import (
+    DestroyExecutorRequest,
+    ExecuteRequest,
+    SetTensorBufferRequest,
+)
+from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
+from opserve_client.data_types import DataType, data_type_of
+from opserve_client.errors import OpserveError, error_from_result
+from opserve_client.handles import Handles
+from opserve_client.operators import OperatorCall, get_workspace_size_request, tensor_fields
+from opserve_client.tensors import OutputArgument, TensorSpec, bytes_of, spec_of
+
+SMALL_BYTES = 64 * 2**10
+"""Tensors of a call that travel inside one Submit, in all."""
+_LARGEST_BYTES = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A tensor that the run puts on the device; data is None for an output."""
+
+    name: str
+    index: int
+    spec: TensorSpec
+    data: memoryview | None
+
+    @property
+    def allocate(self) -> AllocateRequest:
+        """Its buffer. An empty tensor gets one as well: a null pointer could not be executed."""
+        return AllocateRequest(size_bytes=max(1, self.spec.span_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A call of session.run.
+
+    Attributes:
+        call: The call as the user wrote it.
+        parts: Tensors to make on the device.
+        given: Tensors that are there already, or that only phase one will see.
+        results: Outputs to read back.
+        size_bytes: Bytes to carry, both ways.
+    """
+
+    call: OperatorCall[Any]
+    parts: tuple[Part, ...]
+    given: Mapping[str, TensorSpec]
+    results: Mapping[str, TensorSpec]
+    size_bytes: int
+
+    def placed(self, buffers: Mapping[str, int]) -> dict[str, TensorSpec]:
+        """All tensors, the parts in these buffers."""
+        made = {
+            part.name: replace(part.spec, buffer=buffers.get(part.name, 0)) for part in self.parts
+        }
+        return {**self.given, **made}
+
+
+def prepare(call: OperatorCall[Any]) -> Prepared:
+    """Sorts the tensors of a call. Malformed arguments are left for the service to refuse."""
+    inferred, asked = call.infer_outputs(), call.asked_outputs()
+    outputs = call.result({})._fields
+    parts: list[Part] = []
+    given: dict[str, TensorSpec] = {}
+    for index, name in enumerate(tensor_fields(call)):
+        value: OutputArgument = getattr(call, name)
+        spec = _spec(value, inferred.get(name), call)
+        if spec is None:
+            continue
+        if _is_on_device(value) or not _can_be_made(spec):
+            given[name] = spec
+        else:
+            data = None
+            if isinstance(value, np.ndarray) and name not in outputs:
+                data = bytes_of(value)
+            parts.append(Part(name=name, index=index, spec=spec, data=data))
+    there = given | {part.name: part.spec for part in parts}
+    results = {name: there[name] for name in asked if name in there and _can_be_made(there[name])}
+    sent = sum(len(part.data) for part in parts if part.data is not None)
+    read = sum(spec.span_bytes for spec in results.values())
+    return Prepared(
+        call=call, parts=tuple(parts), given=given, results=results, size_bytes=sent + read
+    )
+
+
+def _spec(
+    value: OutputArgument, inferred: TensorSpec | None, call: OperatorCall[Any]
+) -> TensorSpec | None:
+    """A tensor argument as it is, or as it follows from the others where it is none or a dtype."""
+    if value is None:
+        return inferred
+    if isinstance(value, str | np.dtype | type):
+        return inferred and replace(inferred, dtype=data_type_of(value))
+    return spec_of(value, array_format=call.array_format)
+
+
+def _is_on_device(value: OutputArgument) -> bool:
+    return value is not None and not isinstance(value, np.ndarray | str | np.dtype | type)
+
+
+def _can_be_made(spec: TensorSpec) -> bool:
+    """Whether there can be such memory; what cannot is sent for the service to refuse."""
+    strides = (0,) * len(spec.shape) if spec.strides is None else spec.strides
+    return (
+        spec.dtype is not DataType.UNDEFINED
+        and len(strides) == len(spec.shape)
+        and min((*spec.shape, *strides), default=0) >= 0
+        and spec.span_bytes <= _LARGEST_BYTES
+    )
+
+
+def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
+    """The call in one batch, with handles above the last ones; frees what it makes."""
+    buffers = {part.name: last.buffer + 1 + n for n, part in enumerate(prepared.parts)}
+    workspace, executor = last.buffer + 1 + len(buffers), last.executor + 1
+    placed = prepared.placed(buffers)
+    commands = [Command(allocate=part.allocate) for part in prepared.parts]
+    commands += [
+        Command(write=WriteRequest(buffer=buffers[part.name], data=bytes(part.data)))
+        for part in prepared.parts
+        if part.data
+    ]
+    commands += plan_and_allocate(prepared, placed, executor=executor)
+    commands += execute_and_wait(executor=executor, workspace=workspace)
+    commands += [
+        Command(read=read_request(placed[name]))
+        for name in prepared.results
+        if placed[name].span_bytes
+    ]
+    made = [*buffers.values(), workspace]
+    return commands + [Command(free=FreeRequest(buffer=buffer)) for buffer in made]
+
+
+def planned_call(prepared: Prepared, last: Handles) -> list[Command]:
+    """Phase one and all memory, before a byte is sent: a refused call costs nothing."""
+    executor = last.executor + 1
+    commands = plan_and_allocate(prepared, prepared.placed({}), executor=executor)
+    for buffer, part in enumerate(prepared.parts, start=last.buffer + 2):
+        placing = SetTensorBufferRequest(executor=executor, index=part.index, buffer=buffer)
+        commands.append(Command(allocate=part.allocate))
+        commands.append(Command(set_tensor_buffer=placing))
+    return commands
+
+
+def plan_and_allocate(
+    prepared: Prepared, tensors: Mapping[str, TensorSpec], *, executor: int
+) -> list[Command]:
+    """Phase one, and the workspace it asks for."""
+    request = get_workspace_size_request(prepared.call, tensors, executor=executor)
+    return [
+        Command(get_workspace_size=request),
+        Command(allocate=AllocateRequest(workspace_of=executor)),
+    ]
+
+
+def execute_and_wait(*, executor: int, workspace: int) -> list[Command]:
+    """Phase two on the default stream."""
+    return [
+        Command(execute=ExecuteRequest(executor=executor, workspace=workspace)),
+        Command(synchronize_stream=SynchronizeStreamRequest()),
+    ]
+
+
+def read_request(spec: TensorSpec) -> ReadRequest:
+    """Reads the bytes from the first element of a tensor to its last."""
+    return ReadRequest(buffer=spec.buffer, offset=spec.start_bytes, size_bytes=spec.span_bytes)
+
+
+def first_error(results: Sequence[CommandResult]) -> OpserveError | None:
+    """The error that ended a batch."""
+    if results and results[-1].HasField("error"):
+        return error_from_result(results[-1].error)
+    return None
+
+
+@dataclass(slots=True)
+class History:
+    """What a run has made on the device so far."""
+
+    buffers: list[int] = field(default_factory=list[int])
+    executors: list[int] = field(default_factory=list[int])
+
+    def note(self, commands: Iterable[Command], results: Iterable[CommandResult]) -> None:
+        """Follows the commands that were carried out."""
+        for command, result in zip(commands, results, strict=False):
+            match result.WhichOneof("result"):
+                case "allocate" if result.allocate.buffer:
+                    self.buffers.append(result.allocate.buffer)
+                case "free":
+                    self.buffers.remove(command.free.buffer)
+                case "get_workspace_size":
+                    self.executors.append(result.get_workspace_size.executor)
+                case "execute":
+                    self.executors.remove(command.execute.executor)
+                case _:
+                    pass
+
+    def leftovers(self) -> list[Command]:
+        """The commands that end it all. A refused executor may be gone by itself: it comes last."""
+        return [
+            *(Command(free=FreeRequest(buffer=buffer)) for buffer in self.buffers),
+            *(
+                Command(destroy_executor=DestroyExecutorRequest(executor=executor))
+                for executor in self.executors
+            ),
+        ]

@@ -1,0 +1,50 @@
+"""What asyncio and threads do differently, for threads; runtime_async is its counterpart."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import grpc
+import httpx2
+
+from opserve_client.wire.channel_options import CHANNEL_OPTIONS
+
+OpenedT = TypeVar("OpenedT")
+Lock = threading.Lock
+Channel = grpc.Channel
+HttpClient = httpx2.Client
+Sleep = Callable[[float], None]
+sleep = time.sleep
+Opening = Annotated[OpenedT, "open already; the counterpart can be awaited as well as entered"]
+
+
+def open_channel(target: str) -> grpc.Channel:
+    """A gRPC channel; it connects by itself when it is used."""
+    return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+
+
+def opening(opened: OpenedT) -> OpenedT:
+    """What was opened, as it is: it can be entered with `with` already."""
+    return opened
+
+
+class Heartbeat:
+    """Calls `beat` at an interval, until it returns False or the heartbeat is stopped."""
+
+    def __init__(self, beat: Callable[[], bool], *, interval_s: float) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(beat, interval_s), name="opserve-heartbeat", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it and waits for a beat that is under way."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self, beat: Callable[[], bool], interval_s: float) -> None:
+        while not self._stopped.wait(interval_s):
+            if not beat():
+                return

@@ -1,0 +1,122 @@
+"""A tensor as aclCreateTensor describes it, and how its elements lie in a buffer's bytes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from operator import index
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve.v1 import tensor_pb2
+from opserve_client.data_types import DataType, DTypeLike, Format, data_type_of
+
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """A strided view of elements in a buffer.
+
+    Attributes:
+        shape: View dimensions.
+        dtype: Element type.
+        format: Meaning of the dimensions.
+        strides: Elements between neighbours, by dimension; None means contiguous.
+        offset: Elements from the start of the buffer to the first element of the view.
+        storage_shape: Dimensions of the storage that the view lies in; None means the whole buffer.
+        buffer: Handle of the buffer; 0 is the null pointer.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    format: Format
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+    storage_shape: tuple[int, ...] | None = None
+    buffer: int = 0
+
+    @property
+    def start_bytes(self) -> int:
+        """Bytes from the start of the buffer to the first element."""
+        return self.offset * self.dtype.numpy.itemsize
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes from the first element of the view to the end of its last one."""
+        if 0 in self.shape:
+            return 0
+        if self.strides is None:
+            return prod(self.shape) * self.dtype.numpy.itemsize
+        steps = sum(
+            (size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)
+        )
+        return (1 + steps) * self.dtype.numpy.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the span holds the elements in row-major order and nothing else."""
+        return self.strides is None
+
+    def view(self, span: bytes | bytearray) -> Array:
+        """The elements as an array over the bytes of the span.
+
+        Raises:
+            ValueError: The strides do not fit the shape.
+        """
+        dtype = self.dtype.numpy
+        strides = self.strides and tuple(stride * dtype.itemsize for stride in self.strides)
+        return np.ndarray(self.shape, dtype, buffer=span, strides=strides)
+
+    def to_message(self) -> tensor_pb2.Tensor:
+        """The tensor as it travels."""
+        return tensor_pb2.Tensor(
+            shape=self.shape,
+            dtype=self.dtype.proto,
+            format=self.format.proto,
+            strides=int64_array(self.strides),
+            offset=self.offset,
+            storage_shape=int64_array(self.storage_shape),
+            buffer=self.buffer,
+        )
+
+
+class DeviceTensor(Protocol):
+    """A tensor in device memory: the client's Tensor or AsyncTensor."""
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape, dtype, format and place."""
+        ...
+
+
+TensorArgument: TypeAlias = "Array | DeviceTensor | None"
+OutputArgument: TypeAlias = "TensorArgument | DTypeLike"
+
+
+def spec_of(value: TensorArgument, *, array_format: Callable[[int], Format]) -> TensorSpec | None:
+    """The tensor that an argument is or becomes on a device; None for a null pointer."""
+    if isinstance(value, np.ndarray):
+        return TensorSpec(
+            shape=value.shape,
+            dtype=data_type_of(value.dtype),
+            format=array_format(value.ndim),
+        )
+    return None if value is None else value.spec
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The elements of an array in row-major order, copied only where they lie otherwise."""
+    native = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return native.reshape(-1).view(np.uint8).data
+
+
+def sizes(values: Sequence[int]) -> tuple[int, ...]:
+    """Dimensions or strides as plain integers."""
+    return tuple(index(value) for value in values)
+
+
+def int64_array(values: Sequence[int] | None) -> tensor_pb2.Int64Array | None:
+    """An aclIntArray; None for a null pointer."""
+    return None if values is None else tensor_pb2.Int64Array(values=values)

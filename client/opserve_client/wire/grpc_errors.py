@@ -1,0 +1,69 @@
+"""The one place where an error of gRPC becomes an exception."""
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+import grpc
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are not marked typed
+    error_details_pb2,
+    status_pb2,
+)
+
+from opserve_client.errors import OpserveError, error_for, incomprehensible, timed_out, unreachable
+
+_DETAILS = "grpc-status-details-bin"
+
+
+@runtime_checkable
+class FailedCall(Protocol):
+    """What a grpc.RpcError of either library tells."""
+
+    def code(self) -> grpc.StatusCode:
+        """Its status."""
+        ...
+
+    def details(self) -> str | None:
+        """Its message."""
+        ...
+
+    def trailing_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+        """What the service sent with it."""
+        ...
+
+
+def from_rpc_error(error: grpc.RpcError) -> OpserveError:
+    """The exception that a failed call stands for."""
+    assert isinstance(error, FailedCall), "grpc raises its errors with the state of their call"
+    info = _error_info(error)
+    if info is not None:
+        return _from_info(error.details() or "", info)
+    message = f"gRPC {error.code().name}: {error.details()}"
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return unreachable(message)
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return timed_out(message)
+    return incomprehensible(message)
+
+
+def _error_info(error: FailedCall) -> error_details_pb2.ErrorInfo | None:
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS and isinstance(value, bytes):
+            for detail in status_pb2.Status.FromString(value).details:
+                info = error_details_pb2.ErrorInfo()
+                if detail.Unpack(info) and info.domain == "opserve":
+                    return info
+    return None
+
+
+def _from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
+    metadata = info.metadata
+    return error_for(
+        message,
+        code=int(metadata["code"]),
+        executor=int(metadata.get("executor", "0")),
+        name=info.reason,
+        parameter=metadata.get("parameter", ""),
+        given=metadata.get("given", ""),
+        allowed=metadata.get("allowed", ""),
+        request_id=metadata.get("request_id", ""),
+    )

@@ -1,0 +1,119 @@
+"""Messages as JSON and back, by their descriptors.
+
+An enum travels by its name without the prefix, Int64Array and BoolArray as plain arrays, bytes as
+base64 and every integer as a number. Left out are an optional field that is absent, so that an
+explicit 0 is not lost, and any other field at its default (0, false, "", unspecified).
+"""
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from opserve.v1 import tensor_pb2
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+MessageT = TypeVar("MessageT", bound=Message)
+
+_PLAIN_ARRAYS = (tensor_pb2.Int64Array, tensor_pb2.BoolArray)
+_PLAIN_ARRAY_TYPES = frozenset(array.DESCRIPTOR for array in _PLAIN_ARRAYS)
+_ENUM_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def to_json(message: Message) -> dict[str, Json]:
+    """The message as a JSON object."""
+    return {
+        field.name: _field_to_json(field, getattr(message, field.name))
+        for field in fields_of(message)
+        if _is_written(message, field)
+    }
+
+
+def from_json(value: Json, message: type[MessageT]) -> MessageT:
+    """The message that a JSON object stands for; null is absent, unknown members are passed over.
+
+    Raises:
+        ValueError: A member has a value that its field cannot hold.
+    """
+    made = message()
+    _fill(made, value)
+    return made
+
+
+def fields_of(message: Message | type[Message]) -> Sequence[FieldDescriptor]:
+    """The descriptors of a message's fields."""
+    # The stubs know the descriptors of two implementations, whose members are the same.
+    return cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
+
+
+def _is_written(message: Message, field: FieldDescriptor) -> bool:
+    if field.has_presence:
+        return message.HasField(field.name)
+    return field.is_repeated or bool(getattr(message, field.name))
+
+
+def _field_to_json(field: FieldDescriptor, value: Any) -> Json:  # noqa: ANN401  of the field's type
+    if field.is_repeated:
+        return [_item_to_json(field, item) for item in value]
+    return _item_to_json(field, value)
+
+
+def _item_to_json(field: FieldDescriptor, value: Any) -> Json:  # noqa: ANN401  of the field's type
+    if field.message_type in _PLAIN_ARRAY_TYPES:
+        return list(value.values)
+    if field.message_type is not None:
+        return to_json(value)
+    if field.enum_type is not None:
+        name = field.enum_type.values_by_number[value].name
+        return name.removeprefix(_prefix(field.enum_type))
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return b64encode(value).decode("ascii")
+    plain: Json = value
+    return plain
+
+
+def _fill(message: Message, value: Json) -> None:
+    if not isinstance(value, dict):
+        raise ValueError(f"{message.DESCRIPTOR.name}: given {value!r}, allowed an object")  # noqa: TRY004
+    for field in fields_of(message):
+        member = value.get(field.name)
+        if member is not None:
+            try:
+                _fill_field(message, field, member)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{field.name}: {error}") from error
+
+
+def _fill_field(message: Message, field: FieldDescriptor, member: Any) -> None:  # noqa: ANN401
+    if field.message_type is not None and field.is_repeated:
+        for item in member:
+            _fill(getattr(message, field.name).add(), item)
+    elif field.message_type in _PLAIN_ARRAY_TYPES:
+        array = getattr(message, field.name)
+        array.SetInParent()
+        array.values.extend(member)
+    elif field.message_type is not None:
+        getattr(message, field.name).SetInParent()
+        _fill(getattr(message, field.name), member)
+    elif field.is_repeated:
+        getattr(message, field.name).extend([_scalar(field, item) for item in member])
+    else:
+        setattr(message, field.name, _scalar(field, member))
+
+
+def _scalar(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401  of the field's type
+    if field.enum_type is not None:
+        name = _prefix(field.enum_type) + value
+        if name not in field.enum_type.values_by_name:
+            raise ValueError(f"given {value!r}, which is no {field.enum_type.name}")
+        return field.enum_type.values_by_name[name].number
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return b64decode(value, validate=True)
+    return value
+
+
+def _prefix(enum: EnumDescriptor) -> str:
+    return _ENUM_WORD.sub("_", enum.name).upper() + "_"

@@ -1,0 +1,48 @@
+"""The one place where an error of REST becomes an exception."""
+
+import httpx2
+from pydantic import BaseModel, ValidationError
+
+from opserve_client.errors import OpserveError, error_for, incomprehensible, timed_out, unreachable
+
+_GATEWAY_STATUSES = frozenset({502, 503, 504})
+
+
+class Problem(BaseModel):
+    """An application/problem+json body (RFC 9457) with the members of opserve."""
+
+    detail: str
+    code: int
+    reason: str
+    parameter: str = ""
+    given: str = ""
+    allowed: str = ""
+    request_id: str = ""
+    executor: int = 0
+
+
+def from_response(status: int, body: bytes) -> OpserveError:
+    """The exception that a response of 400 or more stands for."""
+    try:
+        problem = Problem.model_validate_json(body)
+    except ValidationError:
+        message = f"HTTP {status}: {body[:200].decode(errors='replace')}"
+        return unreachable(message) if status in _GATEWAY_STATUSES else incomprehensible(message)
+    return error_for(
+        problem.detail,
+        code=problem.code,
+        executor=problem.executor,
+        name=problem.reason,
+        parameter=problem.parameter,
+        given=problem.given,
+        allowed=problem.allowed,
+        request_id=problem.request_id,
+    )
+
+
+def from_transport_error(error: httpx2.TransportError) -> OpserveError:
+    """The exception for a connection that failed or an answer that did not come."""
+    message = f"{type(error).__name__}: {error}"
+    if isinstance(error, httpx2.TimeoutException) and not isinstance(error, httpx2.ConnectTimeout):
+        return timed_out(message)
+    return unreachable(message)

@@ -1,0 +1,211 @@
+"""The composition root: settings, devices, the core and both faces, in one process and loop."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields
+from math import ceil
+
+import grpc
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from pydantic import ValidationError
+from typing_extensions import override
+
+from opserve_server.core.limits import Limits
+from opserve_server.core.service import Service
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.server import grpc_server
+from opserve_server.logs import log_to_stderr
+from opserve_server.pool.device import Device, WorkerDied
+from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.settings import Settings, host_and_port
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a running service is reached: host:port, and a URL."""
+
+    grpc: str
+    rest: str
+
+
+def main() -> int:
+    """Serves until SIGTERM or SIGINT; the result is the exit status."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    log_to_stderr(settings.log_level)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings))
+    except (OSError, WorkerDied):
+        log.exception("the service could not start")
+        return 1
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with running(settings) as addresses:
+        ready = {"event": "ready", "grpc": addresses.grpc, "rest": addresses.rest}
+        sys.stdout.write(f"{json.dumps(ready)}\n")
+        sys.stdout.flush()
+        await stopping.wait()
+        log.info("the service drains")
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncGenerator[Addresses]:
+    """A service that takes calls inside the `async with` block, and drains at its end.
+
+    Raises:
+        OSError: An address is taken.
+        TimeoutError: A worker is not ready in time.
+    """
+    async with AsyncExitStack() as stack:
+        devices = new_devices(settings)
+        service = Service(devices, limits=core_limits(settings))
+        health = Health(service)
+        draining = asyncio.Event()
+
+        # Addresses are bound first, so that a taken one is told before any worker starts.
+        listener = _listen(settings.rest_address)
+        stack.callback(listener.close)
+        server = grpc_server(
+            service,
+            health,
+            message_bytes_limit=settings.message_bytes_limit,
+            concurrent_calls_limit=settings.concurrent_calls_limit,
+        )
+        stack.push_async_callback(server.stop, None)
+        addresses = Addresses(
+            grpc=_add_port(server, settings.grpc_address), rest=f"http://{_name_of(listener)}"
+        )
+
+        for device in devices:
+            stack.push_async_callback(device.stop)
+        await asyncio.gather(*(device.start() for device in devices))
+        stack.push_async_callback(_stop_service, service, settings.drain_timeout_s)
+
+        rest = _RestServer(_new_rest_app(service, settings, draining), settings)
+        await health.tell()
+        await server.start()
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(rest.serve([listener]))
+            telling = tasks.create_task(health.keep_telling(interval_s=settings.health_interval_s))
+            await rest.accepting.wait()
+            log.info("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
+            try:
+                yield addresses
+            finally:
+                draining.set()
+                await health.drain()
+                rest.should_exit = True
+                await server.stop(settings.drain_timeout_s)
+                await asyncio.wait([serving])
+                telling.cancel()
+
+
+def new_devices(settings: Settings) -> list[Device]:
+    """The devices of the settings, named by profile and number; not started."""
+    return [
+        Device(
+            name=f"{profile}-{settings.devices[:place].count(profile)}",
+            profile=profile,
+            memory_bytes=settings.device_memory_bytes,
+            slab_bytes=settings.slab_bytes,
+            start_timeout_s=settings.worker_start_timeout_s,
+        )
+        for place, profile in enumerate(settings.devices)
+    ]
+
+
+def core_limits(settings: Settings) -> Limits:
+    """The settings that bound the core."""
+    return Limits(**{field.name: getattr(settings, field.name) for field in fields(Limits)})
+
+
+def _new_rest_app(service: Service, settings: Settings, draining: asyncio.Event) -> FastAPI:
+    return rest_app(
+        service,
+        accepts=lambda: not draining.is_set(),
+        body_bytes_limit=settings.body_bytes_limit,
+        run_limits=RunLimits(
+            args_bytes=settings.body_bytes_limit,
+            run_bytes=settings.run_bytes_limit,
+            arrays=settings.run_arrays_limit,
+            concurrent_runs=settings.concurrent_runs_limit,
+        ),
+    )
+
+
+async def _stop_service(service: Service, timeout_s: float) -> None:
+    try:
+        await asyncio.wait_for(service.stop(), timeout_s)
+    except TimeoutError:
+        log.warning("work was still running after %g s and is given up", timeout_s)
+
+
+def _listen(address: str) -> socket.socket:
+    host, port = host_and_port(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=1024)
+
+
+def _add_port(server: grpc.aio.Server, address: str) -> str:
+    host, _, _ = address.rpartition(":")
+    try:
+        return f"{host}:{server.add_insecure_port(address)}"
+    except RuntimeError as error:
+        raise OSError(f"grpc_address: {address} cannot be bound") from error
+
+
+def _name_of(listener: socket.socket) -> str:
+    host, port, *_ = listener.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _RestServer(uvicorn.Server):
+    """A server that tells when it accepts calls and leaves signals to the service."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=settings.concurrent_calls_limit,
+                timeout_graceful_shutdown=ceil(settings.drain_timeout_s),
+            )
+        )
+        self.accepting = asyncio.Event()
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield

@@ -1,0 +1,54 @@
+"""What both faces do alike: ids of calls, texts, errors that nobody foresaw, and readiness."""
+
+import logging
+import re
+from collections.abc import Iterable
+from uuid import uuid4
+
+from opserve_kernels.status import Status
+from opserve_server.core.errors import InvalidArgument, OpserveError
+from opserve_server.core.service import DeviceInfo
+
+RETRY_AFTER_S = 1
+"""Seconds after which a call that was refused for lack of room may be tried again."""
+
+_WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_TEXT_LIMIT = 512
+log = logging.getLogger(__name__)
+
+
+def call_id(given: str | None) -> str:
+    """The caller's own id where it is well formed, else a new one."""
+    if given is not None and _WELL_FORMED_ID.fullmatch(given):
+        return given
+    return uuid4().hex
+
+
+def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:
+    """A message that does not fit its form on the wire (100000)."""
+    return InvalidArgument(
+        Status.ACL_ERROR_INVALID_PARAM,
+        f"{parameter}: given {shortened(str(given))}, allowed {allowed}",
+        parameter=parameter,
+        given=given,
+        allowed=allowed,
+    )
+
+
+def hidden(error: BaseException, *, call: str, request_id: str) -> OpserveError:
+    """Logs an error that nobody foresaw, whole, and gives what the caller may know of it."""
+    log.error("%s failed", call, exc_info=error, extra={"request_id": request_id})
+    return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, "internal error")
+
+
+def ready_profiles(devices: Iterable[DeviceInfo]) -> dict[str, bool]:
+    """Whether any device is ready, by profile."""
+    profiles: dict[str, bool] = {}
+    for device in devices:
+        profiles[device.profile] = profiles.get(device.profile, False) or device.ready
+    return profiles
+
+
+def shortened(text: str) -> str:
+    """A text that fits the headers of both wires, whatever a caller made us repeat."""
+    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 1]}…"

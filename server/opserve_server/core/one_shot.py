@@ -1,0 +1,251 @@
+"""A whole call at once: arrays in, arrays out, in a session of its own."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.status import Status
+from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core.commands import (
+    Allocate,
+    Allocated,
+    Command,
+    Execute,
+    GetWorkspaceSize,
+    Planned,
+    Result,
+    SetTensorBuffer,
+    SynchronizeStream,
+)
+from opserve_server.core.errors import InvalidArgument, LimitExceeded
+from opserve_server.core.principal import Principal
+from opserve_server.core.service import Service
+
+Array = NDArray[Any]
+_CHUNK_BYTES = 2**20
+_FORMATS = {4: Format.NCHW, 5: Format.NCDHW}
+
+NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
+    {
+        DataType.FLOAT: np.dtype("<f4"),
+        DataType.FLOAT16: np.dtype("<f2"),
+        DataType.DOUBLE: np.dtype("<f8"),
+        DataType.INT8: np.dtype("i1"),
+        DataType.INT16: np.dtype("<i2"),
+        DataType.INT32: np.dtype("<i4"),
+        DataType.INT64: np.dtype("<i8"),
+        DataType.UINT8: np.dtype("u1"),
+        DataType.UINT16: np.dtype("<u2"),
+        DataType.UINT32: np.dtype("<u4"),
+        DataType.UINT64: np.dtype("<u8"),
+        DataType.BOOL: np.dtype("?"),
+        DataType.BF16: np.dtype("<u2"),
+    }
+)
+"""How an array of each data type travels; BF16, which NumPy lacks, as its bits."""
+_DATA_TYPES = {numpy: acl for acl, numpy in NUMPY_TYPES.items() if acl is not DataType.BF16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorChoice:
+    """A tensor argument of a one-shot call.
+
+    Attributes:
+        array: Name of the array that it reads; None for an output.
+        dtype: Its data type; None means the array's, or for an output the inferred one.
+        format: Its format; None means NCHW in 4 dimensions, NCDHW in 5 and else ND, or for an
+            output the inferred one.
+    """
+
+    array: str | None = None
+    dtype: DataType | None = None
+    format: Format | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotCall:
+    """What to compute.
+
+    Attributes:
+        profile: Profile of the device; empty means the default one.
+        operator: The operator.
+        arguments: Fields of its schema; tensors are TensorChoices.
+        arrays: The arrays that they name: row-major, little-endian, of a type in NUMPY_TYPES.
+        output_bytes_limit: Bytes of all outputs at most.
+    """
+
+    profile: str
+    operator: Operator[Any]
+    arguments: Mapping[str, object]
+    arrays: Mapping[str, Array]
+    output_bytes_limit: int
+
+
+async def run_once(
+    service: Service, principal: Principal, call: OneShotCall
+) -> dict[str, tuple[Array, DataType]]:
+    """Runs a call; the answer holds each output that its mask asks for.
+
+    Raises:
+        InvalidArgument: 100000, an array is missing or not of the data type that is named; or
+            what phase one refuses.
+        LimitExceeded: 207012, the outputs are too large.
+    """
+    inputs = _inputs(call)
+    arguments = _arguments(call, inputs)
+    opened = await service.open_session(principal, profile=call.profile)
+    try:
+        lease = _Lease(service, principal, opened.session)
+        return await _run(lease, call, arguments, inputs)
+    finally:
+        await service.close_session(principal, opened.session)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    """The session of the call."""
+
+    service: Service
+    principal: Principal
+    session: str
+
+    async def run(self, command: Command) -> Result:
+        return await self.service.run(self.principal, self.session, command)
+
+    async def allocate(self, command: Allocate) -> int:
+        allocated = await self.run(command)
+        assert isinstance(allocated, Allocated)
+        return allocated.buffer
+
+    async def write(self, buffer: int, data: Array) -> None:
+        await self.service.write(
+            self.principal,
+            self.session,
+            buffer=buffer,
+            offset=0,
+            size_bytes=data.nbytes,
+            chunks=_chunks(data),
+        )
+
+    async def read(self, buffer: int, tensor: Tensor) -> Array:
+        data = bytearray()
+        chunks = self.service.read(
+            self.principal, self.session, buffer=buffer, offset=0, size_bytes=_size_bytes(tensor)
+        )
+        async for chunk in chunks:
+            data += chunk
+        return np.frombuffer(data, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
+
+
+async def _run(
+    lease: _Lease, call: OneShotCall, arguments: object, inputs: Mapping[str, Array]
+) -> dict[str, tuple[Array, DataType]]:
+    # The call is planned before it has memory: what phase one refuses has cost nothing.
+    planned = await lease.run(GetWorkspaceSize(operator=call.operator.name, arguments=arguments))
+    assert isinstance(planned, Planned)
+    _check_outputs(call, arguments)
+    outputs: dict[str, tuple[int, Tensor]] = {}
+    for index, name in enumerate(call.operator.tensor_fields):
+        tensor: Tensor | None = getattr(arguments, name)
+        if tensor is None:
+            continue
+        buffer = await lease.allocate(Allocate(size_bytes=max(_size_bytes(tensor), 1)))
+        await lease.run(SetTensorBuffer(executor=planned.executor, index=index, buffer=buffer))
+        if name in inputs:
+            await lease.write(buffer, inputs[name])
+        else:
+            outputs[name] = (buffer, tensor)
+    workspace = await lease.allocate(Allocate(workspace_of=planned.executor))
+    await lease.run(Execute(executor=planned.executor, workspace=workspace))
+    await lease.run(SynchronizeStream())
+    return {
+        name: (await lease.read(buffer, tensor), tensor.dtype)
+        for name, (buffer, tensor) in outputs.items()
+    }
+
+
+def _inputs(call: OneShotCall) -> dict[str, Array]:
+    return {
+        name: _array(call, name, choice.array)
+        for name, choice in call.arguments.items()
+        if isinstance(choice, TensorChoice) and choice.array is not None
+    }
+
+
+def _array(call: OneShotCall, name: str, array: str) -> Array:
+    if name in call.operator.outputs:
+        raise _invalid(f"arguments.{name}.array", given=array, allowed="none: it is an output")
+    if array not in call.arrays:
+        known = ", ".join(call.arrays) or "none"
+        raise _invalid(f"arguments.{name}.array", given=array, allowed=f"one of {known}")
+    return call.arrays[array]
+
+
+def _arguments(call: OneShotCall, inputs: Mapping[str, Array]) -> object:
+    choices = {
+        name: choice for name, choice in call.arguments.items() if isinstance(choice, TensorChoice)
+    }
+    tensors = {name: _tensor(name, array, choices[name]) for name, array in inputs.items()}
+    others = {name: value for name, value in call.arguments.items() if name not in choices}
+    arguments = call.operator.schema(**others, **tensors)
+    outputs = {
+        name: _chosen(tensor, choices.get(name, TensorChoice()))
+        for name, tensor in call.operator.infer_outputs(arguments).items()
+    }
+    return replace(arguments, **outputs)
+
+
+def _tensor(name: str, array: Array, choice: TensorChoice) -> Tensor:
+    dtype = choice.dtype or _DATA_TYPES[array.dtype]
+    if NUMPY_TYPES.get(dtype) != array.dtype:
+        raise _invalid(
+            f"arguments.{name}.dtype",
+            given=f"{dtype} for an array of {array.dtype}",
+            allowed="the data type of the array; BF16 for an array of uint16",
+        )
+    form = choice.format or _FORMATS.get(array.ndim, Format.ND)
+    return Tensor(shape=array.shape, dtype=dtype, format=form)
+
+
+def _chosen(tensor: Tensor, choice: TensorChoice) -> Tensor:
+    return replace(
+        tensor, dtype=choice.dtype or tensor.dtype, format=choice.format or tensor.format
+    )
+
+
+def _check_outputs(call: OneShotCall, arguments: object) -> None:
+    tensors: list[Tensor | None] = [getattr(arguments, name) for name in call.operator.outputs]
+    size = sum(_size_bytes(tensor) for tensor in tensors if tensor is not None)
+    if size > call.output_bytes_limit:
+        raise LimitExceeded(
+            Status.ACL_ERROR_RT_OVER_LIMIT,
+            f"outputs: given {size} bytes in all, allowed {call.output_bytes_limit}",
+            parameter="outputs",
+            given=size,
+            allowed=call.output_bytes_limit,
+        )
+
+
+def _size_bytes(tensor: Tensor) -> int:
+    return tensor.element_count * tensor.dtype.size_bytes
+
+
+async def _chunks(data: Array) -> AsyncIterator[bytes]:
+    flat = data.reshape(-1).view(np.uint8)
+    for start in range(0, flat.size, _CHUNK_BYTES):
+        yield flat[start : start + _CHUNK_BYTES].tobytes()
+
+
+def _invalid(parameter: str, *, given: object, allowed: str) -> InvalidArgument:
+    return InvalidArgument(
+        Status.ACL_ERROR_INVALID_PARAM,
+        f"{parameter}: given {given}, allowed {allowed}",
+        parameter=parameter,
+        given=given,
+        allowed=allowed,
+    )

@@ -1,0 +1,253 @@
+"""Between messages on the wire and the core's commands and results."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from opserve.v1.command_service_pb2 import Command as WireCommand
+from opserve.v1.command_service_pb2 import CommandResult, Error
+from opserve.v1.memory_service_pb2 import WriteRequest
+from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
+from opserve.v1.session_service_pb2 import DeterministicLevel as WireDeterministicLevel
+from opserve.v1.session_service_pb2 import Device
+from opserve.v1.stream_service_pb2 import FailureMode as WireFailureMode
+from opserve.v1.stream_service_pb2 import SetFailureModeRequest
+from opserve.v1.tensor_pb2 import BoolArray, Int64Array
+from opserve.v1.tensor_pb2 import DataType as WireDataType
+from opserve.v1.tensor_pb2 import Format as WireFormat
+from opserve.v1.tensor_pb2 import Tensor as WireTensor
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.calls import malformed
+from opserve_server.core.commands import (
+    Allocate,
+    Command,
+    Copy,
+    CreateEvent,
+    CreateStream,
+    DestroyEvent,
+    DestroyExecutor,
+    DestroyStream,
+    EventElapsedTime,
+    Execute,
+    Failed,
+    FailureMode,
+    Fill,
+    Free,
+    GetWorkspaceSize,
+    QueryEvent,
+    QueryStream,
+    Read,
+    RecordEvent,
+    Result,
+    SetFailureMode,
+    SetRepeatable,
+    SetTensorBuffer,
+    StreamWaitEvent,
+    SynchronizeEvent,
+    SynchronizeStream,
+    Write,
+)
+from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
+from opserve_server.core.service import DeterministicLevel, DeviceInfo
+
+Member = TypeVar("Member")
+
+
+def command_of(name: str, message: Message) -> Command:
+    """The command that a request means.
+
+    Args:
+        name: The request's name in the oneof of opserve.v1.Command.
+        message: The request.
+
+    Raises:
+        InvalidArgument: 100000, the message contradicts itself.
+    """
+    return _COMMANDS[name](message)
+
+
+def batch_of(messages: Iterable[WireCommand], *, session: str, request_id: str) -> list[Command]:
+    """The commands of a Submit.
+
+    Raises:
+        InvalidArgument: 100000, a command is empty, contradicts itself or names another session.
+    """
+    commands: list[Command] = []
+    for index, message in enumerate(messages):
+        name = message.WhichOneof("command")
+        if name is None:
+            raise malformed(f"commands.{index}", given="nothing", allowed="one command")
+        inner: Message = getattr(message, name)
+        _check_inner(inner, f"commands.{index}.{name}.session", "session", session)
+        _check_inner(inner, f"commands.{index}.{name}.request_id", "request_id", request_id)
+        try:
+            commands.append(command_of(name, inner))
+        except InvalidArgument as error:
+            parameter = f"commands.{index}.{name}.{error.parameter}"
+            raise malformed(parameter, given=error.given, allowed=error.allowed) from error
+    return commands
+
+
+def values_of(result: object) -> dict[str, Any]:
+    """The fields of a core result, by the names they have on the wire."""
+    return {field.name: getattr(result, field.name) for field in fields(result)}  # type: ignore[arg-type]  # a dataclass
+
+
+def result_of(name: str, result: Result) -> CommandResult:
+    """One command's answer in a Submit."""
+    if isinstance(result, Failed):
+        return CommandResult(error=_error(result.error))
+    answer: dict[str, Any] = {name: values_of(result)}
+    return CommandResult(**answer)
+
+
+def device_of(info: DeviceInfo) -> Device:
+    """A device on the wire."""
+    return Device(**values_of(info))
+
+
+def deterministic_level_of(number: int) -> DeterministicLevel:
+    """A deterministic level; it has no default."""
+    return _member(_DETERMINISTIC_LEVELS, number, "level")
+
+
+def _check_inner(message: Message, parameter: str, name: str, outer: str) -> None:
+    given = getattr(message, name, "")
+    if given not in {"", outer}:
+        raise malformed(parameter, given=given, allowed="nothing, or what the batch says")
+
+
+def _error(error: OpserveError) -> Error:
+    return Error(
+        code=error.status.value,
+        reason=error.status.name,
+        message=error.message,
+        parameter=error.parameter,
+        given=error.given,
+        allowed=error.allowed,
+        executor=error.executor if isinstance(error, ExecutionFailed) else 0,
+    )
+
+
+def _plain(command: Callable[..., Command]) -> Callable[[Message], Command]:
+    """A converter for a request whose fields are those of its command."""
+    names = [field.name for field in fields(command)]  # type: ignore[arg-type]  # a dataclass
+
+    def convert(message: Message) -> Command:
+        present = [name for name in names if _is_present(message, name)]
+        return command(**{name: getattr(message, name) for name in present})
+
+    return convert
+
+
+def _is_present(message: Message, name: str) -> bool:
+    return not message.DESCRIPTOR.fields_by_name[name].has_presence or message.HasField(name)
+
+
+def _write(message: Message) -> Command:
+    assert isinstance(message, WriteRequest)
+    if message.size_bytes not in {0, len(message.data)}:
+        raise malformed("size_bytes", given=message.size_bytes, allowed=len(message.data))
+    return Write(buffer=message.buffer, offset=message.offset, data=message.data)
+
+
+def _set_failure_mode(message: Message) -> Command:
+    assert isinstance(message, SetFailureModeRequest)
+    mode = _member(_FAILURE_MODES, message.mode, "mode")
+    return SetFailureMode(stream=message.stream, mode=mode)
+
+
+def _get_workspace_size(message: Message) -> Command:
+    assert isinstance(message, GetWorkspaceSizeRequest)
+    name = message.WhichOneof("operator")
+    if name is None:
+        raise malformed("operator", given="nothing", allowed=", ".join(OPERATORS))
+    return GetWorkspaceSize(
+        operator=name,
+        arguments=_arguments(getattr(message, name), OPERATORS[name].schema),
+        executor=message.executor,
+    )
+
+
+def _arguments(message: Message, schema: Callable[..., object]) -> object:
+    return schema(
+        **{field.name: _value(field.name, value) for field, value in message.ListFields()}
+    )
+
+
+def _value(name: str, value: object) -> object:
+    match value:
+        case Int64Array() | BoolArray():
+            return tuple(value.values)
+        case WireTensor():
+            return _tensor(name, value)
+        case _:
+            return value
+
+
+def _tensor(name: str, message: WireTensor) -> Tensor:
+    return Tensor(
+        shape=tuple(message.shape),
+        dtype=_member(_DATA_TYPES, message.dtype, f"{name}.dtype"),
+        format=_member(_FORMATS, message.format, f"{name}.format"),
+        strides=tuple(message.strides.values) if message.HasField("strides") else None,
+        offset=message.offset,
+        storage_shape=(
+            tuple(message.storage_shape.values) if message.HasField("storage_shape") else None
+        ),
+        buffer=message.buffer,
+    )
+
+
+def _member(table: Mapping[int, Member], number: int, parameter: str) -> Member:
+    member = table.get(number)
+    if member is None:
+        allowed = ", ".join(sorted({str(known) for known in table.values()}))
+        raise malformed(parameter, given=number, allowed=allowed)
+    return member
+
+
+def _members(
+    names: list[tuple[str, Any]], prefix: str, member: Callable[[str], Member]
+) -> dict[int, Member]:
+    return {number: member(name.removeprefix(prefix)) for name, number in names if number}
+
+
+_DATA_TYPES = {0: DataType.UNDEFINED, **_members(WireDataType.items(), "DATA_TYPE_", DataType)}
+_FORMATS = {0: Format.ND, **_members(WireFormat.items(), "FORMAT_", Format)}
+_FAILURE_MODES = {
+    0: FailureMode.CONTINUE,
+    **_members(WireFailureMode.items(), "FAILURE_MODE_", FailureMode),
+}
+_DETERMINISTIC_LEVELS = _members(
+    WireDeterministicLevel.items(), "DETERMINISTIC_LEVEL_", DeterministicLevel
+)
+
+_COMMANDS: Mapping[str, Callable[[Message], Command]] = {
+    "allocate": _plain(Allocate),
+    "free": _plain(Free),
+    "fill": _plain(Fill),
+    "write": _write,
+    "read": _plain(Read),
+    "copy": _plain(Copy),
+    "get_workspace_size": _get_workspace_size,
+    "execute": _plain(Execute),
+    "set_repeatable": _plain(SetRepeatable),
+    "set_tensor_buffer": _plain(SetTensorBuffer),
+    "destroy_executor": _plain(DestroyExecutor),
+    "create_stream": _plain(CreateStream),
+    "destroy_stream": _plain(DestroyStream),
+    "synchronize_stream": _plain(SynchronizeStream),
+    "query_stream": _plain(QueryStream),
+    "create_event": _plain(CreateEvent),
+    "destroy_event": _plain(DestroyEvent),
+    "record_event": _plain(RecordEvent),
+    "stream_wait_event": _plain(StreamWaitEvent),
+    "query_event": _plain(QueryEvent),
+    "synchronize_event": _plain(SynchronizeEvent),
+    "event_elapsed_time": _plain(EventElapsedTime),
+    "set_failure_mode": _set_failure_mode,
+}

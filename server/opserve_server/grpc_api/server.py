@@ -1,0 +1,73 @@
+"""The gRPC face: opserve's services, health and reflection on one server."""
+
+import grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
+from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
+from grpc_reflection.v1alpha.reflection import enable_server_reflection
+
+from opserve.v1 import (
+    command_service_pb2,
+    event_service_pb2,
+    memory_service_pb2,
+    operator_service_pb2,
+    session_service_pb2,
+    stream_service_pb2,
+)
+from opserve.v1.command_service_pb2_grpc import add_CommandServiceServicer_to_server
+from opserve.v1.event_service_pb2_grpc import add_EventServiceServicer_to_server
+from opserve.v1.memory_service_pb2_grpc import add_MemoryServiceServicer_to_server
+from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_server
+from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_server
+from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
+from opserve_server.core.service import Service
+from opserve_server.grpc_api.errors import GrpcErrors
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.servicers import (
+    CommandFace,
+    EventFace,
+    MemoryFace,
+    OperatorFace,
+    SessionFace,
+    StreamFace,
+)
+
+_FILES = (
+    session_service_pb2,
+    memory_service_pb2,
+    operator_service_pb2,
+    stream_service_pb2,
+    event_service_pb2,
+    command_service_pb2,
+)
+
+
+def grpc_server(
+    service: Service,
+    health: Health,
+    *,
+    message_bytes_limit: int,
+    concurrent_calls_limit: int,
+) -> grpc.aio.Server:
+    """A server that has no port yet and is not started."""
+    server = grpc.aio.server(
+        interceptors=[GrpcErrors()],
+        options=[
+            ("grpc.max_receive_message_length", message_bytes_limit),
+            ("grpc.max_send_message_length", message_bytes_limit),
+            # Two services on one port would share its connections and confuse both their clients.
+            ("grpc.so_reuseport", 0),
+        ],
+        maximum_concurrent_rpcs=concurrent_calls_limit,
+    )
+    add_SessionServiceServicer_to_server(SessionFace(service), server)
+    add_MemoryServiceServicer_to_server(MemoryFace(service), server)
+    add_OperatorServiceServicer_to_server(OperatorFace(service), server)
+    add_StreamServiceServicer_to_server(StreamFace(service), server)
+    add_EventServiceServicer_to_server(EventFace(service), server)
+    add_CommandServiceServicer_to_server(CommandFace(service), server)
+    health.add_to(server)
+    ours = [
+        found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()
+    ]
+    enable_server_reflection([*ours, HEALTH, REFLECTION], server)
+    return server

@@ -1,0 +1,27 @@
+"""Answers that are no value of the core, for the OpenAPI document."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from opserve_server.core.service import DeviceInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """The devices of the service."""
+
+    devices: list[DeviceInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A renewed lease."""
+
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One entry for each command that ran: its key and result; the failed one's `error` last."""
+
+    results: list[dict[str, Any]]

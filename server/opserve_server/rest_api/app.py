@@ -1,0 +1,264 @@
+"""The REST face: every route on one FastAPI application, with its OpenAPI document."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from opserve_kernels.registry import OPERATORS
+from opserve_server.calls import ready_profiles
+from opserve_server.core import commands as core
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import OpenedSession, Service
+from opserve_server.rest_api import answers
+from opserve_server.rest_api.batch import SubmitBody
+from opserve_server.rest_api.bodies import MULTIPART, OCTETS
+from opserve_server.rest_api.content import WriteQuery, read_content, write_content
+from opserve_server.rest_api.errors import not_routed, refusal
+from opserve_server.rest_api.middleware import Calls
+from opserve_server.rest_api.models import (
+    DeterministicLevelBody,
+    OpenSessionBody,
+    planned_body,
+    run_body,
+)
+from opserve_server.rest_api.one_shot import RunLimits, run_endpoint
+from opserve_server.rest_api.openapi import Operation, Schemas
+from opserve_server.rest_api.routes import (
+    COMMAND_ROUTES,
+    CommandRoute,
+    close_session,
+    command_endpoint,
+    keep_alive,
+    list_devices,
+    open_session,
+    plan_endpoint,
+    set_deterministic_level,
+    submit,
+)
+
+_SESSION = "/v1/sessions/{session}"
+_CONTENT = f"{_SESSION}/buffers/{{buffer}}/content"
+_ONCE = ("Idempotency-Key",)
+
+
+def rest_app(
+    service: Service,
+    *,
+    accepts: Callable[[], bool],
+    body_bytes_limit: int,
+    run_limits: RunLimits,
+) -> FastAPI:
+    """The application.
+
+    Args:
+        service: The core.
+        accepts: Whether the service takes calls, or is about to end.
+        body_bytes_limit: Bytes of a JSON body at most.
+        run_limits: Bounds on one-shot calls.
+    """
+    # FastAPI serves; bodies are read and checked here, so that every fault is one of ours and a
+    # missing field reaches the core as the null pointer it is.
+    app = FastAPI(title="opserve", openapi_url=None, docs_url=None, redoc_url=None)
+    schemas = Schemas()
+    for operation in [
+        *_session_operations(service, body_bytes_limit),
+        *_command_operations(service, body_bytes_limit),
+        *_operator_operations(service, body_bytes_limit, run_limits),
+    ]:
+        _add(app, operation, schemas)
+    _add_health(app, service, accepts)
+    _add_documents(app, schemas)
+    app.add_middleware(Calls)
+    app.add_exception_handler(OpserveError, refusal)  # type: ignore[arg-type]  # its own errors
+    app.add_exception_handler(HTTPException, not_routed)  # type: ignore[arg-type]  # likewise
+    return app
+
+
+def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
+    yield Operation(
+        method="GET",
+        path="/v1/devices",
+        endpoint=partial(list_devices, service),
+        name="listDevices",
+        summary="Lists the devices of this service.",
+        answer=answers.Devices,
+    )
+    yield Operation(
+        method="POST",
+        path="/v1/sessions",
+        endpoint=partial(open_session, service, limit),
+        name="openSession",
+        summary="Opens a session: a lease on one device of a profile.",
+        status=HTTPStatus.CREATED,
+        body=OpenSessionBody,
+        headers=_ONCE,
+        answer=OpenedSession,
+    )
+    yield Operation(
+        method="POST",
+        path=f"{_SESSION}:keepAlive",
+        endpoint=partial(keep_alive, service),
+        name="keepAlive",
+        summary="Renews the lease; every other call in the session renews it as well.",
+        answer=answers.Lease,
+    )
+    yield Operation(
+        method="DELETE",
+        path=_SESSION,
+        endpoint=partial(close_session, service),
+        name="closeSession",
+        summary="Ends the session and returns its memory.",
+        status=HTTPStatus.NO_CONTENT,
+    )
+    yield Operation(
+        method="POST",
+        path=f"{_SESSION}:setDeterministicLevel",
+        endpoint=partial(set_deterministic_level, service, limit),
+        name="setDeterministicLevel",
+        summary="Sets how far results must repeat bit by bit.",
+        status=HTTPStatus.NO_CONTENT,
+        body=DeterministicLevelBody,
+    )
+    yield Operation(
+        method="POST",
+        path=f"{_SESSION}:submit",
+        endpoint=partial(submit, service, limit),
+        name="submit",
+        summary="Runs commands in order, up to the first that fails.",
+        body=SubmitBody,
+        headers=_ONCE,
+        answer=answers.Results,
+    )
+
+
+def _command_operations(service: Service, limit: int) -> Iterator[Operation]:
+    for route in COMMAND_ROUTES:
+        yield _command_operation(service, route, limit)
+    yield Operation(
+        method="PUT",
+        path=_CONTENT,
+        endpoint=partial(write_content, service),
+        name="Write",
+        summary="Copies the body into a buffer.",
+        query=WriteQuery,
+        takes=OCTETS,
+        answer=core.Written,
+    )
+    yield Operation(
+        method="GET",
+        path=_CONTENT,
+        endpoint=partial(read_content, service),
+        name="Read",
+        summary="Copies the bytes that the Range header asks for to the host.",
+        status=HTTPStatus.PARTIAL_CONTENT,
+        headers=("Range",),
+        answer=bytes,
+    )
+
+
+def _command_operation(service: Service, route: CommandRoute, limit: int) -> Operation:
+    reads = route.method == "GET"
+    fields = route.fields()
+    given = fields if fields.model_fields else None
+    return Operation(
+        method=route.method,
+        path=f"{_SESSION}{route.path}",
+        endpoint=command_endpoint(service, route, limit=limit),
+        name=route.command.__name__,
+        summary=str(route.command.__doc__).partition("\n")[0],
+        status=route.status,
+        body=None if reads else given,
+        query=given if reads else None,
+        headers=() if reads else _ONCE,
+        answer=None if route.answer is core.Done else route.answer,
+    )
+
+
+def _operator_operations(
+    service: Service, limit: int, run_limits: RunLimits
+) -> Iterator[Operation]:
+    turn = asyncio.Semaphore(run_limits.concurrent_runs)
+    for operator in OPERATORS.values():
+        yield Operation(
+            method="POST",
+            path=f"{_SESSION}/operators/{operator.call}:getWorkspaceSize",
+            endpoint=plan_endpoint(service, operator, limit=limit),
+            name=f"{operator.call}GetWorkspaceSize",
+            summary=f"Phase one of {operator.call}.",
+            body=planned_body(operator.name),
+            headers=_ONCE,
+            answer=core.Planned,
+        )
+        yield Operation(
+            method="POST",
+            path=f"/v1/operators/{operator.call}:run",
+            endpoint=run_endpoint(service, operator, limits=run_limits, turn=turn),
+            name=f"{operator.call}Run",
+            summary=f"Runs {operator.call} on the arrays of an .npz file and answers an .npz file.",
+            body=run_body(operator.name),
+            takes=MULTIPART,
+            answer=bytes,
+        )
+
+
+def _add(app: FastAPI, operation: Operation, schemas: Schemas) -> None:
+    endpoint = operation.endpoint
+
+    async def answer(request: Request) -> Response:
+        return await endpoint(request)
+
+    app.add_api_route(
+        re.sub(r"\{(?!session)(\w+)\}", r"{\1:int}", operation.path),
+        answer,
+        methods=[operation.method],
+        status_code=operation.status,
+        response_class=Response,
+        summary=operation.summary,
+        operation_id=operation.name,
+        openapi_extra=schemas.describe(operation),
+    )
+
+
+def _add_health(app: FastAPI, service: Service, accepts: Callable[[], bool]) -> None:
+    async def livez(_: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def readyz(_: Request) -> Response:
+        profiles = ready_profiles(service.list_devices(LOCAL))
+        ready = accepts() and all(profiles.values())
+        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return JSONResponse({"ready": ready, "profiles": profiles}, status_code=status)
+
+    app.add_route("/livez", livez)
+    app.add_route("/readyz", readyz)
+
+
+def _add_documents(app: FastAPI, schemas: Schemas) -> None:
+    document: dict[str, Any] = get_openapi(
+        title="opserve",
+        version="1",
+        summary="Convolution-backward operators on virtual devices, in two phases or in one call.",
+        routes=app.routes,
+    )
+    document["components"] = {"schemas": schemas.components}
+
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(document)
+
+    async def docs(_: Request) -> Response:
+        # The page loads its script and style from a public network; /openapi.json needs none.
+        return get_swagger_ui_html(openapi_url="/openapi.json", title="opserve")
+
+    app.add_route("/openapi.json", openapi)
+    app.add_route("/docs", docs)

@@ -1,0 +1,108 @@
+"""The body and the answer of a Submit."""
+
+import base64
+import re
+from collections.abc import Mapping
+from types import GenericAlias
+from typing import Any, get_args
+
+from pydantic import BaseModel, Field, create_model
+
+from opserve_kernels.registry import OPERATORS
+from opserve_server.calls import malformed
+from opserve_server.core.commands import Command, Content, Failed, GetWorkspaceSize, Result
+from opserve_server.core.errors import ExecutionFailed, OpserveError
+from opserve_server.rest_api.models import ARGUMENTS, STRICT, Int64, derived, values_of
+
+
+def _key(command: type[Command]) -> str:
+    """A command's key, as the oneof of opserve.v1.Command names it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower()
+
+
+def _body(command: type[Command]) -> Any:  # noqa: ANN401  # a type made at run time
+    if command is not GetWorkspaceSize:
+        return derived(command, command.__name__) | None
+    operators: dict[str, Any] = {name: (model | None, None) for name, model in ARGUMENTS.items()}
+    made = create_model(
+        command.__name__,
+        __config__=STRICT,
+        __doc__=command.__doc__,
+        executor=(Int64, 0),
+        **operators,
+    )
+    return made | None
+
+
+COMMANDS: Mapping[str, type[Command]] = {_key(command): command for command in get_args(Command)}
+"""Every command, by its key."""
+
+# The fields have a "_" behind their key, for pydantic has a "copy" of its own.
+_members: dict[str, Any] = {
+    f"{key}_": (_body(command), Field(None, alias=key)) for key, command in COMMANDS.items()
+}
+CommandBody = create_model(
+    "Command", __config__=STRICT, __doc__="One command: a single key and its fields.", **_members
+)
+_batch: dict[str, Any] = {"commands": (GenericAlias(list, (CommandBody,)), [])}
+SubmitBody = create_model(
+    "Submit",
+    __config__=STRICT,
+    __doc__="Commands, run in order up to the first that fails.",
+    **_batch,
+)
+
+
+def commands_of(body: BaseModel) -> list[tuple[str, Command]]:
+    """Key and command of every entry.
+
+    Raises:
+        InvalidArgument: 100000, an entry does not hold exactly one command.
+    """
+    entries: list[BaseModel] = values_of(body)["commands"]
+    return [_command(index, entry) for index, entry in enumerate(entries)]
+
+
+def answer_of(key: str, result: Result) -> dict[str, object]:
+    """One command's answer: its key and result, or the error that ended the batch."""
+    match result:
+        case Failed():
+            return {"error": _error(result.error)}
+        case Content():
+            return {key: {"data": base64.b64encode(result.data).decode()}}
+        case _:
+            return {key: result}
+
+
+def _command(index: int, entry: BaseModel) -> tuple[str, Command]:
+    given = {name.removesuffix("_"): body for name, body in entry if body is not None}
+    if len(given) != 1:
+        names = ", ".join(given) or "nothing"
+        raise malformed(f"commands.{index}", given=names, allowed="one command")
+    ((key, body),) = given.items()
+    if key == "get_workspace_size":
+        return key, _planned(f"commands.{index}.{key}", values_of(body))
+    return key, COMMANDS[key](**values_of(body))
+
+
+def _planned(path: str, values: dict[str, Any]) -> GetWorkspaceSize:
+    executor: int = values.pop("executor")
+    given = {name: body for name, body in values.items() if body is not None}
+    if len(given) != 1:
+        names = ", ".join(given) or "nothing"
+        raise malformed(f"{path}.operator", given=names, allowed=f"one of {', '.join(OPERATORS)}")
+    ((name, body),) = given.items()
+    arguments = OPERATORS[name].schema(**values_of(body))
+    return GetWorkspaceSize(operator=name, arguments=arguments, executor=executor)
+
+
+def _error(error: OpserveError) -> dict[str, object]:
+    return {
+        "code": error.status.value,
+        "reason": error.status.name,
+        "message": error.message,
+        "parameter": error.parameter,
+        "given": error.given,
+        "allowed": error.allowed,
+        "executor": error.executor if isinstance(error, ExecutionFailed) else 0,
+    }

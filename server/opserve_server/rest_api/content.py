@@ -1,0 +1,85 @@
+"""Buffer contents: bytes up and down, and the Range header."""
+
+import re
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from opserve_server.calls import malformed
+from opserve_server.core.commands import Write
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from opserve_server.rest_api.bodies import OCTETS, content_length
+from opserve_server.rest_api.errors import RangeNotSatisfiable
+from opserve_server.rest_api.models import derived, parse_query, values_of
+
+WriteQuery = derived(Write, "WriteQuery", without=("buffer", "data"))
+_RANGE = re.compile(r"bytes=([0-9]{1,19})-([0-9]{1,19})")
+
+
+async def write_content(service: Service, request: Request) -> Response:
+    """Copies the body into a buffer as it comes."""
+    query = values_of(parse_query(WriteQuery, request.query_params))
+    size_bytes = content_length(request)
+    if size_bytes is None:
+        raise malformed("Content-Length", given="nothing", allowed="the bytes to write")
+    written = await service.write(
+        LOCAL,
+        request.path_params["session"],
+        buffer=request.path_params["buffer"],
+        size_bytes=size_bytes,
+        chunks=request.stream(),
+        **query,
+    )
+    return JSONResponse({"size_bytes": written.size_bytes})
+
+
+async def read_content(service: Service, request: Request) -> Response:
+    """Streams the bytes that the Range header asks for.
+
+    Raises:
+        InvalidArgument: 100000, the header is missing or has another form.
+        RangeNotSatisfiable: The range leaves the buffer.
+    """
+    first, last = _range(request)
+    size_bytes = last - first + 1
+    chunks = service.read(
+        LOCAL,
+        request.path_params["session"],
+        buffer=request.path_params["buffer"],
+        offset=first,
+        size_bytes=size_bytes,
+    )
+    try:
+        # The core refuses before the first chunk, so the status is still open here.
+        head = await anext(chunks)
+    except InvalidArgument as error:
+        raise RangeNotSatisfiable(
+            error.status,
+            error.message,
+            parameter=error.parameter,
+            given=error.given,
+            allowed=error.allowed,
+        ) from error
+    return StreamingResponse(
+        _joined(head, chunks),
+        status_code=206,
+        headers={"Content-Length": str(size_bytes), "Content-Range": f"bytes {first}-{last}/*"},
+        media_type=OCTETS,
+    )
+
+
+def _range(request: Request) -> tuple[int, int]:
+    given = request.headers.get("range", "")
+    matched = _RANGE.fullmatch(given)
+    if matched is None or int(matched[1]) > int(matched[2]):
+        raise malformed("Range", given=given or "nothing", allowed="bytes=FIRST-LAST")
+    return int(matched[1]), int(matched[2])
+
+
+async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield head
+    async for chunk in rest:
+        yield chunk

@@ -1,0 +1,156 @@
+"""Every refusal as REST tells it: one table, one form (RFC 9457 problem+json)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from opserve_kernels.status import Status
+from opserve_server.calls import RETRY_AFTER_S, malformed, shortened
+from opserve_server.core.errors import (
+    ExecutionFailed,
+    HandleNotFound,
+    InvalidArgument,
+    LimitExceeded,
+    NotSupported,
+    OpserveError,
+    OutOfMemory,
+    Unavailable,
+    WaitTimedOut,
+    WrongState,
+)
+
+PROBLEM_JSON = "application/problem+json"
+
+
+class BodyTooLarge(LimitExceeded):
+    """A body is larger than the service takes, however often it is sent (207012)."""
+
+    def __init__(self, parameter: str, *, limit: int, unit: str = "bytes") -> None:
+        super().__init__(
+            Status.ACL_ERROR_RT_OVER_LIMIT,
+            f"{parameter}: given more than {limit} {unit}, allowed at most {limit}",
+            parameter=parameter,
+            given=f"more than {limit} {unit}",
+            allowed=limit,
+        )
+
+
+class RangeNotSatisfiable(InvalidArgument):
+    """A Range header asks for bytes that the buffer does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How REST tells one class of errors."""
+
+    status: HTTPStatus
+    retry: bool = False
+
+
+ERRORS: Mapping[type[OpserveError], Row] = {
+    InvalidArgument: Row(HTTPStatus.BAD_REQUEST),
+    RangeNotSatisfiable: Row(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE),
+    HandleNotFound: Row(HTTPStatus.NOT_FOUND),
+    NotSupported: Row(HTTPStatus.NOT_IMPLEMENTED),
+    WrongState: Row(HTTPStatus.CONFLICT),
+    OutOfMemory: Row(HTTPStatus.INSUFFICIENT_STORAGE),
+    LimitExceeded: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
+    BodyTooLarge: Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    WaitTimedOut: Row(HTTPStatus.GATEWAY_TIMEOUT),
+    Unavailable: Row(HTTPStatus.SERVICE_UNAVAILABLE, retry=True),
+    ExecutionFailed: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
+    OpserveError: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
+}
+
+
+class Problem(BaseModel):
+    """A refusal (RFC 9457), with the vendor's code and what was given and allowed."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    type: str = "about:blank"
+    """Always about:blank: `reason` says what kind of problem it is."""
+    title: str
+    """The HTTP status in words."""
+    status: int
+    """The HTTP status."""
+    detail: str
+    """What was wrong, what was given and what is allowed, in one sentence."""
+    instance: str
+    """Path of the request."""
+    code: int
+    """The vendor's code, such as 161002."""
+    reason: str
+    """The vendor's name of the code, such as ACLNN_ERR_PARAM_INVALID."""
+    parameter: str
+    """The parameter at fault, or empty."""
+    given: str
+    """What was given, or empty."""
+    allowed: str
+    """What is allowed, or empty."""
+    request_id: str
+    """Names this call in the service's log."""
+    executor: int | None = None
+    """The executor that failed, where one did."""
+
+
+def refusal(request: Request, error: OpserveError) -> Response:
+    """The answer to a call that failed."""
+    return _answer(request, error, row_of(error))
+
+
+def not_routed(request: Request, error: HTTPException) -> Response:
+    """The answer where no route fits: an unknown path, or a method that it does not have."""
+    given = f"{request.method} {request.url.path}"
+    found = malformed("path", given=given, allowed="a method and path of /openapi.json")
+    answer = _answer(request, found, Row(HTTPStatus(error.status_code)))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def wrong_form(errors: list[ErrorDetails], *, inside: str = "") -> InvalidArgument:
+    """A document that does not have the form of its schema (100000), told by its first fault."""
+    first = errors[0]
+    path = ".".join([*filter(None, [inside]), *map(str, first["loc"])])
+    given = _given(first)
+    return malformed(path or "body", given=shortened(given), allowed=first["msg"])
+
+
+def row_of(error: OpserveError) -> Row:
+    """The row of an error's class, or of its nearest base class."""
+    return next(ERRORS[base] for base in type(error).__mro__ if base in ERRORS)
+
+
+def _answer(request: Request, error: OpserveError, row: Row) -> Response:
+    problem = Problem(
+        title=row.status.phrase,
+        status=row.status.value,
+        detail=shortened(error.message),
+        instance=shortened(request.url.path),
+        code=error.status.value,
+        reason=error.status.name,
+        parameter=shortened(error.parameter),
+        given=shortened(error.given),
+        allowed=shortened(error.allowed),
+        request_id=request.state.request_id,
+        executor=error.executor if isinstance(error, ExecutionFailed) else None,
+    )
+    return Response(
+        problem.model_dump_json(exclude_none=True),
+        status_code=row.status.value,
+        headers={"Retry-After": str(RETRY_AFTER_S)} if row.retry else None,
+        media_type=PROBLEM_JSON,
+    )
+
+
+def _given(error: ErrorDetails) -> str:
+    if error["type"] == "json_invalid":
+        return "text that is not JSON"
+    return json.dumps(error["input"], default=lambda value: type(value).__name__)

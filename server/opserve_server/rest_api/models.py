@@ -1,0 +1,171 @@
+"""The JSON bodies, derived from the core's commands and the operators' schemas.
+
+Every field may be absent: what that means is the core's to say, not the framework's.
+"""
+
+import base64
+import binascii
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any, Optional, TypeVar, get_type_hints
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic import Field as Bounds
+
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Tensor
+from opserve_server.core.one_shot import TensorChoice
+from opserve_server.core.service import DeterministicLevel
+from opserve_server.rest_api.errors import wrong_form
+
+Model = TypeVar("Model", bound=BaseModel)
+Int64 = Annotated[int, Bounds(ge=-(2**63), le=2**63 - 1)]
+
+
+def _from_base64(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError("Input should be base64")  # noqa: TRY004  # pydantic takes ValueError alone
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError("Input should be base64") from error
+
+
+Base64 = Annotated[
+    bytes,
+    PlainValidator(_from_base64),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+]
+STRICT = ConfigDict(extra="forbid", strict=True)
+_WIRE_TYPES: Mapping[object, Any] = {
+    int: Int64,
+    int | None: Optional[Int64],  # noqa: UP045  # to a checker, Annotated is no operand of |
+    bytes: Base64,
+    tuple[int, ...]: tuple[Int64, ...],
+    tuple[int, ...] | None: tuple[Int64, ...] | None,
+}
+
+
+def derived(
+    dataclass: type,
+    name: str,
+    *,
+    without: Collection[str] = (),
+    types: Mapping[object, Any] = _WIRE_TYPES,
+    defaults: Mapping[str, object] | None = None,
+) -> type[BaseModel]:
+    """A model with the fields of a dataclass.
+
+    Args:
+        dataclass: Where the fields come from.
+        name: Name of the schema in /openapi.json.
+        without: Fields to leave out.
+        types: Types on the wire, by type in the dataclass; the others are the same.
+        defaults: What absent fields mean, where the dataclass has no default.
+    """
+    hints = get_type_hints(dataclass)
+    wanted = [field for field in fields(dataclass) if field.name not in without]
+    members: dict[str, Any] = {
+        field.name: (
+            types.get(hints[field.name], hints[field.name]),
+            _default(field, defaults or {}),
+        )
+        for field in wanted
+    }
+    return create_model(name, __config__=STRICT, __doc__=dataclass.__doc__, **members)
+
+
+def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
+    return defaults[field.name] if field.default is MISSING else field.default
+
+
+def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
+    """Reads a JSON document; an empty one is an empty object.
+
+    Raises:
+        InvalidArgument: 100000, it is not JSON or not of the model's form.
+    """
+    try:
+        return model.model_validate_json(document or b"{}")
+    except ValidationError as error:
+        raise wrong_form(error.errors(include_url=False), inside=inside) from None
+
+
+def parse_query(model: type[Model], query: Mapping[str, str]) -> Model:
+    """Reads the parameters of a query.
+
+    Raises:
+        InvalidArgument: 100000, they are not of the model's form.
+    """
+    try:
+        return model.model_validate_strings(dict(query))
+    except ValidationError as error:
+        raise wrong_form(error.errors(include_url=False)) from None
+
+
+def values_of(body: BaseModel) -> dict[str, Any]:
+    """A body's fields as the core takes them."""
+    return {name: _value(value) for name, value in body}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, TensorBody):
+        return Tensor(**values_of(value))
+    if isinstance(value, TensorChoiceBody):
+        return TensorChoice(**values_of(value))
+    return value
+
+
+TensorBody = derived(Tensor, "Tensor", defaults={"shape": (), "dtype": DataType.UNDEFINED})
+TensorChoiceBody = derived(TensorChoice, "TensorChoice")
+_ARGUMENT_TYPES = {**_WIRE_TYPES, Tensor | None: TensorBody | None}
+_RUN_TYPES = {**_WIRE_TYPES, Tensor | None: TensorChoiceBody | None}
+
+ARGUMENTS: Mapping[str, type[BaseModel]] = {
+    operator.name: derived(operator.schema, f"{operator.call}Arguments", types=_ARGUMENT_TYPES)
+    for operator in OPERATORS.values()
+}
+"""Arguments of an operator, by its name."""
+
+RUN_ARGUMENTS: Mapping[str, type[BaseModel]] = {
+    operator.name: derived(operator.schema, f"{operator.call}RunArguments", types=_RUN_TYPES)
+    for operator in OPERATORS.values()
+}
+"""Arguments of an operator in the one-shot form, by its name."""
+
+
+class OpenSessionBody(BaseModel):
+    """A lease on one device of a profile; 0 seconds mean the default."""
+
+    model_config = STRICT
+    profile: str = ""
+    lease_s: float = 0.0
+
+
+class DeterministicLevelBody(BaseModel):
+    """How far results must repeat bit by bit."""
+
+    model_config = STRICT
+    level: DeterministicLevel
+
+
+def planned_body(operator: str) -> type[BaseModel]:
+    """The body of one operator's getWorkspaceSize."""
+    arguments = ARGUMENTS[operator]
+    members: dict[str, Any] = {"executor": (Int64, 0), "arguments": (arguments, arguments())}
+    name = f"{OPERATORS[operator].call}GetWorkspaceSize"
+    return create_model(name, __config__=STRICT, **members)
+
+
+def run_body(operator: str) -> type[BaseModel]:
+    """The `args` part of one operator's one-shot call."""
+    arguments = RUN_ARGUMENTS[operator]
+    members: dict[str, Any] = {"profile": (str, ""), "arguments": (arguments, arguments())}
+    return create_model(f"{OPERATORS[operator].call}Run", __config__=STRICT, **members)

@@ -1,0 +1,194 @@
+"""Arrays in .npz and .npy files of strangers: bounded before they are unpacked, no pickles."""
+
+import ast
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import IO, Annotated, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from opserve_server.calls import malformed, shortened
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.one_shot import NUMPY_TYPES
+from opserve_server.rest_api.errors import BodyTooLarge
+
+Array = NDArray[Any]
+SINGLE = "tensor"
+"""Name of the array of a lone .npy file."""
+
+_ZIP_MAGIC = b"PK"
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+_ENCRYPTED = 0x1
+# The last record of an archive, from its signature on: disks, entries, directory and comment.
+_END = struct.Struct("<4s4H2LH")
+_END_MAGIC = b"PK\x05\x06"
+_ZIP64_MAGIC = b"PK\x06\x07"
+_ZIP64_BYTES = 20
+_ENTRY_BYTES = 4096
+
+_NPY_MAGIC = b"\x93NUMPY"
+_LENGTHS = {b"\x01\x00": "<H", b"\x02\x00": "<I", b"\x03\x00": "<I"}
+_HEADER_LIMIT = 10_000
+_SIZE_MAXIMUM = 2**63 - 1
+_TYPES = {
+    ordered.str: ordered
+    for dtype in NUMPY_TYPES.values()
+    for ordered in (dtype, dtype.newbyteorder(">"))
+}
+_ALLOWED_TYPES = ", ".join(sorted({str(dtype) for dtype in NUMPY_TYPES.values()}))
+
+
+class _Header(BaseModel):
+    """The header of a .npy file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    descr: str
+    fortran_order: bool
+    shape: tuple[Annotated[int, Field(ge=0, le=_SIZE_MAXIMUM)], ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return _TYPES[self.descr]
+
+
+# What ast.literal_eval raises on texts that mean harm, and what does not fit the header's form.
+_HEADER_ERRORS = (
+    ValueError,  # pydantic's ValidationError too
+    SyntaxError,
+    TypeError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayLimits:
+    """What a file may hold.
+
+    Attributes:
+        arrays: Number of arrays.
+        unpacked_bytes: Bytes of all of them, unpacked.
+    """
+
+    arrays: int
+    unpacked_bytes: int
+
+
+def load_arrays(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> dict[str, Array]:
+    """The arrays of a file by name, row-major and little-endian.
+
+    Args:
+        file: An .npz file, or one .npy file, whose array is called "tensor".
+        size_bytes: Its size.
+        limits: What it may hold.
+
+    Raises:
+        InvalidArgument: 100000, it is no such file, or holds what is not plain numbers.
+        BodyTooLarge: 207012, it holds more than the limits allow.
+    """
+    magic = file.read(len(_ZIP_MAGIC))
+    file.seek(0)
+    if magic != _ZIP_MAGIC:
+        return {SINGLE: _read_array(SINGLE, file, size_bytes)}
+    _check_directory(file, size_bytes, limits)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _read_members(archive, limits)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
+        raise malformed("tensors", given=f"a broken .npz ({error})", allowed="an .npz") from error
+
+
+def dump_arrays(arrays: Mapping[str, Array]) -> bytes:
+    """An .npz file, not compressed."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _check_directory(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> None:
+    """Bounds the list of members, which zipfile reads whole whatever its length."""
+    file.seek(max(size_bytes - _END.size - _ZIP64_BYTES, 0))
+    tail = file.read()
+    file.seek(0)
+    if len(tail) < _END.size or tail[-_END.size :][:4] != _END_MAGIC or tail[:4] == _ZIP64_MAGIC:
+        raise malformed(
+            "tensors", given="an unusual archive", allowed="an .npz below 4 GiB, without comment"
+        )
+    _, _, _, _, entries, directory_bytes, _, _ = _END.unpack(tail[-_END.size :])
+    if entries > limits.arrays or directory_bytes > limits.arrays * _ENTRY_BYTES:
+        raise BodyTooLarge("tensors", limit=limits.arrays, unit="arrays")
+
+
+def _read_members(archive: zipfile.ZipFile, limits: ArrayLimits) -> dict[str, Array]:
+    members = archive.infolist()
+    if len(members) > limits.arrays:
+        raise BodyTooLarge("tensors", limit=limits.arrays, unit="arrays")
+    # A member never unpacks to more than it claims: zipfile stops there and finds the wrong sum.
+    if sum(member.file_size for member in members) > limits.unpacked_bytes:
+        raise BodyTooLarge("tensors", limit=limits.unpacked_bytes, unit="bytes unpacked")
+    arrays: dict[str, Array] = {}
+    for member in members:
+        name = member.filename.removesuffix(".npy")
+        if name in arrays or name == member.filename:
+            raise _refused(name, given="this name", allowed="names that end in .npy, each once")
+        if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
+            raise _refused(name, given="this packing", allowed="members stored or deflated")
+        with archive.open(member) as file:
+            arrays[name] = _read_array(name, file, member.file_size)
+    return arrays
+
+
+def _read_array(name: str, file: IO[bytes], size_bytes: int) -> Array:
+    header = _read_header(name, file)
+    expected = prod(header.shape) * header.dtype.itemsize
+    if expected != size_bytes - file.tell():
+        raise _refused(name, given=f"shape {header.shape}", allowed="a shape that fits the data")
+    data = file.read(expected)
+    if len(data) != expected:
+        raise _refused(name, given=f"{len(data)} bytes", allowed=f"the {expected} of its shape")
+    flat = np.frombuffer(data, header.dtype)
+    try:
+        if header.fortran_order:
+            array = flat.reshape(header.shape[::-1]).T
+        else:
+            array = flat.reshape(header.shape)
+    except ValueError as error:  # sizes that NumPy cannot hold beside a 0
+        raise _refused(name, given=f"shape {header.shape}", allowed="NumPy's shapes") from error
+    return np.asarray(array, header.dtype.newbyteorder("<"), order="C")
+
+
+def _read_header(name: str, file: IO[bytes]) -> _Header:
+    # NumPy's own reader also mends headers of Python 2, and stumbles over some of strangers.
+    wrong = _refused(name, given="no .npy header", allowed="a .npy file with plain numbers")
+    if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
+        raise wrong
+    length = _LENGTHS.get(file.read(2))
+    if length is None:
+        raise wrong
+    try:
+        (size,) = struct.unpack(length, file.read(struct.calcsize(length)))
+        if size > _HEADER_LIMIT:
+            raise wrong
+        fields = _Header.model_validate(ast.literal_eval(file.read(size).decode("latin-1")))
+    except _HEADER_ERRORS as error:
+        raise wrong from error
+    if fields.descr not in _TYPES:
+        raise _refused(name, given=fields.descr, allowed=f"arrays of {_ALLOWED_TYPES}")
+    return fields
+
+
+def _refused(name: str, *, given: object, allowed: str) -> InvalidArgument:
+    return malformed(f"tensors.{shortened(name)}", given=given, allowed=allowed)

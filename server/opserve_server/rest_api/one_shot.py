@@ -1,0 +1,122 @@
+"""The one-shot form: multipart in, .npz out."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import Response
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.tensor import DataType
+from opserve_server.calls import malformed
+from opserve_server.core.one_shot import OneShotCall, run_once
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type
+from opserve_server.rest_api.errors import BodyTooLarge
+from opserve_server.rest_api.models import parse, run_body, values_of
+from opserve_server.rest_api.npz import ArrayLimits, dump_arrays, load_arrays
+from opserve_server.rest_api.routes import Endpoint
+
+DTYPES_HEADER = "X-Opserve-Dtypes"
+_PARTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """Bounds on one-shot calls.
+
+    Attributes:
+        args_bytes: Bytes of the `args` part.
+        run_bytes: Bytes of the body, of the arrays unpacked, and of the outputs, each.
+        arrays: Arrays of one call.
+        concurrent_runs: Calls at work at the same time; more wait.
+    """
+
+    args_bytes: int
+    run_bytes: int
+    arrays: int
+    concurrent_runs: int
+
+
+def run_endpoint(
+    service: Service, operator: Operator[Any], *, limits: RunLimits, turn: asyncio.Semaphore
+) -> Endpoint:
+    """A whole call of one operator; `turn` is shared by all of them."""
+    model = run_body(operator.name)
+
+    async def endpoint(request: Request) -> Response:
+        async with _parts(request, limits) as form:
+            args = values_of(parse(model, await _args(form, limits), inside="args"))
+            async with turn:
+                arrays = await _arrays(form, limits)
+                call = OneShotCall(
+                    profile=args["profile"],
+                    operator=operator,
+                    arguments=values_of(args["arguments"]),
+                    arrays=arrays,
+                    output_bytes_limit=limits.run_bytes,
+                )
+                return await _answer(await run_once(service, LOCAL, call))
+
+    return endpoint
+
+
+@asynccontextmanager
+async def _parts(request: Request, limits: RunLimits) -> AsyncGenerator[FormData]:
+    """The parts of the body; large ones lie in temporary files until the call is over."""
+    if media_type(request) != MULTIPART:
+        raise malformed("Content-Type", given=media_type(request), allowed=MULTIPART)
+    parser = MultiPartParser(
+        request.headers,
+        bounded(request, limit=limits.run_bytes),
+        max_files=_PARTS,
+        max_fields=_PARTS,
+        max_part_size=limits.args_bytes,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise malformed("body", given=error.message, allowed="the parts args, tensors") from error
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+async def _args(form: FormData, limits: RunLimits) -> bytes:
+    part = form.get("args")
+    if part is None:
+        return b""
+    if isinstance(part, str):
+        return part.encode()
+    if (part.size or 0) > limits.args_bytes:
+        raise BodyTooLarge("args", limit=limits.args_bytes)
+    return await part.read()
+
+
+async def _arrays(form: FormData, limits: RunLimits) -> Mapping[str, NDArray[Any]]:
+    part = form.get("tensors")
+    if part is None:
+        return {}
+    if not isinstance(part, UploadFile):
+        raise malformed("tensors", given="text", allowed="a file: -F tensors=@in.npz")
+    bounds = ArrayLimits(arrays=limits.arrays, unpacked_bytes=limits.run_bytes)
+    return await asyncio.to_thread(load_arrays, part.file, part.size or 0, limits=bounds)
+
+
+async def _answer(outputs: Mapping[str, tuple[NDArray[Any], DataType]]) -> Response:
+    arrays = {name: array for name, (array, _) in outputs.items()}
+    dtypes = {name: dtype.value for name, (_, dtype) in outputs.items()}
+    return Response(
+        await asyncio.to_thread(dump_arrays, arrays),
+        media_type=OCTETS,
+        headers={DTYPES_HEADER: json.dumps(dtypes)},
+    )

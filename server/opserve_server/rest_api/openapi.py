@@ -1,0 +1,123 @@
+"""What /openapi.json says of each route: parameters, bodies, answers and refusals with schemas."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from opserve_server.rest_api.bodies import JSON, MULTIPART, OCTETS
+from opserve_server.rest_api.errors import ERRORS, PROBLEM_JSON, Problem
+from opserve_server.rest_api.routes import Endpoint, path_names
+
+Schema = dict[str, Any]
+_REFERENCE = "#/components/schemas/{model}"
+_HANDLE: Schema = {"type": "integer", "minimum": 0}
+_NAME: Schema = {"type": "string"}
+_BYTES: Schema = {"type": "string", "format": "binary"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A route, and what the document says of it.
+
+    Attributes:
+        method: HTTP method.
+        path: With its parameters in braces.
+        endpoint: What answers.
+        name: Name of the operation, unique in the document.
+        summary: One line on what it does.
+        status: The HTTP status of success.
+        body: Model of the JSON body, or of the `args` part; None where there is none.
+        query: Model of the query, or None.
+        headers: Names of further request headers that count.
+        takes: Media type of the body.
+        answer: Type of the JSON answer; bytes for a stream of bytes, None for none.
+    """
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    name: str
+    summary: str
+    status: HTTPStatus = HTTPStatus.OK
+    body: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    headers: tuple[str, ...] = ()
+    takes: str = JSON
+    answer: Any = None
+
+
+class Schemas:
+    """The components of the document, which grow as operations are described."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+
+    def describe(self, operation: Operation) -> Schema:
+        """One operation of the document."""
+        described: Schema = {
+            "parameters": self._parameters(operation),
+            "responses": {str(operation.status.value): self._answer(operation)} | self._refusals(),
+        }
+        if content := self._content(operation):
+            described["requestBody"] = {"content": content}
+        return described
+
+    def _parameters(self, operation: Operation) -> list[Schema]:
+        in_path = [
+            {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
+            for name in path_names(operation.path)
+        ]
+        in_query = [
+            {"name": name, "in": "query", "schema": schema}
+            for name, schema in _properties(operation.query).items()
+        ]
+        in_header = [
+            {"name": name, "in": "header", "schema": _NAME}
+            for name in (*operation.headers, "X-Request-Id")
+        ]
+        return in_path + in_query + in_header
+
+    def _content(self, operation: Operation) -> Schema:
+        if operation.takes == OCTETS:
+            return {OCTETS: {"schema": _BYTES}}
+        if operation.body is None:
+            return {}
+        schema = self._reference(operation.body)
+        if operation.takes == MULTIPART:
+            parts = {"args": schema, "tensors": _BYTES}
+            schema = {"type": "object", "properties": parts}
+        return {operation.takes: {"schema": schema}}
+
+    def _answer(self, operation: Operation) -> Schema:
+        answer: Schema = {"description": operation.status.phrase}
+        if operation.answer is bytes:
+            return answer | {"content": {OCTETS: {"schema": _BYTES}}}
+        if operation.answer is not None:
+            schema = self._reference(operation.answer)
+            return answer | {"content": {JSON: {"schema": schema}}}
+        return answer
+
+    def _refusals(self) -> Schema:
+        content = {PROBLEM_JSON: {"schema": self._reference(Problem)}}
+        return {
+            str(row.status.value): {"description": row.status.phrase, "content": content}
+            for row in ERRORS.values()
+        }
+
+    def _reference(self, model: Any) -> Schema:  # noqa: ANN401  # a type made at run time
+        schema = TypeAdapter(model).json_schema(ref_template=_REFERENCE)
+        self.components.update(schema.pop("$defs", {}))
+        if "title" not in schema:
+            return schema
+        self.components[schema["title"]] = schema
+        return {"$ref": _REFERENCE.format(model=schema["title"])}
+
+
+def _properties(model: type[BaseModel] | None) -> dict[str, Schema]:
+    return {} if model is None else model.model_json_schema()["properties"]
+
+
+def _path_schema(name: str) -> Schema:
+    return _NAME if name == "session" else _HANDLE

@@ -1,0 +1,150 @@
+"""Everything an operator of the service can set, each with its unit and default."""
+
+import ipaddress
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+_GIB = 1024 * _MIB
+_PORT_MAXIMUM = 65535
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of "host:port" or "[host]:port".
+
+    Raises:
+        ValueError: The address has another form.
+    """
+    host, separator, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (separator and host and port.isascii() and port.isdigit()):
+        raise ValueError(f"address: given {address!r}, allowed host:port")
+    if int(port) > _PORT_MAXIMUM:
+        raise ValueError(f"port: given {port}, allowed 0 to {_PORT_MAXIMUM}")
+    return host, int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach an address."""
+    host, _ = host_and_port(address)
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _an_address(address: str) -> str:
+    host_and_port(address)
+    return address
+
+
+def _a_profile(name: str) -> str:
+    if name not in PROFILES:
+        raise ValueError(f"profile: given {name!r}, allowed {', '.join(sorted(PROFILES))}")
+    return name
+
+
+Address = Annotated[str, AfterValidator(_an_address)]
+Count = Annotated[int, Field(ge=1)]
+Bytes = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """Settings of the service, read from environment variables with the prefix OPSERVE_.
+
+    A list is written as JSON: OPSERVE_DEVICES='["ascend910b", "ascend910b"]'.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="OPSERVE_", frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
+
+    grpc_address: Address = "127.0.0.1:50051"
+    """Where the gRPC face listens, host:port; port 0 takes a free one."""
+    rest_address: Address = "127.0.0.1:8080"
+    """Where the REST face listens, host:port; port 0 takes a free one."""
+    allow_remote: bool = False
+    """Whether other machines may reach the service, which asks nobody for a key yet."""
+    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
+
+    devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = [
+        DEFAULT_PROFILE
+    ]
+    """Profiles of the virtual devices, one entry for each device."""
+    device_memory_bytes: Bytes = _GIB
+    """Memory of each device, bytes."""
+    slab_bytes: Bytes = 32 * _MIB
+    """Size of a slab, the unit in which a session takes device memory, bytes."""
+
+    sessions_limit: Count = 256
+    """Open sessions at once."""
+    buffers_limit: Count = 4096
+    """Live buffers of one session."""
+    executors_limit: Count = 4096
+    """Live executors of one session."""
+    streams_limit: Count = 256
+    """Live streams of one session."""
+    events_limit: Count = 4096
+    """Live events of one session."""
+    stream_queue_limit: Count = 4096
+    """Entries that wait on one stream."""
+    commands_per_submit_limit: Count = 1024
+    """Commands of one Submit."""
+    inline_bytes_limit: Bytes = 64 * _KIB
+    """Data of one Write or Read inside a Submit, bytes."""
+    submit_bytes_limit: Bytes = _MIB
+    """Data of all Writes and Reads of one Submit, bytes."""
+    chunk_bytes: Bytes = _MIB
+    """Largest piece in which a buffer is read, bytes."""
+    request_ids_limit: Count = 1024
+    """Answers that one session keeps for retries with the same request id."""
+    retained_bytes_limit: Bytes = 4 * _MIB
+    """Data that the kept answers of one session may hold, bytes."""
+    name_length_limit: Count = 128
+    """Characters of a request id or another name that a client chooses."""
+
+    lease_default_s: Seconds = 30.0
+    """Lease of a session that asks for none, seconds."""
+    lease_maximum_s: Seconds = 3600.0
+    """Longest lease, seconds."""
+    wait_limit_s: Seconds = 300.0
+    """Longest wait of one call, seconds; longer timeouts are cut to it."""
+    worker_start_timeout_s: Seconds = 120.0
+    """Time a worker may take until it is ready, seconds."""
+    drain_timeout_s: Seconds = 10.0
+    """Time that calls have to finish when the service ends, seconds."""
+    health_interval_s: Seconds = 0.25
+    """Time between two looks at the devices for grpc.health.v1, seconds."""
+
+    concurrent_calls_limit: Count = 1024
+    """Calls at work at the same time on each face."""
+    message_bytes_limit: Bytes = 4 * _MIB
+    """Largest gRPC message, bytes."""
+    body_bytes_limit: Bytes = 4 * _MIB
+    """Largest JSON body on the REST face, bytes."""
+    run_bytes_limit: Bytes = 256 * _MIB
+    """Largest one-shot call, bytes: its body, its arrays unpacked, and its answer, each."""
+    run_arrays_limit: Count = 64
+    """Arrays of one one-shot call."""
+    concurrent_runs_limit: Count = 4
+    """One-shot calls at work at the same time; more wait."""
+
+    @model_validator(mode="after")
+    def _stays_on_this_machine(self) -> Self:
+        for address in (self.grpc_address, self.rest_address):
+            if not self.allow_remote and not is_loopback(address):
+                raise ValueError(
+                    f"address: given {address}, which other machines can reach, allowed loopback "
+                    "addresses: the service has no keys yet, so whoever reaches it may use it. "
+                    "Set OPSERVE_ALLOW_REMOTE=true to listen there all the same"
+                )
+        return self

@@ -1,0 +1,193 @@
+"""A service in memory that keeps the rules of handles, buffers and executors, but computes nothing.
+
+Executing copies each input onto the output of its name: input to grad_input, weight to grad_weight,
+grad_output to out; other outputs become zeros. Every call is written down in `calls`.
+"""
+
+from typing import Any
+
+from google.protobuf.message import Message
+
+from opserve.v1 import command_service_pb2 as command_pb2
+from opserve.v1 import event_service_pb2 as event_pb2
+from opserve.v1 import memory_service_pb2 as memory_pb2
+from opserve.v1 import operator_service_pb2 as operator_pb2
+from opserve.v1 import session_service_pb2 as session_pb2
+from opserve.v1 import stream_service_pb2 as stream_pb2
+from opserve.v1.tensor_pb2 import Tensor
+from opserve_client.errors import OpserveError, error_for
+from opserve_client.wire.methods import METHODS, Method
+
+_SOURCES = {"grad_input": "input", "grad_weight": "weight", "out": "grad_output"}
+_CREATING = {"allocate": "buffer", "get_workspace_size": "executor"} | {
+    "create_stream": "stream",
+    "create_event": "event",
+}
+_METHOD_OF = {method.request: method for method in METHODS}
+
+
+def refusal(code: int, parameter: str, given: object) -> OpserveError:
+    """An error as a service makes it."""
+    return error_for(f"{parameter}: given {given}", code=code, name="FAKE", parameter=parameter)
+
+
+class FakeService:
+    """The handler of a memory transport.
+
+    Attributes:
+        calls: Name of each method that was called, in order.
+        request_ids: Request id of each call that had one.
+        failures: Errors to raise for a method or command, each once, by name.
+        workspace_size: What phase one asks for.
+        buffers: Live buffers.
+        executors: Live executors.
+    """
+
+    def __init__(self, *, workspace_size: int = 512) -> None:
+        self.calls: list[str] = []
+        self.request_ids: list[str] = []
+        self.commands: list[str] = []
+        self.failures: dict[str, list[Exception]] = {}
+        self.workspace_size = workspace_size
+        self.buffers: dict[int, bytearray] = {}
+        self.executors: dict[int, Message] = {}
+        self.lease_s = 30.0
+        self._last = dict.fromkeys(_CREATING.values(), 0)
+
+    def __call__(self, method: Method[Any, Any], request: Message) -> Message:
+        name = method.rpc.partition("/")[2]
+        self.calls.append(name)
+        self.request_ids.append(getattr(request, "request_id", ""))
+        if self.failures.get(name):
+            raise self.failures[name].pop(0)
+        return self._answer(request)
+
+    def _answer(self, request: Message) -> Message:
+        answer = self._lifetime(request) or self._memory(request) or self._operators(request)
+        return answer or _METHOD_OF[type(request)].response()
+
+    def _lifetime(self, request: Message) -> Message | None:
+        match request:
+            case session_pb2.ListDevicesRequest():
+                device = session_pb2.Device(name="ascend910b-0", profile="ascend910b", ready=True)
+                return session_pb2.ListDevicesResponse(devices=[device])
+            case session_pb2.OpenSessionRequest():
+                return session_pb2.OpenSessionResponse(session="5e55", lease_s=self.lease_s)
+            case stream_pb2.CreateStreamRequest():
+                return stream_pb2.CreateStreamResponse(stream=self._make("stream", request.stream))
+            case event_pb2.CreateEventRequest():
+                return event_pb2.CreateEventResponse(event=self._make("event", request.event))
+            case _:
+                return None
+
+    def _memory(self, request: Message) -> Message | None:
+        match request:
+            case memory_pb2.AllocateRequest():
+                return self._allocate(request)
+            case memory_pb2.FreeRequest():
+                self._buffer(request.buffer)
+                del self.buffers[request.buffer]
+            case memory_pb2.WriteRequest():
+                end = request.offset + len(request.data)
+                self._buffer(request.buffer)[request.offset : end] = request.data
+            case memory_pb2.ReadRequest():
+                end = request.offset + request.size_bytes
+                content = self._buffer(request.buffer)[request.offset : end]
+                return memory_pb2.ReadResponse(data=bytes(content))
+            case _:
+                pass
+        return None
+
+    def _operators(self, request: Message) -> Message | None:
+        match request:
+            case command_pb2.SubmitRequest():
+                return self._submit(request)
+            case operator_pb2.GetWorkspaceSizeRequest():
+                return self._plan(request)
+            case operator_pb2.SetTensorBufferRequest():
+                self._tensors(request.executor)[request.index].buffer = request.buffer
+            case operator_pb2.ExecuteRequest():
+                self._execute(request)
+            case operator_pb2.DestroyExecutorRequest():
+                if self.executors.pop(request.executor, None) is None:
+                    raise refusal(107017, "executor", request.executor)
+            case _:
+                pass
+        return None
+
+    def _submit(self, batch: command_pb2.SubmitRequest) -> command_pb2.SubmitResponse:
+        results: list[command_pb2.CommandResult] = []
+        for command in batch.commands:
+            name = command.WhichOneof("command")
+            assert name is not None
+            self.commands.append(name)
+            result = command_pb2.CommandResult()
+            try:
+                if self.failures.get(name):
+                    raise self.failures[name].pop(0)
+                answer = getattr(result, name)
+                answer.SetInParent()
+                answer.MergeFrom(self._answer(getattr(command, name)))
+            except OpserveError as error:
+                executor = getattr(error, "executor", 0)
+                result.error.CopyFrom(
+                    command_pb2.Error(
+                        code=error.code,
+                        reason=error.name,
+                        message=error.message,
+                        parameter=error.parameter,
+                        executor=executor,
+                    )
+                )
+            results.append(result)
+            if result.HasField("error"):
+                break
+        return command_pb2.SubmitResponse(results=results)
+
+    def _make(self, kind: str, chosen: int) -> int:
+        handle = chosen or self._last[kind] + 1
+        if handle <= self._last[kind]:
+            raise refusal(107000, kind, handle)
+        self._last[kind] = handle
+        return handle
+
+    def _allocate(self, request: memory_pb2.AllocateRequest) -> memory_pb2.AllocateResponse:
+        size = self.workspace_size if request.workspace_of else request.size_bytes
+        if size == 0:
+            if request.workspace_of:
+                return memory_pb2.AllocateResponse()
+            raise refusal(100000, "size_bytes", 0)
+        handle = self._make("buffer", request.buffer)
+        self.buffers[handle] = bytearray(b"\xa5" * size)
+        return memory_pb2.AllocateResponse(buffer=handle, size_bytes=size)
+
+    def _plan(
+        self, request: operator_pb2.GetWorkspaceSizeRequest
+    ) -> operator_pb2.GetWorkspaceSizeResponse:
+        handle = self._make("executor", request.executor)
+        name = request.WhichOneof("operator")
+        assert name is not None
+        self.executors[handle] = getattr(request, name)
+        return operator_pb2.GetWorkspaceSizeResponse(
+            workspace_size=self.workspace_size, executor=handle
+        )
+
+    def _tensors(self, executor: int) -> list[Tensor]:
+        arguments = self.executors[executor]
+        fields = arguments.DESCRIPTOR.fields
+        return [getattr(arguments, f.name) for f in fields if f.message_type is Tensor.DESCRIPTOR]
+
+    def _execute(self, request: operator_pb2.ExecuteRequest) -> None:
+        arguments = self.executors.pop(request.executor, None)
+        if arguments is None:
+            raise refusal(107017, "executor", request.executor)
+        for name, source in _SOURCES.items():
+            if name in arguments.DESCRIPTOR.fields_by_name and arguments.HasField(name):
+                target = self._buffer(getattr(arguments, name).buffer)
+                given = self._buffer(getattr(arguments, source).buffer)
+                target[:] = given[: len(target)].ljust(len(target), b"\0")
+
+    def _buffer(self, handle: int) -> bytearray:
+        if handle not in self.buffers:
+            raise refusal(107017, "buffer", handle)
+        return self.buffers[handle]

@@ -1,0 +1,202 @@
+"""The command line, against a fake service."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from client.fake_service import FakeService, refusal
+from client.samples import Array, numbers
+from opserve_client import Client, cli
+from opserve_client.transports import MemoryTransport
+
+Capture = pytest.CaptureFixture[str]
+ARGUMENTS: dict[str, Any] = {
+    "grad_output": {"array": "dy"},
+    "input_size": [2, 3],
+    "kernel_size": [1, 1],
+    "dilation": [1, 1],
+    "padding": [0, 0],
+    "stride": [1, 1],
+}
+
+
+@pytest.fixture(autouse=True)
+def memory(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    def client(_: str) -> Client:
+        return Client(transport=MemoryTransport(fake))
+
+    monkeypatch.setattr(cli, "Client", client)
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def files(folder: Path, arguments: dict[str, Any], **arrays: Array) -> tuple[Path, Path, Path]:
+    (folder / "args.json").write_text(json.dumps({"arguments": arguments}))
+    np.savez(folder / "in.npz", allow_pickle=True, **arrays)
+    return folder / "args.json", folder / "in.npz", folder / "out.npz"
+
+
+def test_version() -> None:
+    assert invoke("--version").stdout.startswith("opserve ")
+
+
+def test_devices_are_listed() -> None:
+    result = invoke("devices")
+    assert result.exit_code == 0
+    assert "ascend910b-0" in result.stdout
+
+
+def test_run_takes_files_and_writes_a_file(tmp_path: Path) -> None:
+    columns = numbers(4, 6)
+    arguments, arrays, output = files(tmp_path, ARGUMENTS, dy=columns)
+    result = invoke("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
+    assert result.exit_code == 0, result.output
+    with np.load(output) as written:
+        np.testing.assert_array_equal(written["out"], columns.reshape(4, 2, 3))
+    assert "FLOAT" in result.stdout
+
+
+def test_run_takes_one_npy(tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", numbers(4, 6))
+    given = ARGUMENTS | {"grad_output": {"array": "tensor"}}
+    arguments, _, output = files(tmp_path, given)
+    result = invoke("run", "aclnnIm2colBackward", arguments, tmp_path / "in.npy", "-o", output)
+    assert result.exit_code == 0, result.output
+
+
+def test_bf16_travels_as_uint16_both_ways(tmp_path: Path) -> None:
+    columns = numbers(4, 6, dtype=ml_dtypes.bfloat16)
+    given = ARGUMENTS | {"grad_output": {"array": "dy", "dtype": "BF16", "format": "ND"}}
+    arguments, arrays, output = files(tmp_path, given, dy=columns.view(np.uint16))
+    result = invoke("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
+    assert result.exit_code == 0, result.output
+    with np.load(output) as written:
+        assert written["out"].dtype == np.uint16
+        np.testing.assert_array_equal(
+            written["out"].view(ml_dtypes.bfloat16), columns.reshape(4, 2, 3)
+        )
+    assert "BF16" in result.stdout
+
+
+@pytest.mark.parametrize("wish", [{"dtype": "FLOAT16"}, {"dtype": "FLOAT16", "format": "NCHW"}])
+def test_an_output_may_be_chosen(tmp_path: Path, wish: dict[str, str]) -> None:
+    arguments, arrays, output = files(tmp_path, ARGUMENTS | {"out": wish}, dy=numbers(4, 6))
+    result = invoke("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
+    assert result.exit_code == 0, result.output
+    with np.load(output) as written:
+        assert written["out"].dtype == np.float16
+
+
+def failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: str | Path) -> str:
+    """Runs the command as a process would; returns its one line on standard error."""
+    monkeypatch.setattr(sys, "argv", ["opserve", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exited:
+        cli.main()
+    assert exited.value.code == 1
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    return text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grad_output": {"array": "nope"}}, "grad_output.array: given nope, allowed dy"),
+        ({"grad_output": {"arry": "dy"}}, "arguments.grad_output: arry"),
+        ({"grad_output": {"array": "dy", "dtype": "BF16"}}, "grad_output.dtype: given BF16"),
+        ({"grad_output": {"array": "dy", "dtype": "HALF"}}, "161002"),
+        ({"strides": [1]}, "arguments: given strides, allowed grad_output, input_size"),
+    ],
+)
+def test_arguments_that_make_no_call(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    change: dict[str, Any],
+    message: str,
+) -> None:
+    arguments, arrays, output = files(tmp_path, ARGUMENTS | change, dy=numbers(4, 6))
+    text = failure(
+        monkeypatch, capsys, "run", "aclnnIm2colBackward", arguments, arrays, "-o", output
+    )
+    assert message in text
+    assert not output.exists()
+
+
+def test_what_the_service_refuses_is_one_line(
+    tmp_path: Path, fake: FakeService, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    fake.failures["get_workspace_size"] = [refusal(161002, "stride", 0)]
+    arguments, arrays, output = files(tmp_path, ARGUMENTS, dy=numbers(4, 6))
+    command = ("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
+    assert "161002 FAKE: stride: given 0" in failure(monkeypatch, capsys, *command)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"arguments": {}, "more": 1}', '{"profile": "x"}'])
+def test_an_args_file_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, text: str
+) -> None:
+    arguments, arrays, output = files(tmp_path, {}, dy=numbers(4, 6))
+    arguments.write_text(text)
+    command = ("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
+    assert "args.json" in failure(monkeypatch, capsys, *command)
+
+
+def test_pickles_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    arguments, arrays, output = files(tmp_path, ARGUMENTS, dy=np.array([{}], dtype=object))
+    command = ("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
+    assert "in.npz: not a .npz" in failure(monkeypatch, capsys, *command)
+
+
+def test_an_unknown_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    command = ("run", "aclnnMatmul", *files(tmp_path, {})[:2], "-o", tmp_path / "out.npz")
+    message = "operator: given aclnnMatmul, allowed aclnnConvolutionBackward, aclnnIm2colBackward"
+    assert message in failure(monkeypatch, capsys, *command)
+
+
+def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    command = ("run", "aclnnIm2colBackward", "no.json", "no.npz", "-o", "out.npz")
+    assert "no.json" in failure(monkeypatch, capsys, *command)
+
+
+def test_usage_errors_have_status_2() -> None:
+    assert invoke("run").exit_code == 2
+    assert invoke("fly").exit_code == 2
+
+
+def test_serve_becomes_the_server_with_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    executed: list[tuple[str, list[str], dict[str, str]]] = []
+
+    def execve(program: str, command: list[str], environment: dict[str, str]) -> None:
+        executed.append((program, command, environment))
+
+    monkeypatch.setattr(os, "execve", execve)
+    options = ["--grpc-address", "127.0.0.1:0", "--device", "ascend910b", "--device", "ascend910b"]
+    result = invoke("serve", *options)
+    assert result.exit_code == 0, result.output
+    ((program, command, environment),) = executed
+    assert command == [program, "-m", "opserve_server"]
+    assert environment["OPSERVE_GRPC_ADDRESS"] == "127.0.0.1:0"
+    assert json.loads(environment["OPSERVE_DEVICES"]) == ["ascend910b", "ascend910b"]
+    assert "OPSERVE_DEVICE_MEMORY_BYTES" not in environment.keys() - os.environ.keys()
+
+
+def test_serve_without_the_server_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", mock.Mock(return_value=None))
+    assert "pip install 'opserve[server]'" in failure(monkeypatch, capsys, "serve")

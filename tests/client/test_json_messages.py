@@ -1,0 +1,123 @@
+"""The JSON form of every message of the protos."""
+
+import json
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.memory_service_pb2 import FillRequest, WriteRequest
+from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
+from opserve.v1.stream_service_pb2 import FAILURE_MODE_STOP, SetFailureModeRequest
+from opserve.v1.tensor_pb2 import DATA_TYPE_BF16, FORMAT_NC1HWC0, BoolArray, Int64Array, Tensor
+from opserve_client.wire.json_messages import Json, fields_of, from_json, to_json
+from opserve_client.wire.methods import METHODS
+
+MESSAGES: list[type[Message]] = [m.request for m in METHODS] + [m.response for m in METHODS]
+INTEGERS = {
+    FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
+    FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
+    FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
+}
+
+
+def values_of(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+    if field.message_type is not None:
+        return messages(GetMessageClass(field.message_type))
+    if field.enum_type is not None:
+        return st.sampled_from(sorted(field.enum_type.values_by_number))
+    if field.type in INTEGERS:
+        low, high = INTEGERS[field.type]
+        return st.integers(low, high)
+    return {
+        FieldDescriptor.TYPE_STRING: st.text(max_size=5),
+        FieldDescriptor.TYPE_BYTES: st.binary(max_size=5),
+        FieldDescriptor.TYPE_BOOL: st.booleans(),
+        FieldDescriptor.TYPE_DOUBLE: st.floats(allow_nan=False, allow_infinity=False),
+    }[field.type]
+
+
+@st.composite
+def messages(draw: st.DrawFn, kind: type[Message]) -> Message:
+    message = kind()
+    choices: dict[str, list[str]] = {}
+    for field in fields_of(kind):
+        if field.containing_oneof is not None:
+            choices.setdefault(field.containing_oneof.name, []).append(field.name)
+    chosen = {draw(st.sampled_from(names)) for names in choices.values()}
+    passed_over = {name for names in choices.values() for name in names} - chosen
+    for field in fields_of(kind):
+        if field.name in passed_over or not draw(st.booleans()):
+            continue
+        if field.is_repeated:
+            items = draw(st.lists(values_of(field), max_size=3))
+            getattr(message, field.name).extend(items)
+        elif field.message_type is not None:
+            getattr(message, field.name).CopyFrom(draw(values_of(field)))
+        else:
+            setattr(message, field.name, draw(values_of(field)))
+    return message
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_every_message_survives_json(kind: type[Message], data: st.DataObject) -> None:
+    message = data.draw(messages(kind))
+    text = json.dumps(to_json(message), allow_nan=False)
+    assert from_json(json.loads(text), kind) == message
+
+
+def test_the_forms_are_those_of_the_contract() -> None:
+    tensor = Tensor(
+        shape=[2, 0],
+        dtype=DATA_TYPE_BF16,
+        format=FORMAT_NC1HWC0,
+        strides=Int64Array(values=[1, 2]),
+        buffer=3,
+    )
+    assert to_json(tensor) == {
+        "shape": [2, 0],
+        "dtype": "BF16",
+        "format": "NC1HWC0",
+        "strides": [1, 2],
+        "buffer": 3,
+    }
+    request = GetWorkspaceSizeRequest(executor=1)
+    request.convolution_backward.stride.SetInParent()
+    request.convolution_backward.output_mask.CopyFrom(BoolArray(values=[True, False]))
+    request.convolution_backward.groups = 0
+    assert to_json(Command(get_workspace_size=request)) == {
+        "get_workspace_size": {
+            "executor": 1,
+            "convolution_backward": {"stride": [], "output_mask": [True, False], "groups": 0},
+        }
+    }
+    assert to_json(WriteRequest(data=b"\x00\xff"))["data"] == "AP8="
+    assert to_json(SetFailureModeRequest(mode=FAILURE_MODE_STOP))["mode"] == "STOP"
+    assert to_json(FillRequest(session="s")) == {"session": "s"}
+
+
+def test_null_is_absent_and_unknown_members_are_passed_over() -> None:
+    read = from_json({"shape": [1], "strides": None, "new_in_version_9": {}}, Tensor)
+    assert read == Tensor(shape=[1])
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([], Tensor),
+        ({"dtype": "COMPLEX"}, Tensor),
+        ({"shape": "12"}, Tensor),
+        ({"buffer": 2**40}, Tensor),
+        ({"data": "not base64!"}, WriteRequest),
+        ({"error": 3}, CommandResult),
+    ],
+)
+def test_what_a_field_cannot_hold_is_refused(value: Json, kind: type[Message]) -> None:
+    with pytest.raises(ValueError, match=r"given|:"):
+        from_json(value, kind)

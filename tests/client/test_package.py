@@ -1,0 +1,91 @@
+"""The package as a whole: what it exports, that the blocking half is fresh, what it may import."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import opserve_client
+from opserve.v1 import operator_service_pb2
+from opserve_client import transports
+from opserve_client.operators import OPERATORS, tensor_fields
+from opserve_client.wire.methods import METHODS
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "client" / "opserve_client"
+
+
+def test_the_blocking_client_is_fresh() -> None:
+    command = [sys.executable, str(ROOT / "client" / "generate_sync.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_names_what_is_there() -> None:
+    public = {
+        name
+        for name, value in vars(opserve_client).items()
+        if not name.startswith("_")
+        and getattr(value, "__module__", "").startswith("opserve_client.")
+    }
+    assert opserve_client.__all__ == sorted(public)
+    assert transports.__all__ == sorted(transports.__all__)
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    for name in opserve_client.__all__:
+        if name.startswith("Async"):
+            there = getattr(opserve_client, name), getattr(opserve_client, name[5:])
+            asynchronous, blocking = (
+                {member for member in dir(one) if not member.startswith("_")} for one in there
+            )
+            assert asynchronous == blocking, name
+
+
+def test_operators_have_the_fields_of_their_messages() -> None:
+    request = operator_service_pb2.GetWorkspaceSizeRequest.DESCRIPTOR
+    assert [field.name for field in request.oneofs_by_name["operator"].fields] == list(OPERATORS)
+    for name, operator in OPERATORS.items():
+        message = request.fields_by_name[name].message_type
+        assert message is not None
+        assert [field.name for field in fields(operator)] == [f.name for f in message.fields]
+        assert operator.__name__ == message.name
+
+
+def test_tensor_fields_are_counted_in_the_vendors_order() -> None:
+    assert tensor_fields(opserve_client.ConvolutionBackward()) == (
+        "grad_output",
+        "input",
+        "weight",
+        "grad_input",
+        "grad_weight",
+        "grad_bias",
+    )
+    assert tensor_fields(opserve_client.Im2colBackward()) == ("grad_output", "out")
+
+
+def test_every_rpc_of_the_protos_has_a_row() -> None:
+    rpcs: set[str] = set()
+    for path in (ROOT / "protos" / "opserve" / "v1").glob("*_service_pb2.py"):
+        module = sys.modules[f"opserve.v1.{path.stem}"]
+        for service in module.DESCRIPTOR.services_by_name.values():
+            for rpc in service.methods:
+                rpcs.add(f"{service.name}/{rpc.name}")
+    assert {method.rpc for method in METHODS} == rpcs
+
+
+def test_every_route_takes_its_places_from_the_request() -> None:
+    for method in METHODS:
+        names = {piece.partition("}")[0] for piece in method.route.split("{")[1:]}
+        assert names - {"operator_call"} <= set(method.request.DESCRIPTOR.fields_by_name)
+
+
+def test_the_client_imports_neither_server_nor_kernels() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for name in names:
+                assert not name.startswith(("opserve_server", "opserve_kernels")), path

@@ -1,0 +1,226 @@
+"""session.run: one round trip for small calls, nothing left behind, also after an error."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from client.fake_service import FakeService, refusal
+from client.samples import convolution, numbers
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
+from opserve_client import (
+    AclnnError,
+    AclrtError,
+    Im2colBackward,
+    OpserveError,
+    ServiceUnreachable,
+    Session,
+)
+from opserve_client.operators import OperatorCall
+
+
+def calls_since(fake: FakeService, start: int) -> list[str]:
+    return fake.calls[start:]
+
+
+def test_a_small_call_is_exactly_one_submit(session: Session, fake: FakeService) -> None:
+    start = len(fake.calls)
+    call = convolution()
+    result = session.run(call)
+    assert calls_since(fake, start) == ["Submit"]
+    np.testing.assert_array_equal(result.grad_input, call.input)
+    np.testing.assert_array_equal(result.grad_weight, call.weight)
+    assert result.grad_bias is not None
+    assert result.grad_bias.shape == (4,)
+
+
+def test_a_small_call_leaves_nothing_behind(session: Session, fake: FakeService) -> None:
+    session.run(convolution())
+    assert fake.buffers == {}
+    assert fake.executors == {}
+
+
+@pytest.mark.parametrize("size", [16384, 16385])
+def test_64_kib_in_all_is_the_border_of_one_submit(
+    session: Session, fake: FakeService, size: int
+) -> None:
+    start = len(fake.calls)
+    half = size // 2
+    columns = numbers(1, half)  # 1x1 blocks: the image has as many elements as the columns
+    image = Im2colBackward(
+        grad_output=columns,
+        input_size=[1, size - half],
+        kernel_size=[1, 1],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[1, 1],
+    )
+    session.run(image)
+    assert (calls_since(fake, start) == ["Submit"]) == (size == 16384)
+
+
+@pytest.mark.parametrize("workspace_size", [0, 512])
+def test_a_large_call_brings_the_same_and_leaves_nothing(
+    session: Session, fake: FakeService, workspace_size: int
+) -> None:
+    fake.workspace_size = workspace_size
+    call = convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100, 100))
+    result = session.run(call)
+    np.testing.assert_array_equal(result.grad_input, call.input)
+    np.testing.assert_array_equal(result.grad_weight, call.weight)
+    assert fake.buffers == {}
+    assert fake.executors == {}
+
+
+def test_a_large_call_is_planned_before_a_byte_is_sent(session: Session, fake: FakeService) -> None:
+    fake.failures["get_workspace_size"] = [refusal(161002, "groups", 3)]
+    with pytest.raises(AclnnError, match="161002"):
+        session.run(convolution(input=numbers(2, 3, 100, 100)))
+    assert "Write" not in fake.calls
+    assert fake.buffers == {}
+
+
+def test_a_call_without_workspace_needs_none(session: Session, fake: FakeService) -> None:
+    fake.workspace_size = 0
+    call = convolution()
+    np.testing.assert_array_equal(session.run(call).grad_input, call.input)
+    assert fake.buffers == {}
+
+
+BOTH = ("allocate", "get_workspace_size", "execute", "synchronize_stream")
+
+
+@pytest.mark.parametrize(
+    ("command", "large"),
+    [(command, False) for command in (*BOTH, "write", "read")]
+    + [(command, True) for command in (*BOTH, "set_tensor_buffer", "Write", "Read")],
+)
+def test_whatever_command_fails_all_memory_is_freed(
+    session: Session, fake: FakeService, command: str, *, large: bool
+) -> None:
+    fake.failures[command] = [refusal(207001, "memory", 1)]
+    size = 100 if large else 5
+    with pytest.raises(AclrtError) as raised:
+        session.run(convolution(input=numbers(2, 3, size, size)))
+    assert raised.value.code == 207001
+    assert fake.buffers == {}
+    assert fake.executors == {}
+    fake.failures.clear()
+    session.run(convolution())  # handles are in step
+
+
+def test_a_cleanup_that_fails_is_noted_on_the_first_error(
+    session: Session, fake: FakeService
+) -> None:
+    fake.failures["execute"] = [refusal(161002, "workspace", 1)]
+    fake.failures["free"] = [refusal(107017, "buffer", 1)]
+    with pytest.raises(AclnnError) as raised:
+        session.run(convolution())
+    assert "107017" in raised.value.__notes__[0]
+
+
+def test_a_mask_decides_which_results_there_are(session: Session) -> None:
+    result = session.run(convolution(output_mask=[False, True, False]))
+    assert result.grad_input is None
+    assert result.grad_bias is None
+    assert result.grad_weight is not None
+
+
+def test_dtypes_are_promoted_as_designed(session: Session) -> None:
+    call = convolution(
+        grad_output=numbers(2, 4, 5, 5, dtype=np.float16),
+        input=numbers(2, 3, 5, 5, dtype=ml_dtypes.bfloat16),
+        weight=numbers(4, 3, 3, 3, dtype=np.float16),
+    )
+    result = session.run(call)
+    assert [array.dtype for array in result if array is not None] == [
+        np.float32,
+        np.float16,
+        np.float16,
+    ]
+
+
+def test_an_output_may_be_chosen_by_a_dtype_an_array_or_a_tensor(session: Session) -> None:
+    mine = session.empty((4, 3, 3, 3), "float32")
+    call = convolution(
+        grad_input="FLOAT16", grad_weight=mine, grad_bias=np.empty(4, ml_dtypes.bfloat16)
+    )
+    result = session.run(call)
+    assert result.grad_input is not None
+    assert result.grad_input.dtype == np.float16
+    assert result.grad_bias is not None
+    assert result.grad_bias.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(result.grad_weight, call.weight)
+    np.testing.assert_array_equal(mine.download(), call.weight)
+
+
+def test_inputs_may_be_on_the_device_already(session: Session, fake: FakeService) -> None:
+    image = numbers(2, 3, 5, 5, seed=8)
+    tensor = session.upload(image)
+    result = session.run(convolution(input=tensor))
+    np.testing.assert_array_equal(result.grad_input, image)
+    assert list(fake.buffers) == [tensor.spec.buffer]
+
+
+def test_an_empty_tensor_has_a_buffer_all_the_same(session: Session, fake: FakeService) -> None:
+    call = convolution(input=np.zeros((0, 3, 5, 5), np.float32))
+    result = session.run(call)
+    assert result.grad_input is not None
+    assert result.grad_input.shape == (0, 3, 5, 5)
+    assert fake.buffers == {}
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        convolution(grad_output=None),
+        convolution(input=None),
+        convolution(output_mask=None),
+        convolution(output_mask=[True]),
+        convolution(output_mask=[]),
+        convolution(bias_sizes=None, grad_output=numbers(3)),
+        convolution(grad_output=numbers(), input=numbers(1), weight=numbers(1)),
+        convolution(groups=-1, stride=[], padding=[1] * 9, cube_math_type=77),
+        Im2colBackward(),
+        Im2colBackward(grad_output=numbers(3), input_size=[1, 1], kernel_size=[1, 1]),
+        Im2colBackward(grad_output=numbers(4, 2), input_size=[-1, 1], kernel_size=[0, 0]),
+        Im2colBackward(grad_output=numbers(4, 2), input_size=[], kernel_size=[2]),
+        Im2colBackward(grad_output=numbers(4, 2), input_size=[2**62, 2**62], kernel_size=[1, 1]),
+    ],
+)
+def test_malformed_arguments_reach_the_service(
+    session: Session, fake: FakeService, malformed: OperatorCall[object]
+) -> None:
+    fake.failures["get_workspace_size"] = [refusal(161002, "anything", 1)]
+    with pytest.raises(AclnnError):
+        session.run(malformed)
+    assert fake.buffers == {}
+
+
+def test_a_lost_connection_is_told_as_such(session: Session, fake: FakeService) -> None:
+    lost = [refusal(507901, "connection", "lost") for _ in range(3)]
+    fake.failures["Submit"] = list(lost)
+    with pytest.raises(ServiceUnreachable):
+        session.run(convolution())
+
+
+def test_what_is_no_call_is_refused_here(session: Session) -> None:
+    with pytest.raises(TypeError, match="allowed a call of an operator"):
+        session.get_workspace_size("aclnnConvolutionBackward")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_an_array_is_no_argument_of_phase_one(session: Session) -> None:
+    with pytest.raises(TypeError, match=r"grad_output: given ndarray, allowed a tensor"):
+        session.get_workspace_size(convolution())
+
+
+def test_submit_raises_the_error_and_keeps_the_answers_before(session: Session) -> None:
+    made, *_ = session.submit([Command(allocate=AllocateRequest(size_bytes=8))])
+    assert made.allocate.buffer == session.last_handles.buffer
+    commands = [
+        Command(free=FreeRequest(buffer=made.allocate.buffer)),
+        Command(free=FreeRequest(buffer=made.allocate.buffer)),
+    ]
+    with pytest.raises(OpserveError) as raised:
+        session.submit(commands)
+    assert [result.WhichOneof("result") for result in raised.value.results] == ["free"]

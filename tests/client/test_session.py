@@ -1,0 +1,135 @@
+"""Sessions: heartbeat, two phases, closing."""
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from client.fake_service import FakeService, refusal
+from client.samples import convolution
+from opserve_client import AclrtError, AsyncClient, Client, ConvolutionBackward, Session, Tensor
+from opserve_client.runtime_async import Heartbeat as AsyncHeartbeat
+from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
+from opserve_client.wire.methods import Method
+
+
+def on_device(session: Session) -> ConvolutionBackward:
+    arrays = convolution()
+    tensors: dict[str, Tensor] = {
+        "grad_output": session.upload(np.asarray(arrays.grad_output)),
+        "input": session.upload(np.asarray(arrays.input)),
+        "weight": session.upload(np.asarray(arrays.weight)),
+        "grad_input": session.empty((2, 3, 5, 5), "float32"),
+        "grad_weight": session.empty((4, 3, 3, 3), "float32"),
+        "grad_bias": session.empty((4,), "float32"),
+    }
+    return convolution(**tensors)
+
+
+def test_the_two_phases(session: Session) -> None:
+    call = on_device(session)
+    plan = session.get_workspace_size(call)
+    assert plan.workspace_size == 512
+    workspace = session.allocate(plan.workspace_size)
+    stream = session.create_stream()
+    stream.execute(plan.executor, workspace)
+    stream.synchronize()
+    assert isinstance(call.grad_input, Tensor)
+    np.testing.assert_array_equal(call.grad_input.download(), convolution().input)
+
+
+def test_an_executor_runs_once(session: Session) -> None:
+    plan = session.get_workspace_size(on_device(session))
+    session.default_stream.execute(plan.executor)
+    with pytest.raises(AclrtError, match="107017"):
+        session.default_stream.execute(plan.executor)
+
+
+@pytest.mark.parametrize("name", ["grad_input", 3])
+def test_a_tensor_of_an_executor_is_named_or_counted(session: Session, name: str | int) -> None:
+    plan = session.get_workspace_size(on_device(session))
+    other = session.empty((2, 3, 5, 5), "float32")
+    plan.executor.set_repeatable()
+    plan.executor.set_tensor_buffer(name, other)
+    session.default_stream.execute(plan.executor)
+    np.testing.assert_array_equal(other.download(), convolution().input)
+
+
+def test_a_tensor_that_is_not_there_is_refused(session: Session) -> None:
+    plan = session.get_workspace_size(on_device(session))
+    with pytest.raises(ValueError, match="bias_sizes"):
+        plan.executor.set_tensor_buffer("bias_sizes", session.allocate(8))
+
+
+def test_closing_ends_the_session_and_its_heartbeat(fake: FakeService) -> None:
+    with Client(transport=MemoryTransport(fake)) as client:
+        before = threading.active_count()
+        with client.open_session(lease_s=9):
+            assert threading.active_count() == before + 1
+        assert threading.active_count() == before
+    assert fake.calls == ["OpenSession", "CloseSession"]
+
+
+class Beats:
+    """A service that opens with a very short lease and tells when it was kept alive."""
+
+    def __init__(self, fake: FakeService, *, enough: int) -> None:
+        fake.lease_s = 0.003
+        self._fake = fake
+        self._enough = enough
+        self.kept = threading.Event()
+
+    def __call__(self, method: Method[Any, Any], request: Message) -> Message:
+        kept = self._fake.calls.count("KeepAlive") + 1
+        if method.rpc.endswith("KeepAlive") and kept >= self._enough:
+            self.kept.set()
+        return self._fake(method, request)
+
+
+def test_the_heartbeat_keeps_the_lease_through_an_outage(fake: FakeService) -> None:
+    fake.failures["KeepAlive"] = [refusal(507901, "service", "away")]
+    beats = Beats(fake, enough=3)
+    with Client(transport=MemoryTransport(beats)) as client, client.open_session():
+        assert beats.kept.wait(30)
+
+
+async def test_the_heartbeat_of_asyncio_keeps_the_lease(fake: FakeService) -> None:
+    beats = Beats(fake, enough=3)
+    async with (
+        AsyncClient(transport=AsyncMemoryTransport(beats)) as client,
+        client.open_session(),
+    ):
+        await asyncio.to_thread(beats.kept.wait, 30)
+    assert fake.calls.count("KeepAlive") >= 3
+
+
+def test_the_heartbeat_ends_when_the_session_is_gone(fake: FakeService) -> None:
+    fake.lease_s = 0.003
+    fake.failures["KeepAlive"] = [refusal(107017, "session", "gone")]
+    before = set(threading.enumerate())
+    with Client(transport=MemoryTransport(fake)) as client, client.open_session():
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
+            assert not thread.is_alive()
+    assert fake.calls.count("KeepAlive") == 1
+
+
+async def test_the_asyncio_heartbeat_ends_when_told_so() -> None:
+    beaten: list[int] = []
+    last = asyncio.Event()
+
+    async def beat() -> bool:
+        beaten.append(1)
+        if len(beaten) == 3:
+            last.set()
+        return len(beaten) < 3
+
+    heartbeat = AsyncHeartbeat(beat, interval_s=0.0)
+    await last.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(beaten) == 3
+    await heartbeat.stop()

@@ -1,0 +1,162 @@
+"""Tensors: arrays up and down, views with strides and offsets, dtypes and formats."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from client.fake_service import FakeService
+from client.samples import Array, numbers
+from opserve.v1 import tensor_pb2
+from opserve_client import AclnnError, DataType, Format, Session
+from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [member.numpy for member in DataType if member is not DataType.UNDEFINED],
+    ids=str,
+)
+def test_every_dtype_comes_back_as_it_went(session: Session, dtype: np.dtype[Any]) -> None:
+    array = numbers(2, 3).astype(dtype)
+    back = session.upload(array).download()
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        numbers(3, 4).T,
+        numbers(6, 4)[::2, 1:3],
+        numbers(2, 3)[::-1],
+        numbers(2, 3, dtype=">f4"),
+        numbers(),
+        numbers(0, 3),
+        np.asfortranarray(numbers(3, 4)),
+    ],
+    ids=["transposed", "sliced", "reversed", "big-endian", "scalar", "empty", "fortran"],
+)
+def test_however_an_array_lies_its_elements_arrive(session: Session, array: Array) -> None:
+    back = session.upload(array).download()
+    assert back.shape == array.shape
+    np.testing.assert_array_equal(back, array)
+
+
+def test_a_view_is_read_through_its_strides_and_offset(session: Session) -> None:
+    storage = numbers(4, 5)
+    whole = session.upload(storage)
+    view = session.tensor(whole.buffer, (3, 2), "float32", strides=(1, 10), offset=6)
+    np.testing.assert_array_equal(
+        view.download(), storage.reshape(-1)[6:][[[0, 10], [1, 11], [2, 12]]]
+    )
+
+
+def test_a_view_is_written_without_touching_its_neighbours(session: Session) -> None:
+    storage = numbers(4, 5)
+    whole = session.upload(storage)
+    view = session.tensor(whole.buffer, (4, 2), "FLOAT", strides=(5, 2), offset=1)
+    view.upload(np.full((4, 2), 77, np.float32))
+    expected = storage.copy()
+    expected[:, 1:4:2] = 77
+    np.testing.assert_array_equal(whole.download(), expected)
+
+
+@pytest.mark.parametrize("wrong", [numbers(3, 2), numbers(2, 3, dtype=np.float64)])
+def test_a_tensor_takes_its_own_shape_and_dtype_only(session: Session, wrong: Array) -> None:
+    with pytest.raises(ValueError, match=r"array: given .*, allowed \[2, 3\] float32"):
+        session.empty((2, 3), "float32").upload(wrong)
+
+
+def test_strides_that_do_not_fit_are_refused_not_followed(session: Session) -> None:
+    buffer = session.allocate(64)
+    with pytest.raises(ValueError, match=r"strides|buffer"):
+        session.tensor(buffer, (2, 2), "FLOAT", strides=(4, -1)).download()
+
+
+def test_a_buffer_is_written_and_read_in_parts(session: Session) -> None:
+    buffer = session.allocate(8)
+    buffer.write(b"abcdefgh")
+    buffer.write(np.array([65, 66], np.uint8), offset=3)
+    assert buffer.read(offset=2, size_bytes=4) == b"cABf"
+    assert buffer.read() == b"abcABfgh"
+    assert buffer.read(offset=8) == b""
+
+
+def test_handles_name_what_was_freed(session: Session, fake: FakeService) -> None:
+    buffer = session.allocate(8)
+    assert repr(buffer) == "<Buffer 1: 8 bytes>"
+    buffer.free()
+    assert fake.buffers == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("FLOAT", DataType.FLOAT),
+        ("float32", DataType.FLOAT),
+        (np.float16, DataType.FLOAT16),
+        (np.dtype("<f8"), DataType.DOUBLE),
+        (np.dtype(">i4"), DataType.INT32),
+        ("BF16", DataType.BF16),
+        ("bfloat16", DataType.BF16),
+        (ml_dtypes.bfloat16, DataType.BF16),
+        (BF16, DataType.BF16),
+        (bool, DataType.BOOL),
+        (DataType.UINT16, DataType.UINT16),
+        ("UNDEFINED", DataType.UNDEFINED),
+    ],
+)
+def test_dtypes_have_many_names(given: DTypeLike, expected: DataType) -> None:
+    assert data_type_of(given) is expected
+
+
+@pytest.mark.parametrize("unknown", ["complex64", "half?", np.dtype("U3"), object])
+def test_an_unknown_dtype_is_refused_by_name(unknown: DTypeLike) -> None:
+    with pytest.raises(AclnnError, match=r"dtype: given .* allowed FLOAT, FLOAT16") as raised:
+        data_type_of(unknown)
+    assert (raised.value.code, raised.value.parameter) == (161002, "dtype")
+
+
+def test_an_unknown_format_is_refused_by_name() -> None:
+    with pytest.raises(AclnnError, match="format: given CHWN, allowed NCHW"):
+        format_named("CHWN")
+
+
+def test_the_wire_knows_every_dtype_and_format() -> None:
+    assert {d.proto for d in DataType} == set(tensor_pb2.DataType.values())
+    assert {f.proto for f in Format} == set(tensor_pb2.Format.values())
+    assert DataType.BF16.proto == tensor_pb2.DATA_TYPE_BF16
+
+
+def test_undefined_has_no_elements() -> None:
+    with pytest.raises(ValueError, match="UNDEFINED"):
+        _ = DataType.UNDEFINED.numpy
+
+
+@pytest.mark.parametrize(
+    ("rank", "expected"), [(0, "ND"), (2, "ND"), (3, "NCL"), (4, "NCHW"), (5, "NCDHW"), (6, "ND")]
+)
+def test_the_format_follows_the_rank(session: Session, rank: int, expected: str) -> None:
+    assert format_of_rank(rank) == expected
+    assert session.empty((1,) * rank, "FLOAT").spec.format == expected
+
+
+def test_a_tensor_travels_with_all_its_parts(session: Session) -> None:
+    buffer = session.allocate(64)
+    tensor = session.tensor(
+        buffer, [2, 3], "BF16", strides=[1, 2], offset=4, format="NHWC", storage_shape=[5, 6]
+    )
+    assert tensor.shape == (2, 3)
+    assert tensor.spec.to_message() == tensor_pb2.Tensor(
+        shape=[2, 3],
+        dtype=tensor_pb2.DATA_TYPE_BF16,
+        format=tensor_pb2.FORMAT_NHWC,
+        strides=tensor_pb2.Int64Array(values=[1, 2]),
+        offset=4,
+        storage_shape=tensor_pb2.Int64Array(values=[5, 6]),
+        buffer=buffer.handle,
+    )

@@ -1,0 +1,111 @@
+"""A sample run through the service by every face and kind of client."""
+
+import inspect
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from opserve_client import (
+    AsyncClient,
+    AsyncSession,
+    Client,
+    ConvolutionBackward,
+    Im2colBackward,
+    OpserveError,
+    Session,
+)
+from opserve_client.private_service import Addresses
+
+from kernels.samples.sample import Bytes, Sample
+
+CLIENT_CLASSES: Mapping[str, type[Any]] = {
+    "convolution_backward": ConvolutionBackward,
+    "im2col_backward": Im2colBackward,
+}
+AnySession = Session | AsyncSession
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a client tells of an error, but for the request's id."""
+
+    kind: type[OpserveError]
+    code: int
+    name: str
+    message: str
+    parameter: str
+    given: str
+    allowed: str
+
+
+@asynccontextmanager
+async def every_session(service: Addresses) -> AsyncIterator[dict[str, AnySession]]:
+    """A session for each face and kind of client."""
+    async with AsyncExitStack() as stack:
+        sessions: dict[str, AnySession] = {}
+        for face, address in (("gRPC", service.grpc), ("REST", service.rest)):
+            blocking = stack.enter_context(Client(address))
+            sessions[f"{face}, blocking"] = stack.enter_context(blocking.open_session())
+            client = await stack.enter_async_context(AsyncClient(address))
+            sessions[f"{face}, async"] = await stack.enter_async_context(client.open_session())
+        yield sessions
+
+
+async def settle(answer: Any) -> Any:  # noqa: ANN401  # whatever the client answers
+    """The answer of a blocking call, or of an async one."""
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def run_two_phases(
+    session: AnySession, sample: Sample, memory: Mapping[str, Bytes]
+) -> dict[str, bytes] | Refusal:
+    """Every byte of every buffer after both phases, or the refusal; nothing is left behind."""
+    buffers = {name: await settle(session.allocate(size.size)) for name, size in memory.items()}
+    try:
+        for name, content in memory.items():
+            await settle(buffers[name].write(content))
+        await _execute(session, sample, buffers)
+        return {name: await settle(buffer.read()) for name, buffer in buffers.items()}
+    except OpserveError as error:
+        return refusal(error)
+    finally:
+        for buffer in buffers.values():
+            await settle(buffer.free())
+
+
+def refusal(error: OpserveError) -> Refusal:
+    """The members of an error that must not depend on the wire."""
+    return Refusal(
+        type(error),
+        error.code,
+        error.name,
+        error.message,
+        error.parameter,
+        error.given,
+        error.allowed,
+    )
+
+
+async def _execute(session: AnySession, sample: Sample, buffers: Mapping[str, Any]) -> None:
+    tensors = {
+        name: None
+        if tensor is None
+        else session.tensor(
+            buffers[name],
+            tensor.shape,
+            str(tensor.dtype),
+            format=str(tensor.format),
+            strides=tensor.strides,
+            offset=tensor.offset,
+        )
+        for name, tensor in sample.tensors.items()
+    }
+    call = CLIENT_CLASSES[sample.operator](**tensors, **sample.scalars)
+    plan = await settle(session.get_workspace_size(call))
+    size = plan.workspace_size
+    workspace = await settle(session.allocate(size)) if size else None
+    await settle(session.default_stream.execute(plan.executor, workspace))
+    await settle(session.default_stream.synchronize())
+    if workspace is not None:
+        await settle(workspace.free())

@@ -1,0 +1,67 @@
+"""Runs a call as a worker does: plan, workspace, kernel in slices of work units."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.samples.sample import Bytes, Sample
+from opserve_kernels.operator import Plan
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+
+PROFILE = PROFILES["ascend910b"]
+GUARD_BYTES = 4096
+GUARD = 0x5C
+NAN_BYTE = 0xFF  # four of them are a NaN
+
+
+def plan_of(sample: Sample) -> Plan:
+    """Phase one."""
+    plan: Plan = OPERATORS[sample.operator].plan(sample.arguments(), PROFILE)
+    return plan
+
+
+def execute(sample: Sample, buffers: Mapping[str, Bytes], *, units: int | None = None) -> Bytes:
+    """Phase two, in slices of so many work units.
+
+    Args:
+        sample: The call.
+        buffers: Device memory; outputs are written.
+        units: Work units in a slice; all of them without it.
+
+    Returns:
+        The workspace, every byte of it NaN before, between two guards.
+    """
+    operator = OPERATORS[sample.operator]
+    plan = plan_of(sample)
+    parameters = np.array(plan.parameters, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.uint8)
+    tensors = [buffers.get(name, nothing) for name in operator.tensor_fields]
+    for place in _masked(sample):
+        tensors[place] = nothing
+    guarded = np.full(plan.workspace_size + 2 * GUARD_BYTES, GUARD, dtype=np.uint8)
+    workspace = guarded[GUARD_BYTES : GUARD_BYTES + plan.workspace_size]
+    workspace[:] = NAN_BYTE
+    run: Any = import_module(operator.kernel).run
+    step = units or max(plan.units, 1)
+    for first in range(0, plan.units, step):
+        run(parameters, tensors, workspace, first, min(first + step, plan.units))
+    return guarded
+
+
+def results(sample: Sample, *, units: int | None = None) -> dict[str, NDArray[Any]]:
+    """The outputs of a call, masked or not."""
+    buffers = sample.buffers()
+    execute(sample, buffers, units=units)
+    return {name: tensor.view(buffers[name]) for name, tensor in sample.outputs.items()}
+
+
+def _masked(sample: Sample) -> list[int]:
+    """Places of the outputs that the mask leaves out."""
+    operator = OPERATORS[sample.operator]
+    mask = sample.scalars.get("output_mask", (True,) * len(operator.outputs))
+    names = [name for name, wanted in zip(operator.outputs, mask, strict=True) if not wanted]
+    return [operator.tensor_fields.index(name) for name in names]

@@ -1,0 +1,204 @@
+"""Gradients of a convolution in float64, scattered from the contributions of the forward one.
+
+A convolution adds weight[k, c, t] * input[n, c, i] to output[n, k, o] wherever
+i = o*stride + t*dilation - padding; a transposed one adds weight[c, k, t] * input[n, c, i] to
+output[n, k, o] wherever o = i*stride + t*dilation - padding.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.oracles.expectation import Doubles, Expectation, expect
+from kernels.oracles.rounding import round_to_half, round_to_hf32
+from kernels.samples.sample import Bytes, Sample
+from opserve_kernels.tensor import DataType
+
+Index = tuple[int, ...]
+_ALL = slice(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """The scalar arguments of a convolution; padding is that before each dimension."""
+
+    stride: Index
+    padding: Index
+    dilation: Index
+    transposed: bool
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradients:
+    """What the operator computes."""
+
+    grad_input: Doubles
+    grad_weight: Doubles
+    grad_bias: Doubles
+
+
+def geometry_of(scalars: Mapping[str, Any]) -> Geometry:
+    """Of a sample's scalars: of a padding up, down, left, right, up and left come before."""
+    padding = tuple(scalars["padding"])
+    if len(padding) > len(scalars["stride"]):
+        padding = padding[::2]
+    return Geometry(
+        stride=tuple(scalars["stride"]),
+        padding=padding,
+        dilation=tuple(scalars["dilation"]),
+        transposed=scalars["transposed"],
+        groups=scalars["groups"],
+    )
+
+
+def forward(input_: Doubles, weight: Doubles, output_shape: Index, geometry: Geometry) -> Doubles:
+    """The convolution itself, without bias."""
+    output = np.zeros(output_shape)
+    spatial = (input_.shape[2:], weight.shape[2:], output_shape[2:])
+    for i, t, o in _contributions(*spatial, geometry):
+        for ins, outs, rows in _groups(input_.shape[1], output_shape[1], weight, geometry):
+            taps = weight[_at(rows, _ALL, t)]
+            taps = taps.T if geometry.transposed else taps
+            output[_at(_ALL, outs, o)] += input_[_at(_ALL, ins, i)] @ taps.T
+    return output
+
+
+def gradients(
+    grad_output: Doubles, input_: Doubles, weight: Doubles, geometry: Geometry
+) -> Gradients:
+    """The three gradients, one forward contribution after the other."""
+    grad_input, grad_weight = np.zeros(input_.shape), np.zeros(weight.shape)
+    spatial = (input_.shape[2:], weight.shape[2:], grad_output.shape[2:])
+    for i, t, o in _contributions(*spatial, geometry):
+        for ins, outs, rows in _groups(input_.shape[1], grad_output.shape[1], weight, geometry):
+            x, y = input_[_at(_ALL, ins, i)], grad_output[_at(_ALL, outs, o)]
+            taps = weight[_at(rows, _ALL, t)]
+            taps = taps.T if geometry.transposed else taps
+            grad_input[_at(_ALL, ins, i)] += np.einsum("nk,kc->nc", y, taps)
+            share = np.einsum("nk,nc->kc", y, x)
+            grad_weight[_at(rows, _ALL, t)] += share.T if geometry.transposed else share
+    axes = (0, *range(2, grad_output.ndim))
+    return Gradients(
+        grad_input=grad_input, grad_weight=grad_weight, grad_bias=grad_output.sum(axis=axes)
+    )
+
+
+def magnitude(
+    grad_output: Doubles, input_: Doubles, weight: Doubles, geometry: Geometry
+) -> Gradients:
+    """The same sums over magnitudes."""
+    return gradients(np.abs(grad_output), np.abs(input_), np.abs(weight), geometry)
+
+
+def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectation]:
+    """What a sample's call must write, by output; nothing where the mask says so."""
+    given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
+    if given["input"].size == 0:
+        return _expected_of_nothing(sample)
+    computed = _computed_dtype(sample)
+    rounded = {name: _operand(array, sample) for name, array in given.items()}
+    geometry = geometry_of(sample.scalars)
+    with np.errstate(invalid="ignore"):
+        sums = gradients(rounded["grad_output"], rounded["input"], rounded["weight"], geometry)
+        sizes = magnitude(rounded["grad_output"], rounded["input"], rounded["weight"], geometry)
+        axes = (0, *range(2, given["grad_output"].ndim))
+        bias = given["grad_output"].sum(axis=axes)
+    dtypes = {name: tensor.dtype for name, tensor in sample.outputs.items()}
+    weight = given["weight"]
+    pixels = given["input"] if geometry.transposed else given["grad_output"]
+    side = weight.shape[1] if geometry.transposed else weight.shape[0] // geometry.groups
+    results: dict[str, Expectation] = {}
+    mask = sample.scalars["output_mask"]
+    if mask[0]:
+        results["grad_input"] = expect(
+            sums.grad_input,
+            sizes.grad_input,
+            terms=side * int(np.prod(weight.shape[2:])),
+            roundings=(computed, dtypes["grad_input"]),
+        )
+    if mask[1]:
+        passes_half = geometry.groups > 1 and computed != DataType.FLOAT
+        half = (DataType.FLOAT16,) * (passes_half and dtypes["grad_weight"] == DataType.FLOAT)
+        results["grad_weight"] = expect(
+            sums.grad_weight,
+            sizes.grad_weight,
+            terms=pixels.size // pixels.shape[1],
+            roundings=(*half, dtypes["grad_weight"]),
+        )
+    if mask[2]:
+        results["grad_bias"] = expect(
+            bias,
+            np.abs(given["grad_output"]).sum(axis=axes),
+            terms=bias.size and given["grad_output"].size // bias.size,
+            roundings=(sample.inputs["grad_output"].dtype, dtypes["grad_bias"]),
+        )
+    return results
+
+
+def _expected_of_nothing(sample: Sample) -> dict[str, Expectation]:
+    """Zeros for every gradient that the mask asks for."""
+    names = ("grad_input", "grad_weight", "grad_bias")
+    wanted = [
+        name for name, asked in zip(names, sample.scalars["output_mask"], strict=True) if asked
+    ]
+    zeros = {name: np.zeros(sample.outputs[name].shape) for name in wanted}
+    return {name: Expectation(value=zero, tolerance=zero) for name, zero in zeros.items()}
+
+
+def _computed_dtype(sample: Sample) -> DataType:
+    dtypes = {tensor.dtype for tensor in sample.inputs.values()}
+    if sample.scalars["cube_math_type"] == 2:
+        return DataType.FLOAT16
+    return dtypes.pop() if len(dtypes) == 1 else DataType.FLOAT
+
+
+def _operand(array: Doubles, sample: Sample) -> Doubles:
+    if _computed_dtype(sample) == DataType.FLOAT16:
+        return round_to_half(array)
+    if sample.scalars["cube_math_type"] in {1, 3} and _computed_dtype(sample) == DataType.FLOAT:
+        return round_to_hf32(array)
+    return array
+
+
+def _contributions(
+    input_size: Index, kernel_size: Index, output_size: Index, geometry: Geometry
+) -> Iterator[tuple[Index, Index, Index]]:
+    """Positions of input, weight and output that belong together."""
+    larger, smaller = input_size, output_size
+    if geometry.transposed:
+        larger, smaller = output_size, input_size
+    for place in product(*map(range, smaller)):
+        for tap in product(*map(range, kernel_size)):
+            reached = tuple(
+                p * s + t * d - pad
+                for p, s, t, d, pad in zip(
+                    place, geometry.stride, tap, geometry.dilation, geometry.padding, strict=True
+                )
+            )
+            if all(0 <= at < size for at, size in zip(reached, larger, strict=True)):
+                yield (place, tap, reached) if geometry.transposed else (reached, tap, place)
+
+
+def _groups(
+    inputs: int, outputs: int, weight: NDArray[np.float64], geometry: Geometry
+) -> Iterator[tuple[slice, slice, slice]]:
+    """Channels of input and output, and rows of weight, of each group."""
+    for group in range(geometry.groups):
+        yield (
+            _share(inputs, group, geometry.groups),
+            _share(outputs, group, geometry.groups),
+            _share(weight.shape[0], group, geometry.groups),
+        )
+
+
+def _share(channels: int, group: int, groups: int) -> slice:
+    return slice(group * channels // groups, (group + 1) * channels // groups)
+
+
+def _at(first: slice, second: slice, position: Index) -> tuple[slice | int, ...]:
+    return (first, second, *position)

@@ -1,0 +1,80 @@
+"""The outputs that a caller who gave none would make."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernels.samples import REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
+from kernels.samples.convolution_backward import convolution
+from kernels.samples.sample import ErrorSample, Sample
+from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Format, Tensor
+
+FLOAT, FLOAT16, BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+_ALL = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
+_ALL_ERRORS = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
+
+
+def _inferred(operator: str, arguments: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    bare = replace(arguments, **dict.fromkeys(OPERATORS[operator].outputs))
+    return dict(OPERATORS[operator].infer_outputs(bare))
+
+
+@pytest.mark.parametrize("sample", _ALL, ids=lambda sample: f"{sample.operator}: {sample.name}")
+def test_inferred_outputs_have_the_shapes_of_the_sample_and_no_buffer(sample: Sample) -> None:
+    inferred = _inferred(sample.operator, sample.arguments({"input": 3, "grad_output": 4}))
+
+    for name, tensor in inferred.items():
+        assert tensor.shape == sample.outputs[name].shape
+        assert tensor.buffer == 0
+        assert tensor.is_contiguous
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "outs"),
+    [
+        ((FLOAT, FLOAT, FLOAT), (FLOAT, FLOAT, FLOAT)),
+        ((FLOAT16, FLOAT16, FLOAT16), (FLOAT16, FLOAT16, FLOAT16)),
+        ((BF16, FLOAT16, BF16), (FLOAT, BF16, BF16)),
+        ((FLOAT16, FLOAT, BF16), (FLOAT, FLOAT, FLOAT16)),
+    ],
+)
+def test_gradients_have_the_wider_dtype_of_grad_output_and_their_own(
+    dtypes: tuple[DataType, ...], outs: tuple[DataType, ...]
+) -> None:
+    sample = convolution("dtypes", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=dtypes)
+
+    inferred = _inferred(sample.operator, sample.arguments())
+
+    names = ("grad_input", "grad_weight", "grad_bias")
+    assert tuple(inferred[name].dtype for name in names) == outs
+    assert tuple(inferred[name].format for name in names) == (Format.NCHW, Format.NCHW, Format.ND)
+
+
+def test_only_what_the_mask_asks_for_is_inferred() -> None:
+    sample = convolution("mask", (2, 3, 6, 6), (4, 3, 3, 3), output_mask=(False, True, False))
+
+    assert list(_inferred(sample.operator, sample.arguments())) == ["grad_weight"]
+
+
+def test_outputs_that_were_given_are_not_inferred() -> None:
+    sample = convolution("given", (2, 3, 6, 6), (4, 3, 3, 3))
+
+    assert OPERATORS[sample.operator].infer_outputs(sample.arguments()) == {}
+
+
+@pytest.mark.parametrize("error", _ALL_ERRORS, ids=lambda error: error.sample.name)
+def test_malformed_arguments_are_inferred_from_without_an_error(error: ErrorSample) -> None:
+    operator = error.sample.operator
+
+    assert set(_inferred(operator, error.sample.arguments())) <= set(OPERATORS[operator].outputs)
+
+
+@pytest.mark.parametrize("arguments", [ConvolutionBackward(), Im2colBackward()])
+def test_nothing_is_inferred_from_nothing(arguments: Any) -> None:  # noqa: ANN401
+    by_schema = {operator.schema: operator for operator in OPERATORS.values()}
+
+    assert by_schema[type(arguments)].infer_outputs(arguments) == {}

@@ -1,0 +1,35 @@
+"""A gRPC face over a recording core, on a free loopback port."""
+
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.server import grpc_server
+from server.recording import RecordingService
+
+MESSAGE_LIMIT = 64 * 1024
+
+
+@pytest.fixture
+def service() -> RecordingService:
+    return RecordingService()
+
+
+@pytest.fixture
+def health(service: RecordingService) -> Health:
+    return Health(service)
+
+
+@pytest.fixture
+async def channel(service: RecordingService, health: Health) -> AsyncIterator[grpc.aio.Channel]:
+    server = grpc_server(
+        service, health, message_bytes_limit=MESSAGE_LIMIT, concurrent_calls_limit=100
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await health.tell()
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
+        yield connected
+    await server.stop(None)

@@ -1,0 +1,209 @@
+"""Every command reaches the core as it was meant, and its answer comes back."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import fields
+from typing import Any, get_args
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from opserve.v1 import (
+    command_service_pb2,
+    command_service_pb2_grpc,
+    convolution_backward_pb2,
+    event_service_pb2,
+    event_service_pb2_grpc,
+    memory_service_pb2,
+    memory_service_pb2_grpc,
+    operator_service_pb2,
+    operator_service_pb2_grpc,
+    session_service_pb2,
+    session_service_pb2_grpc,
+    stream_service_pb2,
+    stream_service_pb2_grpc,
+    tensor_pb2,
+)
+from opserve_kernels.tensor import Tensor
+from opserve_server.core import commands as core
+from opserve_server.core.commands import Command, FailureMode
+from opserve_server.core.service import DeterministicLevel
+from server.recording import DEVICE, RESULTS, SESSION, RecordingService
+from server.samples import COMMANDS
+
+MODULES = {
+    memory_service_pb2: memory_service_pb2_grpc.MemoryServiceStub,
+    operator_service_pb2: operator_service_pb2_grpc.OperatorServiceStub,
+    stream_service_pb2: stream_service_pb2_grpc.StreamServiceStub,
+    event_service_pb2: event_service_pb2_grpc.EventServiceStub,
+}
+
+
+def snake(command: type) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower()
+
+
+def tensor(value: Tensor) -> tensor_pb2.Tensor:
+    def array(values: tuple[int, ...] | None) -> tensor_pb2.Int64Array | None:
+        return None if values is None else tensor_pb2.Int64Array(values=values)
+
+    return tensor_pb2.Tensor(
+        shape=value.shape,
+        dtype=tensor_pb2.DataType.Value(f"DATA_TYPE_{value.dtype}"),
+        format=tensor_pb2.Format.Value(f"FORMAT_{value.format}"),
+        strides=array(value.strides),
+        offset=value.offset,
+        storage_shape=array(value.storage_shape),
+        buffer=value.buffer,
+    )
+
+
+def wire(value: object) -> Any:  # noqa: ANN401  # what a message's field takes
+    match value:
+        case Tensor():
+            return tensor(value)
+        case (bool(), *_):
+            return tensor_pb2.BoolArray(values=value)
+        case [*_]:
+            return tensor_pb2.Int64Array(values=value)
+        case FailureMode():
+            return stream_service_pb2.FailureMode.Value(f"FAILURE_MODE_{value}")
+        case _:
+            return value
+
+
+def message(command: Command, **outer: str) -> Message:
+    """The request for a command, made without the code under test."""
+    values: dict[str, Any] = {f.name: getattr(command, f.name) for f in fields(command)}
+    if isinstance(command, core.GetWorkspaceSize):
+        given = {
+            f.name: wire(getattr(command.arguments, f.name)) for f in fields(command.arguments)
+        }
+        arguments = convolution_backward_pb2.ConvolutionBackward(**given)
+        values = {"convolution_backward": arguments, "executor": command.executor}
+    kind = next(
+        getattr(module, f"{type(command).__name__}Request")
+        for module in MODULES
+        if hasattr(module, f"{type(command).__name__}Request")
+    )
+    return kind(**{name: wire(value) for name, value in values.items()}, **outer)
+
+
+def method(channel: grpc.aio.Channel, command: type) -> Any:  # noqa: ANN401  # one of many
+    name = command.__name__
+    stub = next(stub for module, stub in MODULES.items() if hasattr(module, f"{name}Request"))
+    return getattr(stub(channel), name)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [command for command in COMMANDS if not isinstance(command, core.Write | core.Read)],
+    ids=lambda command: type(command).__name__,
+)
+async def test_a_call_reaches_the_core_as_its_command(
+    command: Command, channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    request = message(command, session=SESSION)
+    takes_id = "request_id" in request.DESCRIPTOR.fields_by_name
+    if takes_id:
+        request = message(command, session=SESSION, request_id="once")
+    response = await method(channel, type(command))(request)
+    assert service.asked == [(SESSION, "once" if takes_id else "", [command])]
+    expected = RESULTS.get(type(command), core.Done())
+    assert {f.name: getattr(response, f.name) for f in fields(expected)} == {
+        f.name: getattr(expected, f.name) for f in fields(expected)
+    }
+
+
+async def test_a_batch_reaches_the_core_in_order_and_is_answered_in_order(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    batch: list[Any] = [{snake(type(command)): message(command)} for command in COMMANDS]
+    request = command_service_pb2.SubmitRequest(
+        session=SESSION,
+        request_id="once",
+        commands=[command_service_pb2.Command(**entry) for entry in batch],
+    )
+    response = await command_service_pb2_grpc.CommandServiceStub(channel).Submit(request)
+    assert service.asked == [(SESSION, "once", COMMANDS)]
+    names = [result.WhichOneof("result") for result in response.results]
+    assert names == [snake(type(command)) for command in COMMANDS]
+    assert response.results[4].read.data == b"\xfb\xff\xfe"
+    assert response.results[6].get_workspace_size.executor == 9
+
+
+def test_the_oneof_of_a_batch_has_every_command() -> None:
+    names = {field.name for field in command_service_pb2.Command.DESCRIPTOR.fields}
+    assert names == {snake(command) for command in get_args(Command)}
+
+
+async def test_absent_fields_reach_the_core_as_nothing(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    stub = operator_service_pb2_grpc.OperatorServiceStub(channel)
+    await stub.GetWorkspaceSize(
+        operator_service_pb2.GetWorkspaceSizeRequest(
+            session=SESSION, convolution_backward=convolution_backward_pb2.ConvolutionBackward()
+        )
+    )
+    await stub.Execute(operator_service_pb2.ExecuteRequest(session=SESSION, executor=1))
+    (_, _, (planned,)), (_, _, (executed,)) = service.asked
+    assert isinstance(planned, core.GetWorkspaceSize)
+    assert planned.arguments == type(planned.arguments)()
+    assert executed == core.Execute(executor=1, workspace_size=None)
+
+
+async def test_sessions_reach_the_core(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    stub = session_service_pb2_grpc.SessionServiceStub(channel)
+    listed = await stub.ListDevices(session_service_pb2.ListDevicesRequest())
+    opened = await stub.OpenSession(
+        session_service_pb2.OpenSessionRequest(profile="p", lease_s=2.5, request_id="once")
+    )
+    renewed = await stub.KeepAlive(session_service_pb2.KeepAliveRequest(session=SESSION))
+    await stub.SetDeterministicLevel(
+        session_service_pb2.SetDeterministicLevelRequest(
+            session=SESSION, level=session_service_pb2.DETERMINISTIC_LEVEL_STRONG
+        )
+    )
+    await stub.CloseSession(session_service_pb2.CloseSessionRequest(session=SESSION))
+    assert listed.devices[0].operators == list(DEVICE.operators)
+    assert listed.devices[0].free_memory_bytes == DEVICE.free_memory_bytes
+    assert (opened.session, opened.device.name, opened.lease_s) == (SESSION, DEVICE.name, 2.5)
+    assert renewed.lease_s == 30.0
+    assert service.others == [
+        ("open_session", "p", 2.5, "once"),
+        ("keep_alive", SESSION),
+        ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
+        ("close_session", SESSION),
+    ]
+
+
+async def test_a_write_streams_into_the_core(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    async def messages() -> AsyncIterator[memory_service_pb2.WriteRequest]:
+        yield memory_service_pb2.WriteRequest(
+            session=SESSION, buffer=3, offset=8, size_bytes=5, data=b"ab"
+        )
+        yield memory_service_pb2.WriteRequest(data=b"cde")
+
+    written = await memory_service_pb2_grpc.MemoryServiceStub(channel).Write(messages())
+    assert service.others == [("write", SESSION, 3, 8, 5)]
+    assert service.written == b"abcde"
+    assert written.size_bytes == 5
+
+
+async def test_a_read_streams_out_of_the_core(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    request = memory_service_pb2.ReadRequest(session=SESSION, buffer=3, offset=8, size_bytes=2500)
+    chunks = [
+        response.data
+        async for response in memory_service_pb2_grpc.MemoryServiceStub(channel).Read(request)
+    ]
+    assert [len(chunk) for chunk in chunks] == [1000, 1000, 500]
+    assert b"".join(chunks) == service.content[8:2508]
+    assert service.others == [("read", SESSION, 3, 8, 2500)]

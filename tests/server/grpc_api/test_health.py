@@ -1,0 +1,71 @@
+"""grpc.health.v1 follows the devices; reflection names every service."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import grpc
+import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
+
+from opserve_server.grpc_api.health import Health
+from server.recording import DEVICE, RecordingService
+
+SERVING = HealthCheckResponse.SERVING
+NOT_SERVING = HealthCheckResponse.NOT_SERVING
+
+
+async def check(channel: grpc.aio.Channel, service: str) -> int:
+    ask: Any = HealthStub(channel).Check  # type: ignore[attr-defined]  # its stubs have no methods
+    response: HealthCheckResponse = await ask(HealthCheckRequest(service=service))
+    return response.status
+
+
+async def test_a_pool_serves_while_any_of_its_devices_is_ready(
+    channel: grpc.aio.Channel, service: RecordingService, health: Health
+) -> None:
+    service.devices = [DEVICE, replace(DEVICE, name="ascend910b-1", ready=False)]
+    await health.tell()
+    assert await check(channel, "ascend910b") == SERVING
+    assert await check(channel, "") == SERVING
+
+
+async def test_a_service_without_a_ready_device_does_not_serve(
+    channel: grpc.aio.Channel, service: RecordingService, health: Health
+) -> None:
+    service.devices = [replace(DEVICE, ready=False), replace(DEVICE, profile="other")]
+    await health.tell()
+    assert await check(channel, "ascend910b") == NOT_SERVING
+    assert await check(channel, "other") == SERVING
+    assert await check(channel, "") == NOT_SERVING
+
+
+async def test_a_draining_service_stays_not_serving(
+    channel: grpc.aio.Channel, health: Health
+) -> None:
+    await health.drain()
+    await health.tell()
+    assert await check(channel, "") == NOT_SERVING
+    assert await check(channel, "ascend910b") == NOT_SERVING
+
+
+async def test_an_unknown_pool_is_not_found(channel: grpc.aio.Channel) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await check(channel, "nobody")
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_reflection_names_every_service(channel: grpc.aio.Channel) -> None:
+    stub: Any = ServerReflectionStub(cast("Any", channel))  # its stubs know blocking channels alone
+    call = stub.ServerReflectionInfo(iter([ServerReflectionRequest(list_services="")]))
+    responses: list[Any] = [response async for response in call]
+    assert {found.name for found in responses[0].list_services_response.service} == {
+        *(
+            f"opserve.v1.{name}Service"
+            for name in ("Session", "Memory", "Operator", "Stream", "Event", "Command")
+        ),
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
+    }

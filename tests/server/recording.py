@@ -1,0 +1,154 @@
+"""A Service that does nothing but remember: what a face asked of the core, and a set answer."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from opserve_server.core import commands as core
+from opserve_server.core.commands import Command, Result, Written
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.principal import Principal
+from opserve_server.core.service import DeterministicLevel, DeviceInfo, OpenedSession, Service
+
+SESSION = "5e5510"
+DEVICE = DeviceInfo(
+    name="ascend910b-0",
+    profile="ascend910b",
+    products="Atlas A2 training",
+    operators=("aclnnConvolutionBackward", "aclnnIm2colBackward"),
+    memory_bytes=2**30,
+    free_memory_bytes=2**29,
+    ready=True,
+    sessions=3,
+)
+RESULTS: dict[type[Command], Result] = {
+    core.Allocate: core.Allocated(buffer=7, size_bytes=64),
+    core.Write: core.Written(size_bytes=4),
+    core.Read: core.Content(data=b"\xfb\xff\xfe"),
+    core.GetWorkspaceSize: core.Planned(workspace_size=512, executor=9),
+    core.CreateStream: core.StreamCreated(stream=4),
+    core.QueryStream: core.Queried(complete=True),
+    core.CreateEvent: core.EventCreated(event=5),
+    core.QueryEvent: core.Queried(complete=True),
+    core.EventElapsedTime: core.Elapsed(elapsed_ms=1.5),
+}
+"""What the core answers; everything else is Done."""
+
+
+@dataclass
+class RecordingService(Service):
+    """Remembers calls.
+
+    Attributes:
+        asked: Each call as (session, request id, commands).
+        others: Each other call by name, with what it was given.
+        written: Bytes that came through `write`.
+        content: What `read` reads.
+        error: Raised by every call, where it is set.
+        devices: What list_devices tells.
+    """
+
+    asked: list[tuple[str, str, list[Command]]] = field(
+        default_factory=list[tuple[str, str, list[Command]]]
+    )
+    others: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
+    written: bytes = b""
+    content: bytes = bytes(range(256)) * 16
+    chunk_bytes: int = 1000
+    error: Exception | None = None
+    devices: list[DeviceInfo] = field(default_factory=lambda: [DEVICE])
+
+    def forget(self) -> None:
+        """Is as new again."""
+        vars(self).update(vars(RecordingService()))
+
+    @property
+    def command(self) -> Command:
+        """The only command that was asked for."""
+        ((_, _, (command,)),) = self.asked
+        return command
+
+    @override
+    def list_devices(self, principal: Principal) -> list[DeviceInfo]:
+        self._fail()
+        return self.devices
+
+    @override
+    async def open_session(
+        self, principal: Principal, *, profile: str = "", lease_s: float = 0.0, request_id: str = ""
+    ) -> OpenedSession:
+        self._fail()
+        self.others.append(("open_session", profile, lease_s, request_id))
+        return OpenedSession(session=SESSION, device=DEVICE, lease_s=lease_s or 30.0)
+
+    @override
+    def keep_alive(self, principal: Principal, session: str) -> float:
+        self._fail()
+        self.others.append(("keep_alive", session))
+        return 30.0
+
+    @override
+    async def close_session(self, principal: Principal, session: str) -> None:
+        self._fail()
+        self.others.append(("close_session", session))
+
+    @override
+    def set_deterministic_level(
+        self, principal: Principal, session: str, level: DeterministicLevel
+    ) -> None:
+        self._fail()
+        self.others.append(("set_deterministic_level", session, level))
+
+    @override
+    async def run(
+        self, principal: Principal, session: str, command: Command, *, request_id: str = ""
+    ) -> Result:
+        self._fail()
+        self.asked.append((session, request_id, [command]))
+        return RESULTS.get(type(command), core.Done())
+
+    @override
+    async def submit(
+        self,
+        principal: Principal,
+        session: str,
+        commands: Sequence[Command],
+        *,
+        request_id: str = "",
+    ) -> list[Result]:
+        self.asked.append((session, request_id, list(commands)))
+        results = [RESULTS.get(type(command), core.Done()) for command in commands]
+        if isinstance(self.error, OpserveError):
+            return [*results[:-1], core.Failed(error=self.error)]
+        return results
+
+    @override
+    async def write(
+        self,
+        principal: Principal,
+        session: str,
+        *,
+        buffer: int,
+        offset: int,
+        size_bytes: int,
+        chunks: AsyncIterator[bytes],
+    ) -> Written:
+        self._fail()
+        self.others.append(("write", session, buffer, offset, size_bytes))
+        async for chunk in chunks:
+            self.written += chunk
+        return Written(size_bytes=len(self.written))
+
+    @override
+    async def read(
+        self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
+    ) -> AsyncIterator[bytes]:
+        self._fail()
+        self.others.append(("read", session, buffer, offset, size_bytes))
+        for start in range(offset, offset + size_bytes, self.chunk_bytes):
+            yield self.content[start : min(start + self.chunk_bytes, offset + size_bytes)]
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error

@@ -1,0 +1,62 @@
+"""A REST face over a recording core, called in process."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.one_shot import RunLimits
+from server.recording import RecordingService
+
+BODY_LIMIT = 8192
+RUN_LIMIT = 64 * 1024
+
+
+@dataclass
+class Face:
+    """An application and what stands behind it."""
+
+    service: RecordingService = field(default_factory=RecordingService)
+    accepts: bool = True
+
+    def app(self) -> FastAPI:
+        return rest_app(
+            self.service,
+            accepts=lambda: self.accepts,
+            body_bytes_limit=BODY_LIMIT,
+            run_limits=RunLimits(
+                args_bytes=BODY_LIMIT, run_bytes=RUN_LIMIT, arrays=3, concurrent_runs=1
+            ),
+        )
+
+
+@pytest.fixture(scope="session")
+def built() -> tuple[Face, FastAPI]:
+    """Built once: making the schemas of every route takes a third of a second."""
+    face = Face()
+    return face, face.app()
+
+
+@pytest.fixture
+def face(built: tuple[Face, FastAPI]) -> Face:
+    face, _ = built
+    face.accepts = True
+    face.service.forget()
+    return face
+
+
+@pytest.fixture
+def service(face: Face) -> RecordingService:
+    return face.service
+
+
+@pytest.fixture
+async def client(built: tuple[Face, FastAPI], face: Face) -> AsyncIterator[httpx2.AsyncClient]:
+    built_face, app = built
+    assert built_face is face
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as connected:
+        yield connected

@@ -1,0 +1,203 @@
+"""Every command reaches the core as it was meant, and its answer comes back."""
+
+import base64
+import re
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args
+
+import httpx2
+import pytest
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.registry import OPERATORS
+from opserve_server.core import commands as core
+from opserve_server.core.commands import Command
+from opserve_server.core.service import DeterministicLevel
+from server.recording import DEVICE, RESULTS, SESSION, RecordingService
+from server.samples import COMMANDS
+
+S = f"/v1/sessions/{SESSION}"
+CONV = "aclnnConvolutionBackward"
+ROUTES: dict[type[Command], tuple[str, str, int]] = {
+    core.Allocate: ("POST", "/buffers", 201),
+    core.Free: ("DELETE", "/buffers/3", 204),
+    core.Fill: ("POST", "/buffers/3:fill", 204),
+    core.Copy: ("POST", "/buffers/4:copy", 204),
+    core.GetWorkspaceSize: ("POST", f"/operators/{CONV}:getWorkspaceSize", 200),
+    core.Execute: ("POST", "/executors/2:execute", 204),
+    core.SetRepeatable: ("POST", "/executors/2:setRepeatable", 204),
+    core.SetTensorBuffer: ("POST", "/executors/2:setTensorBuffer", 204),
+    core.DestroyExecutor: ("DELETE", "/executors/2", 204),
+    core.CreateStream: ("POST", "/streams", 201),
+    core.DestroyStream: ("DELETE", "/streams/1", 204),
+    core.SetFailureMode: ("POST", "/streams/1:setFailureMode", 204),
+    core.SynchronizeStream: ("POST", "/streams/1:synchronize", 204),
+    core.QueryStream: ("GET", "/streams/1", 200),
+    core.CreateEvent: ("POST", "/events", 201),
+    core.DestroyEvent: ("DELETE", "/events/2", 204),
+    core.RecordEvent: ("POST", "/events/2:record", 204),
+    core.StreamWaitEvent: ("POST", "/streams/1:waitEvent", 204),
+    core.QueryEvent: ("GET", "/events/2", 200),
+    core.SynchronizeEvent: ("POST", "/events/2:synchronize", 204),
+    core.EventElapsedTime: ("GET", "/events/2:elapsedTime?end=3", 200),
+}
+"""Method, path and status of each command, as the public surface has them."""
+IN_PATH: dict[type[Command], list[str]] = {
+    core.Free: ["buffer"],
+    core.Fill: ["buffer"],
+    core.Copy: ["destination"],
+    core.StreamWaitEvent: ["stream"],
+    core.SetFailureMode: ["stream"],
+    core.SynchronizeStream: ["stream"],
+    core.RecordEvent: ["event"],
+    core.SynchronizeEvent: ["event"],
+}
+
+
+def snake(command: type) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower()
+
+
+def wire(value: object) -> Any:  # noqa: ANN401  # JSON
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case [*values]:
+            return values
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {f.name: wire(getattr(value, f.name)) for f in fields(value)}
+        case _:
+            return value
+
+
+def body(command: Command) -> dict[str, Any]:
+    """All fields of a command as JSON has them."""
+    if isinstance(command, core.GetWorkspaceSize):
+        return {"executor": command.executor, "arguments": wire(command.arguments)}
+    return wire(command)
+
+
+def body_beside_path(command: Command) -> dict[str, Any] | None:
+    """The fields that a command's route takes from the body."""
+    method, path, _ = ROUTES[type(command)]
+    if method == "GET":
+        return None
+    in_path = IN_PATH.get(type(command), ["executor"] if "/executors/" in path else [])
+    in_path = ["stream"] if path == "/streams/1" else in_path
+    in_path = ["event"] if path == "/events/2" else in_path
+    return {name: value for name, value in body(command).items() if name not in in_path}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [command for command in COMMANDS if not isinstance(command, core.Write | core.Read)],
+    ids=lambda command: type(command).__name__,
+)
+async def test_a_route_reaches_the_core_as_its_command(
+    command: Command, client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    method, path, status = ROUTES[type(command)]
+    given = body_beside_path(command)
+    response = await client.request(
+        method, S + path, json=given or None, headers={"Idempotency-Key": "once"}
+    )
+    assert response.status_code == status, response.text
+    assert service.asked == [(SESSION, "once", [command])]
+    assert service.command == command
+    expected = RESULTS.get(type(command))
+    if expected is None:
+        assert response.content == b""
+    else:
+        assert response.json() == {f.name: getattr(expected, f.name) for f in fields(expected)}
+
+
+def test_every_command_has_a_route() -> None:
+    assert ROUTES.keys() | {core.Write, core.Read} == set(get_args(Command))
+
+
+def in_batch(command: Command) -> dict[str, Any]:
+    if isinstance(command, core.GetWorkspaceSize):
+        given = {"executor": command.executor, command.operator: wire(command.arguments)}
+        return {"get_workspace_size": given}
+    return {snake(type(command)): body(command)}
+
+
+async def test_a_batch_reaches_the_core_in_order_and_is_answered_in_order(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await client.post(
+        f"{S}:submit",
+        json={"commands": [in_batch(command) for command in COMMANDS]},
+        headers={"Idempotency-Key": "once"},
+    )
+    assert response.status_code == 200, response.text
+    assert service.asked == [(SESSION, "once", COMMANDS)]
+    results = response.json()["results"]
+    assert [list(result) for result in results] == [[snake(type(c))] for c in COMMANDS]
+    assert results[0] == {"allocate": {"buffer": 7, "size_bytes": 64}}
+    assert results[1] == {"free": {}}
+    assert base64.b64decode(results[4]["read"]["data"], validate=True) == b"\xfb\xff\xfe"
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+@pytest.mark.parametrize("given", [None, {}, {"arguments": {}}], ids=str)
+async def test_absent_arguments_reach_the_core_as_null_pointers(
+    operator: Operator[object],
+    given: dict[str, object] | None,
+    client: httpx2.AsyncClient,
+    service: RecordingService,
+) -> None:
+    response = await client.post(f"{S}/operators/{operator.call}:getWorkspaceSize", json=given)
+    assert response.status_code == 200, response.text
+    assert service.command == core.GetWorkspaceSize(
+        operator=operator.name, arguments=operator.schema()
+    )
+
+
+async def test_null_arguments_reach_the_core_as_null_pointers(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    given = {"arguments": {"grad_output": None, "stride": None, "groups": None}}
+    await client.post(f"{S}/operators/{CONV}:getWorkspaceSize", json=given)
+    assert isinstance(service.command, core.GetWorkspaceSize)
+    assert service.command.arguments == type(service.command.arguments)()
+
+
+@pytest.mark.parametrize("command", list(ROUTES))
+async def test_no_absent_field_is_the_frameworks_to_refuse(
+    command: type[Command], client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    method, path, status = ROUTES[command]
+    response = await client.request(method, S + path.partition("?")[0])
+    assert response.status_code == status, response.text
+    assert len(service.asked) == 1
+
+
+async def test_sessions_reach_the_core(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    listed = await client.get("/v1/devices")
+    once = {"Idempotency-Key": "once"}
+    opened = await client.post("/v1/sessions", json={"profile": "p", "lease_s": 2.5}, headers=once)
+    renewed = await client.post(f"{S}:keepAlive")
+    level = await client.post(f"{S}:setDeterministicLevel", json={"level": "STRONG"})
+    closed = await client.delete(S)
+    device = {f.name: wire(getattr(DEVICE, f.name)) for f in fields(DEVICE)}
+    assert listed.json() == {"devices": [device]}
+    assert opened.status_code == 201
+    assert opened.json() == {"session": SESSION, "device": device, "lease_s": 2.5}
+    assert renewed.json() == {"lease_s": 30.0}
+    assert (level.status_code, closed.status_code) == (204, 204)
+    assert service.others == [
+        ("open_session", "p", 2.5, "once"),
+        ("keep_alive", SESSION),
+        ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
+        ("close_session", SESSION),
+    ]
+
+
+async def test_a_session_opens_without_a_body(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    assert (await client.post("/v1/sessions")).status_code == 201
+    assert service.others == [("open_session", "", 0.0, "")]

@@ -1,0 +1,265 @@
+"""Array files of strangers: what they say is checked before it is believed."""
+
+import io
+import struct
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.rest_api.errors import BodyTooLarge
+from opserve_server.rest_api.npz import ArrayLimits, dump_arrays, load_arrays
+
+LIMITS = ArrayLimits(arrays=3, unpacked_bytes=10_000)
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def load(data: bytes) -> dict[str, NDArray[Any]]:
+    return load_arrays(io.BytesIO(data), len(data), limits=LIMITS)
+
+
+def npz(arrays: dict[str, NDArray[Any]], save: Callable[..., None] = np.savez) -> bytes:
+    file = io.BytesIO()
+    save(file, **arrays)
+    return file.getvalue()
+
+
+def npy(array: NDArray[Any], *, allow_pickle: bool = False) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=allow_pickle)
+    return file.getvalue()
+
+
+def zipped(packing: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", packing) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return file.getvalue()
+
+
+def forbidden(*_: object) -> None:
+    pytest.fail("too late")
+
+
+def with_header(header: str, data: bytes = b"", version: int = 1) -> bytes:
+    text = header.encode("latin-1")
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize(
+    "array",
+    [
+        X,
+        np.asfortranarray(X),
+        X.astype(">f4"),
+        X[:, ::2, 1:],
+        np.array(3.5, np.float16),
+        np.empty((0, 5), np.uint16),
+        np.array([True, False]),
+        np.arange(3, dtype=np.int64),
+    ],
+    ids=lambda array: f"{array.dtype.str}{array.shape}",
+)
+def test_plain_arrays_come_out_row_major_and_little_endian(
+    array: NDArray[Any], save: Callable[..., None]
+) -> None:
+    loaded = load(npz({"x": array, "y": X}, save))
+    assert list(loaded) == ["x", "y"]
+    np.testing.assert_array_equal(loaded["x"], array)
+    assert loaded["x"].shape == array.shape
+    assert loaded["x"].flags.c_contiguous
+    assert loaded["x"].dtype == array.dtype.newbyteorder("<")
+
+
+def test_a_lone_npy_is_called_tensor() -> None:
+    np.testing.assert_array_equal(load(npy(X))["tensor"], X)
+
+
+def test_what_is_dumped_can_be_loaded_by_numpy() -> None:
+    arrays: dict[str, NDArray[Any]] = {
+        "a": X,
+        "b": np.empty((0, 2), np.float16),
+        "c": np.ones(1, np.uint16),
+    }
+    with np.load(io.BytesIO(dump_arrays(arrays)), allow_pickle=False) as loaded:
+        assert set(loaded) == set(arrays)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(loaded[name], array)
+            assert loaded[name].dtype == array.dtype
+
+
+def test_pickles_are_refused() -> None:
+    class Boom:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (pytest.fail, ("a pickle was loaded",))
+
+    pickled = npy(np.array([Boom()], dtype=object), allow_pickle=True)
+    for data in (pickled, zipped(x=pickled)):
+        with pytest.raises(InvalidArgument, match=r"O"):
+            load(data)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = npz({"x": np.zeros(10**7, np.float32)}, np.savez_compressed)
+    assert len(bomb) < 100_000
+    monkeypatch.setattr(zipfile.ZipFile, "open", forbidden)
+    with pytest.raises(BodyTooLarge, match="10000 bytes unpacked"):
+        load(bomb)
+
+
+def test_many_small_members_are_refused_before_they_are_unpacked() -> None:
+    with pytest.raises(BodyTooLarge, match="3 arrays"):
+        load(npz({f"x{i}": X for i in range(4)}))
+
+
+def test_a_list_of_members_that_lies_about_its_length_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = npz({f"x{i}": X for i in range(400)})
+    count = struct.pack("<HH", 400, 400)
+    assert data.count(count) == 1
+    monkeypatch.setattr(zipfile, "ZipFile", forbidden)
+    with pytest.raises(BodyTooLarge, match="3 arrays"):
+        load(data.replace(count, struct.pack("<HH", 1, 1)))
+
+
+@pytest.mark.parametrize("place", ["comment", "zip64"])
+def test_a_second_list_of_members_cannot_be_hidden(place: str) -> None:
+    data = npz({"x": X})
+    if place == "comment":
+        hidden = data[:-2] + struct.pack("<H", 5) + b"hello"
+    else:
+        locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 1)
+        hidden = data[:-22] + locator + data[-22:]
+    with pytest.raises(InvalidArgument, match="unusual archive"):
+        load(hidden)
+
+
+def test_members_are_bounded_together() -> None:
+    half = np.zeros(1500, np.float32)
+    assert len(load(npz({"x": half}))) == 1
+    with pytest.raises(BodyTooLarge):
+        load(npz({"x": half, "y": half}))
+
+
+def test_a_member_that_holds_more_than_it_claims_is_refused() -> None:
+    data = bytearray(zipped(zipfile.ZIP_DEFLATED, x=npy(np.zeros(10**6, np.float32))))
+    real = struct.pack("<I", 4 * 10**6 + 128)
+    claimed = struct.pack("<I", 128 + 40)
+    assert data.count(real) == 2  # in the member's own header and in the directory
+    with pytest.raises(InvalidArgument, match="tensors"):
+        load(bytes(data.replace(real, claimed)))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "(25,)",
+        "(23,)",
+        "(0, 10000000000000000000000)",
+        "(0, 4611686018427387904, 4)",
+        "(4611686018427387904, 4611686018427387904)",
+        "(-1, -24)",
+        "(-24,)",
+        "(True, 24)",
+        f"({'9' * 5000},)",
+        f"({'1,' * 100})",
+        "24",
+        "[24]",
+    ],
+    ids=lambda shape: shape[:20],
+)
+def test_a_shape_that_does_not_fit_the_data_is_refused(shape: str) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"
+    data = b"" if shape.startswith("(0") else X.tobytes()[: 4 if shape.startswith("(1") else 96]
+    for file in (with_header(header, data), zipped(x=with_header(header, data))):
+        with pytest.raises(InvalidArgument):
+            load(file)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "{}",
+        "[1]",
+        "{'descr': '<f4'",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,)}",
+        "{'descr': '<f4', 'fortran_order': 1, 'shape': (1,)}",
+        "{'descr': 'nonsense', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': ('<f4', 'x'), 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': [], 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), [1]: 2}",
+        "__import__('os')",
+        "(" * 5000,
+        "[" * 300 + "]" * 300,
+        "x" * 20_000,
+    ],
+    ids=lambda header: header[:40],
+)
+def test_a_header_that_means_harm_is_refused(header: str) -> None:
+    for version in (1, 2):
+        with pytest.raises(InvalidArgument):
+            load(with_header(header, bytes(4), version))
+
+
+@pytest.mark.parametrize("kind", ["<U4", "S4", "<c8", "<M8[s]", "V4"])
+def test_what_is_not_plain_numbers_is_refused(kind: str) -> None:
+    with pytest.raises(InvalidArgument, match="allowed arrays of bool, float16"):
+        load(npy(np.zeros(3, kind)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PK",
+        b"PK\x03\x04" + bytes(100),
+        b"\x93NUMPY",
+        b"hello",
+        npz({"x": X})[:-30],
+        npy(X)[:-1],
+    ],
+    ids=lambda data: repr(data[:8]),
+)
+def test_a_broken_file_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidArgument):
+        load(data)
+
+
+def test_a_damaged_member_is_refused() -> None:
+    data = bytearray(npz({"x": X}))
+    data[200] ^= 0xFF
+    with pytest.raises(InvalidArgument, match="CRC"):
+        load(bytes(data))
+
+
+def test_unusual_packing_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="stored or deflated"):
+        load(zipped(zipfile.ZIP_LZMA, x=npy(X)))
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x.npy", npy(X))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("x.npy", npy(X))
+    with pytest.raises(InvalidArgument, match="each once"):
+        load(file.getvalue())
+
+
+def test_a_member_that_is_no_array_is_refused() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(InvalidArgument, match=r"names that end in \.npy"):
+        load(file.getvalue())

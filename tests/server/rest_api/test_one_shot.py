@@ -1,0 +1,315 @@
+"""The one-shot form, over a core that remembers what it was asked."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core import commands as core
+from opserve_server.core.commands import Command, Result
+from opserve_server.core.errors import ExecutionFailed
+from opserve_server.core.principal import Principal
+from server.recording import SESSION, RecordingService
+from server.rest_api.conftest import BODY_LIMIT, RUN_LIMIT, Face
+
+RUN = "/v1/operators/aclnnConvolutionBackward:run"
+DY = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
+X = np.arange(2 * 2 * 4 * 4, dtype=np.float32).reshape(2, 2, 4, 4)
+W = np.arange(3 * 2, dtype=np.float32).reshape(3, 2, 1, 1)
+ARGUMENTS: dict[str, Any] = {
+    "grad_output": {"array": "dy"},
+    "input": {"array": "x"},
+    "weight": {"array": "w"},
+    "bias_sizes": [3],
+    "stride": [1, 1],
+    "padding": [0, 0],
+    "dilation": [1, 1],
+    "transposed": False,
+    "output_padding": [0, 0],
+    "groups": 1,
+    "output_mask": [False, True, True],
+    "cube_math_type": 0,
+}
+
+
+def npz(**arrays: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+async def run(
+    client: httpx2.AsyncClient, tensors: bytes | None = None, **arguments: object
+) -> httpx2.Response:
+    tensors = npz(dy=DY, x=X, w=W) if tensors is None else tensors
+    args = json.dumps({"profile": "ascend910b", "arguments": ARGUMENTS | arguments})
+    files = {"args": ("args.json", args), "tensors": ("in.npz", tensors)}
+    return await client.post(RUN, files=files)
+
+
+async def test_a_call_is_planned_then_given_memory_then_run_and_its_session_ends(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await run(client)
+    assert response.status_code == 200, response.text
+    commands = [command for session, _, (command,) in service.asked if session == SESSION]
+    nchw, nd = Format.NCHW, Format.ND
+    tensors = {
+        "grad_output": Tensor(shape=(2, 3, 4, 4), dtype=DataType.FLOAT, format=nchw),
+        "input": Tensor(shape=(2, 2, 4, 4), dtype=DataType.FLOAT, format=nchw),
+        "weight": Tensor(shape=(3, 2, 1, 1), dtype=DataType.FLOAT, format=nchw),
+        "grad_weight": Tensor(shape=(3, 2, 1, 1), dtype=DataType.FLOAT, format=nchw),
+        "grad_bias": Tensor(shape=(3,), dtype=DataType.FLOAT, format=nd),
+    }
+    arguments = ConvolutionBackward(
+        **tensors,
+        bias_sizes=(3,),
+        stride=(1, 1),
+        padding=(0, 0),
+        dilation=(1, 1),
+        transposed=False,
+        output_padding=(0, 0),
+        groups=1,
+        output_mask=(False, True, True),
+        cube_math_type=0,
+    )
+    assert commands[0] == core.GetWorkspaceSize(
+        operator="convolution_backward", arguments=arguments
+    )
+    assert commands[1:11] == [
+        command
+        for size, index in [(384, 0), (256, 1), (24, 2), (24, 4), (12, 5)]
+        for command in (
+            core.Allocate(size_bytes=size),
+            core.SetTensorBuffer(executor=9, index=index, buffer=7),
+        )
+    ]
+    assert commands[11:] == [
+        core.Allocate(workspace_of=9),
+        core.Execute(executor=9, workspace=7),
+        core.SynchronizeStream(),
+    ]
+    assert service.written == DY.tobytes() + X.tobytes() + W.tobytes()
+    assert service.others[0] == ("open_session", "ascend910b", 0.0, "")
+    assert service.others[-1] == ("close_session", SESSION)
+
+
+async def test_the_answer_holds_the_outputs_by_name(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await run(client)
+    assert json.loads(response.headers["x-opserve-dtypes"]) == {
+        "grad_weight": "FLOAT",
+        "grad_bias": "FLOAT",
+    }
+    with np.load(io.BytesIO(response.content)) as loaded:
+        assert list(loaded) == ["grad_weight", "grad_bias"]
+        expected = np.frombuffer(service.content[:24], np.float32).reshape(3, 2, 1, 1)
+        np.testing.assert_array_equal(loaded["grad_weight"].view("u1"), expected.view("u1"))
+
+
+async def test_bf16_travels_as_its_bits(client: httpx2.AsyncClient) -> None:
+    bits = {name: array.astype(np.uint16) for name, array in {"dy": DY, "x": X, "w": W}.items()}
+    choices = {
+        name: ARGUMENTS[name] | {"dtype": "BF16"} for name in ("grad_output", "input", "weight")
+    }
+    response = await run(client, npz(**bits), **choices)
+    assert response.status_code == 200, response.text
+    assert json.loads(response.headers["x-opserve-dtypes"])["grad_weight"] == "BF16"
+    with np.load(io.BytesIO(response.content)) as loaded:
+        assert loaded["grad_weight"].dtype == np.uint16
+
+
+async def test_an_outputs_type_and_format_may_be_chosen(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    await run(client, grad_weight={"dtype": "FLOAT16", "format": "ND"})
+    planned = service.asked[0][2][0]
+    assert isinstance(planned, core.GetWorkspaceSize)
+    assert planned.arguments.grad_weight.dtype is DataType.FLOAT16
+    assert planned.arguments.grad_weight.format is Format.ND
+    assert planned.arguments.grad_weight.shape == (3, 2, 1, 1)
+
+
+async def test_absent_arguments_reach_the_core_as_null_pointers(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await client.post(RUN, files={"args": (None, "{}")})
+    assert response.status_code == 200, response.text
+    planned = service.asked[0][2][0]
+    assert planned == core.GetWorkspaceSize(
+        operator="convolution_backward", arguments=ConvolutionBackward()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"),
+    [
+        ({"input": {"array": "nothing"}}, "arguments.input.array"),
+        ({"grad_weight": {"array": "w"}}, "arguments.grad_weight.array"),
+        ({"input": {"array": "x", "dtype": "FLOAT16"}}, "arguments.input.dtype"),
+        ({"input": {"array": "x", "dtype": "BF16"}}, "arguments.input.dtype"),
+        ({"input": {"array": "x", "dtype": "UNDEFINED"}}, "arguments.input.dtype"),
+        ({"input": {"array": "x", "dtype": "FLOAT8"}}, "args.arguments.input.dtype"),
+        ({"input": {"buffer": 1}}, "args.arguments.input.buffer"),
+        ({"inputs": {}}, "args.arguments.inputs"),
+        ({"stride": [1, "1"]}, "args.arguments.stride.1"),
+    ],
+)
+async def test_an_argument_of_another_form_is_refused_by_name(
+    arguments: dict[str, Any],
+    parameter: str,
+    client: httpx2.AsyncClient,
+    service: RecordingService,
+) -> None:
+    response = await run(client, **arguments)
+    assert response.status_code == 400, response.text
+    assert (response.json()["code"], response.json()["parameter"]) == (100000, parameter)
+    assert not service.others
+
+
+async def test_a_refused_call_leaves_no_session(
+    client: httpx2.AsyncClient, service: RecordingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> Result:
+        raise ExecutionFailed("executor: given 9", executor=9)
+
+    monkeypatch.setattr(service, "run", refuse)
+    response = await run(client)
+    assert response.status_code == 500
+    assert response.json()["executor"] == 9
+    assert service.others[-1] == ("close_session", SESSION)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "status"),
+    [
+        (b"", 400),
+        (b"nonsense", 400),
+        (npz(dy=np.zeros(3, "U3")), 400),
+        (npz(**dict.fromkeys("abcd", X)), 413),
+        (npz(dy=np.zeros(RUN_LIMIT, np.uint8)), 413),
+    ],
+    ids=["empty", "nonsense", "strings", "many", "large"],
+)
+async def test_tensors_of_another_form_are_refused(
+    tensors: bytes, status: int, client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await run(client, tensors)
+    assert response.status_code == status, response.text
+    assert not service.asked
+
+
+async def test_a_bomb_is_refused(client: httpx2.AsyncClient, service: RecordingService) -> None:
+    file = io.BytesIO()
+    np.savez_compressed(file, dy=np.zeros(10**7, np.float32))
+    assert len(file.getvalue()) < RUN_LIMIT
+    response = await run(client, file.getvalue())
+    assert response.status_code == 413
+    assert response.json()["code"] == 207012
+    assert not service.asked
+
+
+async def test_outputs_beyond_the_limit_are_refused_before_they_have_memory(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    wide = np.zeros((1024, 9, 1, 1), np.float16)
+    response = await run(
+        client,
+        npz(dy=np.zeros((1, 1024, 1, 1), np.float16), x=wide[:1], w=wide),
+        grad_weight={"dtype": "DOUBLE"},
+        bias_sizes=[1024],
+    )
+    assert response.status_code == 429
+    assert response.json()["parameter"] == "outputs"
+    assert [type(command) for _, _, (command,) in service.asked] == [core.GetWorkspaceSize]
+    assert service.others[-1] == ("close_session", SESSION)
+
+
+@pytest.mark.parametrize(
+    "request_parts",
+    [
+        {"json": {}},
+        {"content": b"", "headers": {"Content-Type": "multipart/form-data"}},
+        {
+            "content": b"nonsense",
+            "headers": {"Content-Type": "multipart/form-data; boundary=x"},
+        },
+        {"files": [(f"part{i}", ("f", b"")) for i in range(3)]},
+        {"files": {"args": (None, "{")}},
+        {"files": {"args": ("args.json", b"{")}},
+        {"files": {"args": (None, "{}"), "tensors": (None, "text")}},
+    ],
+    ids=["json", "no boundary", "broken", "many parts", "text args", "file args", "text tensors"],
+)
+async def test_a_body_of_another_form_is_refused(
+    request_parts: dict[str, Any], client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await client.post(RUN, **request_parts)
+    assert response.status_code == 400, response.text
+    assert response.json()["code"] == 100000
+    assert not service.asked
+
+
+@pytest.mark.parametrize("name", ["args", "tensors"])
+async def test_parts_are_bounded(name: str, client: httpx2.AsyncClient) -> None:
+    size = {"args": BODY_LIMIT, "tensors": RUN_LIMIT}[name]
+    response = await client.post(RUN, files={name: ("file", b" " * (size + 1))})
+    assert response.status_code == 413
+
+
+async def test_an_endless_body_is_read_no_further_than_its_limit(
+    client: httpx2.AsyncClient,
+) -> None:
+    sent = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield b'--x\r\nContent-Disposition: form-data; name="tensors"; filename="f"\r\n\r\n'
+        while True:
+            sent += 1000
+            yield b" " * 1000
+
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    response = await client.post(RUN, content=chunks(), headers=kind)
+    assert response.status_code == 413
+    assert sent <= RUN_LIMIT + 2000
+
+
+class SlowService(RecordingService):
+    """Counts the calls at work at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.most = 0
+
+    @override
+    async def run(
+        self, principal: Principal, session: str, command: Command, *, request_id: str = ""
+    ) -> Result:
+        if isinstance(command, core.SynchronizeStream):
+            self.now += 1
+            self.most = max(self.most, self.now)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            self.now -= 1
+        return await super().run(principal, session, command, request_id=request_id)
+
+
+async def test_calls_at_work_at_the_same_time_are_bounded() -> None:
+    service = SlowService()
+    transport = httpx2.ASGITransport(app=Face(service).app())
+    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+        responses = await asyncio.gather(*(run(client) for _ in range(4)))
+    assert [response.status_code for response in responses] == [200] * 4
+    assert service.most == 1

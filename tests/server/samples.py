@@ -1,0 +1,76 @@
+"""One sample of every command and of every error, for tests that must leave none out."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.status import Status
+from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core import commands as core
+from opserve_server.core import errors
+from opserve_server.core.commands import Command
+from opserve_server.core.errors import OpserveError
+
+ARGUMENTS = ConvolutionBackward(
+    grad_output=Tensor(
+        shape=(1, 4, 6, 6),
+        dtype=DataType.BF16,
+        format=Format.NCHW,
+        strides=(144, 36, 6, 1),
+        offset=2,
+        storage_shape=(146,),
+        buffer=1,
+    ),
+    weight=Tensor(shape=(), dtype=DataType.FLOAT, buffer=3),
+    bias_sizes=(),
+    stride=(1, 1),
+    transposed=False,
+    groups=0,
+    output_mask=(True, False, True),
+)
+"""Absent, empty, zero and false values beside each other, for they must stay apart."""
+
+COMMANDS: list[Command] = [
+    core.Allocate(size_bytes=64, buffer=3),
+    core.Free(buffer=3),
+    core.Fill(buffer=3, offset=8, size_bytes=16, value=255),
+    core.Write(buffer=3, offset=8, data=b"\xfb\xff\xfe\x00"),
+    core.Read(buffer=3, offset=8, size_bytes=16),
+    core.Copy(destination=4, destination_offset=1, source=3, source_offset=2, size_bytes=5),
+    core.GetWorkspaceSize(operator="convolution_backward", arguments=ARGUMENTS, executor=2),
+    core.Execute(executor=2, workspace=5, workspace_offset=512, workspace_size=0, stream=1),
+    core.SetRepeatable(executor=2),
+    core.SetTensorBuffer(executor=2, index=12, buffer=6),
+    core.DestroyExecutor(executor=2),
+    core.CreateStream(stream=1),
+    core.DestroyStream(stream=1),
+    core.SetFailureMode(stream=1, mode=core.FailureMode.STOP),
+    core.SynchronizeStream(stream=1, timeout_ms=-1),
+    core.QueryStream(stream=1),
+    core.CreateEvent(event=2),
+    core.DestroyEvent(event=2),
+    core.RecordEvent(event=2, stream=1),
+    core.StreamWaitEvent(stream=1, event=2),
+    core.QueryEvent(event=2),
+    core.SynchronizeEvent(event=2, timeout_ms=0),
+    core.EventElapsedTime(start=2, end=3),
+]
+assert {type(command) for command in COMMANDS} == set(get_args(Command)), "one of each"
+
+_STATUS = Status.ACL_ERROR_RT_OVER_LIMIT
+_PARTS = {"parameter": "groups", "given": "3", "allowed": "1 to 2"}
+ERRORS: Sequence[OpserveError] = [
+    errors.InvalidArgument(Status.ACLNN_ERR_PARAM_INVALID, "groups: given 3", **_PARTS),
+    errors.HandleNotFound("buffer", 9),
+    errors.NotSupported(_STATUS, "groups: given 3", **_PARTS),
+    errors.WrongState(_STATUS, "groups: given 3", **_PARTS),
+    errors.OutOfMemory(_STATUS, "groups: given 3", **_PARTS),
+    errors.LimitExceeded(_STATUS, "groups: given 3", **_PARTS),
+    errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
+    errors.Unavailable(_STATUS, "groups: given 3", **_PARTS),
+    errors.ExecutionFailed("executor: given 4, whose kernel failed", executor=4),
+]
+ERROR_CLASSES = {
+    found for name in errors.__all__ if (found := getattr(errors, name)) is not OpserveError
+}
+assert {type(error) for error in ERRORS} == ERROR_CLASSES, "one of each"

@@ -1,0 +1,101 @@
+"""Settings: their names, bounds and what they refuse."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+import opserve_server.settings
+from opserve_server.app import core_limits, new_devices
+from opserve_server.core.limits import Limits
+from opserve_server.settings import Settings, host_and_port, is_loopback
+
+
+def test_every_setting_is_described_with_its_default() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert not field.is_required(), name
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_sizes_and_times_name_their_unit(name: str) -> None:
+    description = Settings.model_fields[name].description or ""
+    if name.endswith("_s"):
+        assert "seconds" in description
+    if "bytes" in name:
+        assert "bytes" in description
+
+
+def test_every_limit_of_the_core_is_a_setting() -> None:
+    settings = Settings(buffers_limit=17, lease_default_s=2.5)
+    limits = core_limits(settings)
+    for field in fields(Limits):
+        assert getattr(limits, field.name) == getattr(settings, field.name)
+    assert (limits.buffers_limit, limits.lease_default_s) == (17, 2.5)
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPSERVE_DEVICES", '["ascend910b", "ascend910b"]')
+    monkeypatch.setenv("OPSERVE_SESSIONS_LIMIT", "3")
+    settings = Settings()
+    assert settings.sessions_limit == 3
+    assert [device.name for device in new_devices(settings)] == ["ascend910b-0", "ascend910b-1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPSERVE_DEVICES", "[]"),
+        ("OPSERVE_DEVICES", '["ascend3000"]'),
+        ("OPSERVE_SESSIONS_LIMIT", "0"),
+        ("OPSERVE_LEASE_DEFAULT_S", "0"),
+        ("OPSERVE_WAIT_LIMIT_S", "inf"),
+        ("OPSERVE_LOG_LEVEL", "LOUD"),
+        ("OPSERVE_GRPC_ADDRESS", "127.0.0.1"),
+        ("OPSERVE_GRPC_ADDRESS", "127.0.0.1:65536"),
+        ("OPSERVE_REST_ADDRESS", ":80"),
+        ("OPSERVE_REST_ADDRESS", "127.0.0.1:http"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValidationError, match=name.removeprefix("OPSERVE_").lower()):
+        Settings()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "example.org:1"])
+@pytest.mark.parametrize("face", ["grpc_address", "rest_address"])
+def test_addresses_that_others_can_reach_need_leave(
+    face: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"OPSERVE_{face.upper()}", address)
+    with pytest.raises(ValidationError, match=r"no keys yet.*OPSERVE_ALLOW_REMOTE=true"):
+        Settings()
+    monkeypatch.setenv("OPSERVE_ALLOW_REMOTE", "true")
+    assert getattr(Settings(), face) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "parts", "reach"),
+    [
+        ("127.0.0.1:0", ("127.0.0.1", 0), "local"),
+        ("127.9.9.9:80", ("127.9.9.9", 80), "local"),
+        ("localhost:50051", ("localhost", 50051), "local"),
+        ("[::1]:8080", ("::1", 8080), "local"),
+        ("[::]:8080", ("::", 8080), "remote"),
+        ("localhost.example.org:1", ("localhost.example.org", 1), "remote"),
+    ],
+)
+def test_addresses_have_a_host_and_a_port(address: str, parts: tuple[str, int], reach: str) -> None:
+    assert host_and_port(address) == parts
+    assert is_loopback(address) == (reach == "local")
+
+
+def test_no_limit_stands_anywhere_but_in_settings() -> None:
+    names = {field.name for field in fields(Limits)}
+    text = Path(opserve_server.settings.__file__).read_text()
+    assert names <= set(re.findall(r"^    (\w+):", text, re.MULTILINE))

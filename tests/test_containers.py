@@ -1,0 +1,142 @@
+"""The container files, as far as they can be checked without a container engine."""
+
+import ipaddress
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+from ruamel.yaml import YAML
+
+from opserve_client.private_service import private_service
+from opserve_server.settings import Settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PROGRAMS = Path(sys.executable).parent
+DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
+RUNTIME_STAGE = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :].replace("\\\n", " ")
+SETTINGS = {f"OPSERVE_{name.upper()}" for name in Settings.model_fields}
+
+
+class ComposeService(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    environment: dict[str, str] = {}
+    ports: list[str] = []
+    volumes: list[str] = []
+    depends_on: dict[str, dict[str, str]] = {}
+
+
+class Compose(BaseModel):
+    services: dict[str, ComposeService]
+
+
+@pytest.fixture
+def compose() -> Compose:
+    # ruamel leaves the type of its streams open
+    content = YAML(typ="safe").load(REPOSITORY / "docker-compose.yml")  # pyright: ignore[reportUnknownMemberType]
+    return Compose.model_validate(content)
+
+
+def instruction(name: str) -> list[str]:
+    return re.findall(rf"^{name} +(.*)$", RUNTIME_STAGE, flags=re.MULTILINE)
+
+
+def settings_of_the_image() -> dict[str, str]:
+    return dict(re.findall(r"(OPSERVE_\w+)=(\S+)", " ".join(instruction("ENV"))))
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_dockerfile_passes_hadolint() -> None:
+    run(str(PROGRAMS / "hadolint"), "Dockerfile")
+
+
+def test_compose_file_conforms_to_its_published_schema() -> None:
+    checker = str(PROGRAMS / "check-jsonschema")
+    run(checker, "--builtin-schema", "vendor.compose-spec", "docker-compose.yml")
+
+
+def test_image_does_not_run_as_root() -> None:
+    assert int(instruction("USER")[-1]) > 0
+
+
+def test_last_user_comes_before_the_command() -> None:
+    assert RUNTIME_STAGE.index("\nUSER ") < RUNTIME_STAGE.index("\nCMD ")
+
+
+def test_image_asks_the_service_for_its_health() -> None:
+    (check,) = instruction("HEALTHCHECK")
+    _, _, port = settings_of_the_image()["OPSERVE_REST_ADDRESS"].rpartition(":")
+    assert f"http://127.0.0.1:{port}/livez" in check
+
+
+def test_image_exposes_the_ports_that_the_service_listens_on() -> None:
+    settings = settings_of_the_image()
+    addresses = (settings["OPSERVE_GRPC_ADDRESS"], settings["OPSERVE_REST_ADDRESS"])
+    assert instruction("EXPOSE") == [" ".join(address.split(":")[1] for address in addresses)]
+
+
+def test_image_sets_only_settings_that_exist() -> None:
+    named = settings_of_the_image().keys()
+    assert named
+    assert named <= SETTINGS
+
+
+def test_settings_of_the_image_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings_of_the_image().items():
+        monkeypatch.setenv(name, value)
+    assert Settings().allow_remote
+
+
+def test_compose_sets_only_settings_that_exist(compose: Compose) -> None:
+    named = {name for service in compose.services.values() for name in service.environment}
+    assert {name for name in named if name.startswith("OPSERVE_")} <= SETTINGS
+
+
+def test_compose_asks_for_devices_that_exist(
+    compose: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = compose.services["service"].environment["OPSERVE_DEVICES"]
+    monkeypatch.setenv("OPSERVE_DEVICES", devices)
+    assert Settings().devices == json.loads(devices)
+
+
+def test_compose_publishes_every_port_on_loopback_only(compose: Compose) -> None:
+    ports = [port for service in compose.services.values() for port in service.ports]
+    assert ports
+    for port in ports:
+        host, _, _ = port.rsplit(":", 2)
+        assert ipaddress.ip_address(host.strip("[]")).is_loopback, port
+
+
+def test_compose_publishes_ports_that_the_image_exposes(compose: Compose) -> None:
+    published = {port.rpartition(":")[2] for port in compose.services["service"].ports}
+    assert published == set(instruction("EXPOSE")[0].split())
+
+
+def test_smoke_client_waits_for_a_healthy_service(compose: Compose) -> None:
+    assert compose.services["smoke"].depends_on == {"service": {"condition": "service_healthy"}}
+
+
+def test_compose_mounts_only_files_that_exist(compose: Compose) -> None:
+    volumes = [volume for service in compose.services.values() for volume in service.volumes]
+    missing = [name for name in volumes if not (REPOSITORY / name.split(":")[0]).is_file()]
+    assert not missing
+
+
+@pytest.mark.system
+def test_smoke_client_passes_on_both_faces_of_a_service() -> None:
+    with private_service(log_level="WARNING") as service:
+        run(sys.executable, "tools/smoke.py", service.grpc, service.rest)
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "README.md", "LICENSE"])
+def test_build_context_has_what_the_wheel_needs(name: str) -> None:
+    assert f"!{name}" in (REPOSITORY / ".dockerignore").read_text().splitlines()

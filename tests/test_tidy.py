@@ -1,0 +1,272 @@
+"""The repository's own rules, as far as no other tool checks them."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from opserve_server.settings import Settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ROOTS = ("protos", "kernels", "server", "client")
+PACKAGES = ("opserve", "opserve_client", "opserve_kernels", "opserve_server")
+TYPED_PACKAGES = (
+    "protos/opserve",
+    "protos/opserve/v1",
+    "kernels/opserve_kernels",
+    "server/opserve_server",
+    "client/opserve_client",
+)
+LOOPS = Path("kernels/opserve_kernels/loops.py")
+COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}
+MODULE_LINES = 400
+FUNCTION_LINES = 40
+DECISION_LINES = 30
+
+
+@cache
+def files(pattern: str = "*") -> list[Path]:
+    """Files of the repository, relative to it, but for what .gitignore names."""
+    found: list[Path] = []
+    for folder, folders, names in os.walk(REPOSITORY):
+        here = Path(folder).relative_to(REPOSITORY)
+        folders[:] = [name for name in folders if not ignored(here / name)]
+        found += [here / name for name in names if not ignored(here / name)]
+    return sorted(path for path in found if path.match(pattern))
+
+
+def ignored(path: Path) -> bool:
+    return any(path.match(pattern) for pattern in ignored_patterns())
+
+
+@cache
+def ignored_patterns() -> list[str]:
+    lines = (REPOSITORY / ".gitignore").read_text().splitlines()
+    return [".git", *(line.rstrip("/") for line in lines if line)]
+
+
+def written_by_hand() -> list[Path]:
+    modules = [path for path in files("*.py") if "_sync" not in path.parts]
+    assert modules
+    return [path for path in modules if "_pb2" not in path.name]
+
+
+def text(path: Path) -> str:
+    return (REPOSITORY / path).read_text(errors="replace")
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(text(path))
+
+
+def lines_that_match(pattern: str) -> list[str]:
+    here = Path(__file__).relative_to(REPOSITORY)
+    expression = re.compile(pattern)
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for path in files()
+        if path != here
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if expression.search(line)
+    ]
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    lengths = {path: len(text(path).splitlines()) for path in written_by_hand()}
+    assert {path: length for path, length in lengths.items() if length > MODULE_LINES} == {}
+
+
+def test_no_function_is_longer_than_40_lines() -> None:
+    long = [
+        f"{path}:{node.lineno} {node.name}: {length(node)}"
+        for path in written_by_hand()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and length(node) > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring."""
+    told = function.body[0]
+    documented = ast.get_docstring(function) is not None
+    docstring = (told.end_lineno or 0) - told.lineno + 1 if documented else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        path for path in written_by_hand() if text(path) and not ast.get_docstring(parse(path))
+    ]
+    assert silent == []
+
+
+def test_every_todo_has_an_issue_number() -> None:
+    assert lines_that_match(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))") == []
+
+
+def test_no_file_names_a_path_of_a_machine() -> None:
+    own = re.escape(str(REPOSITORY))
+    assert lines_that_match(rf"{own}\b|(?<![\w.~-])/(home|root|Users|opt|mnt)/") == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert (
+        lines_that_match(r"index-url *[=:]|pypi\.org/simple|pythonhosted|--find-links [^-]") == []
+    )
+
+
+def test_no_secret_lies_in_the_repository() -> None:
+    assert lines_that_match(r"-----BEGIN [A-Z ]*PRIVATE KEY-----") == []
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_source_roots_are_not_packages(root: str) -> None:
+    assert (REPOSITORY / root).is_dir()
+    assert not (REPOSITORY / root / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("package", TYPED_PACKAGES)
+def test_package_is_marked_as_typed(package: str) -> None:
+    assert (REPOSITORY / package / "py.typed").is_file()
+
+
+def test_only_the_house_decorator_compiles() -> None:
+    compiling = [
+        path
+        for path in written_by_hand()
+        if path != LOOPS and "tests" not in path.parts
+        for node in ast.walk(parse(path))
+        if names_of(node) & COMPILERS
+    ]
+    assert compiling == []
+
+
+def names_of(node: ast.AST) -> set[str]:
+    match node:
+        case ast.ImportFrom(module="numba"):
+            return {alias.name for alias in node.names}
+        case ast.Attribute(value=ast.Name(id="numba")):
+            return {node.attr}
+        case _:
+            return set()
+
+
+@pytest.mark.parametrize("option", ["fastmath", "parallel", "nogil", "error_model"])
+def test_house_decorator_is_explicit_about(option: str) -> None:
+    (call,) = [
+        node
+        for node in ast.walk(parse(LOOPS))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "njit"
+    ]
+    assert option in {keyword.arg for keyword in call.keywords}
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_described(name: str) -> None:
+    assert (Settings.model_fields[name].description or "").endswith(".")
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_has_a_default(name: str) -> None:
+    assert not Settings.model_fields[name].is_required()
+
+
+def test_generated_protos_are_fresh() -> None:
+    run("tools/protos.py", "--check")
+
+
+def test_blocking_client_is_fresh() -> None:
+    run("client/generate_sync.py", "--check")
+
+
+def test_front_process_never_imports_numba() -> None:
+    found = run("-c", "import sys, opserve_server.app; print('numba' in sys.modules)")
+    assert found.strip() == "False"
+
+
+def test_client_imports_neither_server_nor_compiler() -> None:
+    strangers = "{'numba', 'fastapi', 'opserve_server', 'opserve_kernels'} & set(sys.modules)"
+    found = run("-c", f"import sys, opserve_client; print({strangers})")
+    assert found.strip() == "set()"
+
+
+@pytest.mark.system
+def test_wheel_holds_the_four_packages_and_nothing_else(tmp_path: Path) -> None:
+    run("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.split("/")[0] for name in archive.namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+
+
+@pytest.mark.system
+def test_wheel_holds_no_tests_and_no_caches(tmp_path: Path) -> None:
+    run("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert [name for name in archive.namelist() if re.search(r"__pycache__|test", name)] == []
+
+
+def test_constraints_pin_versions_and_nothing_else() -> None:
+    lines = text(Path("constraints.txt")).splitlines()
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[\w.!+]+", line)] == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    pinned = {canonical(line) for line in text(Path("constraints.txt")).splitlines()}
+    assert declared() - pinned == set()
+
+
+def test_contributing_gives_a_reason_for_each_dependency_and_no_other() -> None:
+    _, _, section = text(Path("CONTRIBUTING.md")).partition("\n## Dependencies\n")
+    section, _, _ = section.partition("\n## ")
+    rows = re.findall(r"^\| `([^`]+)`", section, flags=re.MULTILINE)
+    assert sorted(canonical(row) for row in rows) == sorted(declared())
+
+
+def declared() -> set[str]:
+    project = tomllib.loads(text(Path("pyproject.toml")))
+    extras = project["project"]["optional-dependencies"].values()
+    groups = project["dependency-groups"].values()
+    lists = [project["project"]["dependencies"], *extras, *groups]
+    return {canonical(requirement) for names in lists for requirement in names}
+
+
+def canonical(requirement: str) -> str:
+    (name,) = re.findall(r"^[A-Za-z0-9._-]*[A-Za-z0-9]", requirement)
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("decision", files("docs/decisions/*.md"), ids=str)
+def test_decision_is_short_and_whole(decision: Path) -> None:
+    lines = text(decision).splitlines()
+    assert len(lines) <= DECISION_LINES
+    assert re.fullmatch(r"\d{4}-[a-z0-9-]+", decision.stem)
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## Context",
+        "## Decision",
+        "## Consequence",
+    ]
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = sorted(int(path.name[:4]) for path in files("docs/decisions/*.md"))
+    assert numbers == list(range(1, len(numbers) + 1))

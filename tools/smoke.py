@@ -1,0 +1,34 @@
+"""One operator through each service named on the command line; status 0 when all answer right."""
+
+import sys
+
+import numpy as np
+
+from opserve_client import Client, Im2colBackward
+
+
+def main() -> int:
+    """Lists the devices and folds columns of ones: the image counts how often a pixel was taken."""
+    columns = np.ones((4, 4), np.float32)
+    counts = np.array([[[1, 2, 1], [2, 4, 2], [1, 2, 1]]], np.float32)
+    call = Im2colBackward(
+        grad_output=columns,
+        input_size=[3, 3],
+        kernel_size=[2, 2],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[1, 1],
+    )
+    for address in sys.argv[1:]:
+        with Client(address) as client:
+            print(address, [device.name for device in client.list_devices()])
+            with client.open_session("ascend910b") as session:
+                image = session.run(call).out
+        if image is None or not np.array_equal(image, counts):
+            print(f"{address}: wrong image\n{image}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
