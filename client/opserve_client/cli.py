@@ -72,7 +72,8 @@ def serve(
 @app.command()
 def devices(address: Address = DEFAULT_ADDRESS) -> None:
     """Show the devices of a service."""
-    table = Table("device", "profile", "ready", "sessions", "free / memory MiB", "operators")
+    table = Table("device", "profile", "ready", "sessions", "free / memory MiB")
+    table.add_column("operators", overflow="fold")
     with Client(address) as client:
         for device in client.list_devices():
             free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20

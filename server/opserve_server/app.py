@@ -63,6 +63,7 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with running(settings) as addresses:
+        log.info("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
         ready = {"event": "ready", "grpc": addresses.grpc, "rest": addresses.rest}
         sys.stdout.write(f"{json.dumps(ready)}\n")
         sys.stdout.flush()
@@ -78,15 +79,12 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         OSError: An address is taken.
         TimeoutError: A worker is not ready in time.
     """
+    devices = new_devices(settings)
+    service = Service(devices, limits=core_limits(settings))
+    health = Health(service)
     async with AsyncExitStack() as stack:
-        devices = new_devices(settings)
-        service = Service(devices, limits=core_limits(settings))
-        health = Health(service)
-        draining = asyncio.Event()
-
         # Addresses are bound first, so that a taken one is told before any worker starts.
-        listener = _listen(settings.rest_address)
-        stack.callback(listener.close)
+        listener = stack.enter_context(_listen(settings.rest_address))
         server = grpc_server(
             service,
             health,
@@ -94,30 +92,45 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
             concurrent_calls_limit=settings.concurrent_calls_limit,
         )
         stack.push_async_callback(server.stop, None)
-        addresses = Addresses(
-            grpc=_add_port(server, settings.grpc_address), rest=f"http://{_name_of(listener)}"
-        )
+        grpc_address = _add_port(server, settings.grpc_address)
 
         for device in devices:
             stack.push_async_callback(device.stop)
         await asyncio.gather(*(device.start() for device in devices))
         stack.push_async_callback(_stop_service, service, settings.drain_timeout_s)
 
+        faces = _Faces(server, listener, health)
+        await stack.enter_async_context(faces.serving(service, settings))
+        yield Addresses(grpc=grpc_address, rest=f"http://{_name_of(listener)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Faces:
+    """Both faces, bound to their addresses."""
+
+    server: grpc.aio.Server
+    listener: socket.socket
+    health: Health
+
+    @asynccontextmanager
+    async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
+        """Takes calls inside the block; at its end says so, takes no more, and finishes those."""
+        draining = asyncio.Event()
         rest = _RestServer(_new_rest_app(service, settings, draining), settings)
-        await health.tell()
-        await server.start()
+        await self.health.tell()
+        await self.server.start()
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(rest.serve([listener]))
-            telling = tasks.create_task(health.keep_telling(interval_s=settings.health_interval_s))
+            serving = tasks.create_task(rest.serve([self.listener]))
+            interval_s = settings.health_interval_s
+            telling = tasks.create_task(self.health.keep_telling(interval_s=interval_s))
             await rest.accepting.wait()
-            log.info("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
             try:
-                yield addresses
+                yield
             finally:
                 draining.set()
-                await health.drain()
+                await self.health.drain()
                 rest.should_exit = True
-                await server.stop(settings.drain_timeout_s)
+                await self.server.stop(settings.drain_timeout_s)
                 await asyncio.wait([serving])
                 telling.cancel()
 

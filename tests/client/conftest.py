@@ -1,18 +1,12 @@
 """A fake service, and clients of it."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from client.fake_service import FakeService
 from opserve_client import Client, Session
 from opserve_client.transports import MemoryTransport
-
-settings.register_profile("pinned", derandomize=True, deadline=None)
-if "HYPOTHESIS_PROFILE" not in os.environ:
-    settings.load_profile("pinned")
 
 
 @pytest.fixture

@@ -178,8 +178,11 @@ def test_a_failed_execution_names_its_executor(address: str, fake: FakeService) 
 
 
 def test_nobody_there_is_service_unreachable() -> None:
-    with pytest.raises(ServiceUnreachable, match="507901") as raised:
-        Client("127.0.0.1:1").list_devices()
+    with (
+        Client("127.0.0.1:1") as client,
+        pytest.raises(ServiceUnreachable, match="507901") as raised,
+    ):
+        client.list_devices()
     assert raised.value.name == "ACL_ERROR_RT_SOCKET_CLOSE"
 
 

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opserve.v1.command_service_pb2 import Command, CommandResult
@@ -65,6 +65,7 @@ def messages(draw: st.DrawFn, kind: type[Message]) -> Message:
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+@settings(derandomize=True, deadline=None, max_examples=50)
 @given(data=st.data())
 def test_every_message_survives_json(kind: type[Message], data: st.DataObject) -> None:
     message = data.draw(messages(kind))

@@ -285,5 +285,8 @@ def test_a_broken_connection_has_its_exception(failure: Exception, kind: type[Ex
 
 
 def test_an_http_address_speaks_rest() -> None:
-    with pytest.raises(ServiceUnreachable, match="ConnectError"):
-        Client("http://127.0.0.1:1").list_devices()
+    with (
+        Client("http://127.0.0.1:1") as client,
+        pytest.raises(ServiceUnreachable, match="ConnectError"),
+    ):
+        client.list_devices()

@@ -93,6 +93,19 @@ def test_infinite_grad_output_at_the_edge_leaves_finite_the_taps_on_padding() ->
     assert np.all(np.isfinite(grad_weight[:, 0]))
 
 
+def test_negative_zero_is_an_operand_and_no_padding() -> None:
+    sample = convolution("-0", (1, 1, 4, 4), (1, 1, 3, 3), padding=(1, 1))
+    buffers = sample.buffers()
+    sample.inputs["input"].view(buffers["input"])[...] = -0.0
+    sample.inputs["grad_output"].view(buffers["grad_output"])[0, 0, 0, 0] = np.inf
+
+    execute(sample, buffers)
+
+    grad_weight: Array = sample.outputs["grad_weight"].view(buffers["grad_weight"])[0, 0]
+    assert np.all(np.isnan(grad_weight[1:, 1:]))
+    assert np.all(np.isfinite(grad_weight[0]))
+
+
 def test_grad_weight_of_groups_in_bf16_passes_through_float16() -> None:
     sample = convolution(
         "quirk",

@@ -292,9 +292,9 @@ class CoreMachine(RuleBasedStateMachine):
         )
 
     @precondition(
-        lambda self: self.open
-        and self.session.executors
-        and self.session.queued < QUEUED_WORK_LIMIT
+        lambda self: (
+            self.open and self.session.executors and self.session.queued < QUEUED_WORK_LIMIT
+        )
     )
     @rule(data=st.data(), times=st.integers(1, 3))
     def execute(self, data: st.DataObject, times: int) -> None:

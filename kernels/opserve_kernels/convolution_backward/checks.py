@@ -25,6 +25,7 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 
 _FORMATS = {3: (Format.ND, Format.NCL), 4: (Format.NCHW,), 5: (Format.NCDHW,)}
 _MASK_LENGTH = 3
+_GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 _USE_FP16 = 2
 _MOST_SIZE = 2147483646
 _MOST_TAPS = _MOST_PADDING = _MOST_DILATION = 255
@@ -53,48 +54,36 @@ def check(arguments: ConvolutionBackward) -> Call:
 
 
 def _check_1_nulls(arguments: ConvolutionBackward) -> Call:
-    grad_output = required("grad_output", arguments.grad_output)
-    input_ = required("input", arguments.input)
-    weight = required("weight", arguments.weight)
-    stride = required("stride", arguments.stride)
-    padding = required("padding", arguments.padding)
-    dilation = required("dilation", arguments.dilation)
-    transposed = required("transposed", arguments.transposed)
-    output_padding = required("output_padding", arguments.output_padding)
-    groups = required("groups", arguments.groups)
-    mask = required("output_mask", arguments.output_mask)
-    cube_math_type = required("cube_math_type", arguments.cube_math_type)
-    if len(mask) != _MASK_LENGTH:
+    call = Call(
+        grad_output=required("grad_output", arguments.grad_output),
+        input=required("input", arguments.input),
+        weight=required("weight", arguments.weight),
+        bias_sizes=arguments.bias_sizes,
+        stride=required("stride", arguments.stride),
+        padding=required("padding", arguments.padding),
+        dilation=required("dilation", arguments.dilation),
+        transposed=required("transposed", arguments.transposed),
+        output_padding=required("output_padding", arguments.output_padding),
+        groups=required("groups", arguments.groups),
+        output_mask=required("output_mask", arguments.output_mask),
+        cube_math_type=required("cube_math_type", arguments.cube_math_type),
+        grad_input=arguments.grad_input,
+        grad_weight=arguments.grad_weight,
+        grad_bias=arguments.grad_bias,
+    )
+    if len(call.output_mask) != _MASK_LENGTH:
         raise InvalidArgument(
             Status.ACLNN_ERR_PARAM_NULLPTR,
-            f"output_mask: given {len(mask)} values, allowed {_MASK_LENGTH}",
+            f"output_mask: given {len(call.output_mask)} values, allowed {_MASK_LENGTH}",
             parameter="output_mask",
-            given=f"{len(mask)} values",
+            given=f"{len(call.output_mask)} values",
             allowed=f"{_MASK_LENGTH} values",
         )
-    outputs = {
-        "grad_input": arguments.grad_input,
-        "grad_weight": arguments.grad_weight,
-        "grad_bias": arguments.grad_bias,
-    }
-    for wanted, (name, tensor) in zip(mask, outputs.items(), strict=True):
+    gradients = (call.grad_input, call.grad_weight, call.grad_bias)
+    for wanted, name, tensor in zip(call.output_mask, _GRADIENTS, gradients, strict=True):
         if wanted:
             required(name, tensor)
-    return Call(
-        grad_output=grad_output,
-        input=input_,
-        weight=weight,
-        bias_sizes=arguments.bias_sizes,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        transposed=transposed,
-        output_padding=output_padding,
-        groups=groups,
-        output_mask=mask,
-        cube_math_type=cube_math_type,
-        **outputs,
-    )
+    return call
 
 
 def _check_2_dtypes(call: Call) -> None:

@@ -73,6 +73,7 @@ def rest_app(
     schemas = Schemas()
     for operation in [
         *_session_operations(service, body_bytes_limit),
+        *_in_session_operations(service, body_bytes_limit),
         *_command_operations(service, body_bytes_limit),
         *_operator_operations(service, body_bytes_limit, run_limits),
     ]:
@@ -121,6 +122,9 @@ def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
         summary="Ends the session and returns its memory.",
         status=HTTPStatus.NO_CONTENT,
     )
+
+
+def _in_session_operations(service: Service, limit: int) -> Iterator[Operation]:
     yield Operation(
         method="POST",
         path=f"{_SESSION}:setDeterministicLevel",

@@ -8,6 +8,7 @@ output[n, k, o] wherever o = i*stride + t*dilation - padding.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -100,53 +101,58 @@ def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectat
     given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
     if given["input"].size == 0:
         return _expected_of_nothing(sample)
-    computed = _computed_dtype(sample)
-    rounded = {name: _operand(array, sample) for name, array in given.items()}
     geometry = geometry_of(sample.scalars)
+    operands = [_operand(given[name], sample) for name in ("grad_output", "input", "weight")]
+    axes = (0, *range(2, given["grad_output"].ndim))
     with np.errstate(invalid="ignore"):
-        sums = gradients(rounded["grad_output"], rounded["input"], rounded["weight"], geometry)
-        sizes = magnitude(rounded["grad_output"], rounded["input"], rounded["weight"], geometry)
-        axes = (0, *range(2, given["grad_output"].ndim))
+        sums, sizes = gradients(*operands, geometry), magnitude(*operands, geometry)
         bias = given["grad_output"].sum(axis=axes)
-    dtypes = {name: tensor.dtype for name, tensor in sample.outputs.items()}
-    weight = given["weight"]
-    pixels = given["input"] if geometry.transposed else given["grad_output"]
-    side = weight.shape[1] if geometry.transposed else weight.shape[0] // geometry.groups
-    results: dict[str, Expectation] = {}
+        bias_size = np.abs(given["grad_output"]).sum(axis=axes)
+    terms, roundings = _terms(sample), _roundings(sample)
+    found = {
+        "grad_input": (sums.grad_input, sizes.grad_input),
+        "grad_weight": (sums.grad_weight, sizes.grad_weight),
+        "grad_bias": (bias, bias_size),
+    }
+    return {
+        name: expect(*found[name], terms=terms[name], roundings=roundings[name])
+        for name in _wanted(sample)
+    }
+
+
+def _wanted(sample: Sample) -> list[str]:
+    names = ("grad_input", "grad_weight", "grad_bias")
     mask = sample.scalars["output_mask"]
-    if mask[0]:
-        results["grad_input"] = expect(
-            sums.grad_input,
-            sizes.grad_input,
-            terms=side * int(np.prod(weight.shape[2:])),
-            roundings=(computed, dtypes["grad_input"]),
-        )
-    if mask[1]:
-        passes_half = geometry.groups > 1 and computed != DataType.FLOAT
-        half = (DataType.FLOAT16,) * (passes_half and dtypes["grad_weight"] == DataType.FLOAT)
-        results["grad_weight"] = expect(
-            sums.grad_weight,
-            sizes.grad_weight,
-            terms=pixels.size // pixels.shape[1],
-            roundings=(*half, dtypes["grad_weight"]),
-        )
-    if mask[2]:
-        results["grad_bias"] = expect(
-            bias,
-            np.abs(given["grad_output"]).sum(axis=axes),
-            terms=bias.size and given["grad_output"].size // bias.size,
-            roundings=(sample.inputs["grad_output"].dtype, dtypes["grad_bias"]),
-        )
-    return results
+    return [name for name, asked in zip(names, mask, strict=True) if asked]
+
+
+def _terms(sample: Sample) -> dict[str, int]:
+    """Products in a sum of each gradient."""
+    shapes = {name: tensor.shape for name, tensor in sample.inputs.items()}
+    weight, transposed = shapes["weight"], sample.scalars["transposed"]
+    channels = weight[1] if transposed else weight[0] // sample.scalars["groups"]
+    batch, _, *pixels = shapes["input" if transposed else "grad_output"]
+    return {
+        "grad_input": channels * prod(weight[2:]),
+        "grad_weight": batch * prod(pixels),
+        "grad_bias": batch * prod(shapes["grad_output"][2:]),
+    }
+
+
+def _roundings(sample: Sample) -> dict[str, tuple[DataType, ...]]:
+    """The dtypes that a float32 sum of each gradient is rounded to, in order."""
+    computed = _computed_dtype(sample)
+    dtypes = {name: tensor.dtype for name, tensor in sample.outputs.items()}
+    first = {"grad_input": computed, "grad_bias": sample.inputs["grad_output"].dtype}
+    in_16_bits = sample.scalars["groups"] > 1 and computed != DataType.FLOAT
+    if in_16_bits and dtypes.get("grad_weight") == DataType.FLOAT:
+        first["grad_weight"] = DataType.FLOAT16
+    return {name: (first.get(name, dtype), dtype) for name, dtype in dtypes.items()}
 
 
 def _expected_of_nothing(sample: Sample) -> dict[str, Expectation]:
     """Zeros for every gradient that the mask asks for."""
-    names = ("grad_input", "grad_weight", "grad_bias")
-    wanted = [
-        name for name, asked in zip(names, sample.scalars["output_mask"], strict=True) if asked
-    ]
-    zeros = {name: np.zeros(sample.outputs[name].shape) for name in wanted}
+    zeros = {name: np.zeros(sample.outputs[name].shape) for name in _wanted(sample)}
     return {name: Expectation(value=zero, tolerance=zero) for name, zero in zeros.items()}
 
 

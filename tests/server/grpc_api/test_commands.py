@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import grpc
 import pytest
@@ -63,10 +63,10 @@ def wire(value: object) -> Any:  # noqa: ANN401  # what a message's field takes
     match value:
         case Tensor():
             return tensor(value)
-        case (bool(), *_):
-            return tensor_pb2.BoolArray(values=value)
-        case [*_]:
-            return tensor_pb2.Int64Array(values=value)
+        case tuple():
+            values = cast("tuple[Any, ...]", value)
+            kind = tensor_pb2.BoolArray if bool in map(type, values) else tensor_pb2.Int64Array
+            return kind(values=values)
         case FailureMode():
             return stream_service_pb2.FailureMode.Value(f"FAILURE_MODE_{value}")
         case _:
@@ -82,12 +82,10 @@ def message(command: Command, **outer: str) -> Message:
         }
         arguments = convolution_backward_pb2.ConvolutionBackward(**given)
         values = {"convolution_backward": arguments, "executor": command.executor}
-    kind = next(
-        getattr(module, f"{type(command).__name__}Request")
-        for module in MODULES
-        if hasattr(module, f"{type(command).__name__}Request")
-    )
-    return kind(**{name: wire(value) for name, value in values.items()}, **outer)
+    name = f"{type(command).__name__}Request"
+    kind = next(getattr(module, name) for module in MODULES if hasattr(module, name))
+    made: Message = kind(**{field: wire(value) for field, value in values.items()}, **outer)
+    return made
 
 
 def method(channel: grpc.aio.Channel, command: type) -> Any:  # noqa: ANN401  # one of many

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, RetryInfo
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
+from typing_extensions import override
 
 from opserve.v1 import (
     command_service_pb2,
@@ -283,6 +284,7 @@ class WaitingService(RecordingService):
         self.begun = asyncio.Event()
         self.cancelled = asyncio.Event()
 
+    @override
     async def run(
         self, principal: Principal, session: str, command: Command, *, request_id: str = ""
     ) -> Result:
@@ -290,6 +292,7 @@ class WaitingService(RecordingService):
         await self._wait()
         return await super().run(principal, session, command, request_id=request_id)
 
+    @override
     async def read(
         self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
     ) -> AsyncIterator[bytes]:

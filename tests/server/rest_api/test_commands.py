@@ -3,7 +3,7 @@
 import base64
 import re
 from dataclasses import fields, is_dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import httpx2
 import pytest
@@ -62,8 +62,8 @@ def wire(value: object) -> Any:  # noqa: ANN401  # JSON
     match value:
         case bytes():
             return base64.b64encode(value).decode()
-        case [*values]:
-            return values
+        case tuple():
+            return list(cast("tuple[int, ...]", value))  # a schema has no other tuples
         case _ if is_dataclass(value) and not isinstance(value, type):
             return {f.name: wire(getattr(value, f.name)) for f in fields(value)}
         case _:
@@ -74,7 +74,8 @@ def body(command: Command) -> dict[str, Any]:
     """All fields of a command as JSON has them."""
     if isinstance(command, core.GetWorkspaceSize):
         return {"executor": command.executor, "arguments": wire(command.arguments)}
-    return wire(command)
+    values: dict[str, Any] = wire(command)
+    return values
 
 
 def body_beside_path(command: Command) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from opserve_kernels.registry import OPERATORS
 from opserve_server.core import errors
 from opserve_server.core.errors import OpserveError
 from opserve_server.rest_api.errors import ERRORS as TABLE
@@ -181,8 +182,7 @@ async def test_where_no_route_fits_the_answer_is_a_problem(
         ),
         (
             ":submit",
-            '{"commands": [{"get_workspace_size": '
-            '{"im2col_backward": {}, "convolution_backward": {}}}]}',
+            json.dumps({"commands": [{"get_workspace_size": {name: {} for name in OPERATORS}}]}),
             "commands.0.get_workspace_size.operator",
         ),
         (":setDeterministicLevel", "{}", "level"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.rest_api.errors import BodyTooLarge
@@ -97,6 +98,7 @@ def test_what_is_dumped_can_be_loaded_by_numpy() -> None:
 
 def test_pickles_are_refused() -> None:
     class Boom:
+        @override
         def __reduce__(self) -> tuple[object, ...]:
             return (pytest.fail, ("a pickle was loaded",))
 

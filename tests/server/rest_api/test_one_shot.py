@@ -52,7 +52,7 @@ async def run(
 ) -> httpx2.Response:
     tensors = npz(dy=DY, x=X, w=W) if tensors is None else tensors
     args = json.dumps({"profile": "ascend910b", "arguments": ARGUMENTS | arguments})
-    files = {"args": ("args.json", args), "tensors": ("in.npz", tensors)}
+    files = {"args": ("args.json", args.encode()), "tensors": ("in.npz", tensors)}
     return await client.post(RUN, files=files)
 
 
