@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from opserve_client.private_service import Addresses, private_service
 
 

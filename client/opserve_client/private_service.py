@@ -5,7 +5,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Addresses:
 
 
 @contextmanager
-def private_service(**settings: str) -> Iterator[Addresses]:
+def private_service(**settings: str) -> Generator[Addresses]:
     """Runs a service until the block ends.
 
     Args:

@@ -39,7 +39,8 @@ def stored_case(case_id: str) -> Case:
 
 def _reader() -> Callable[[str], Iterator[Case]]:
     spec = importlib.util.spec_from_file_location("corpora_load", FOLDER / "load.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     calls: Callable[[str], Iterator[Case]] = module.calls

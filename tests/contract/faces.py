@@ -1,11 +1,12 @@
 """A sample run through the service by every face and kind of client."""
 
 import inspect
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kernels.samples.sample import Bytes, Sample
 from opserve_client import (
     AsyncClient,
     AsyncSession,
@@ -16,8 +17,6 @@ from opserve_client import (
     Session,
 )
 from opserve_client.private_service import Addresses
-
-from kernels.samples.sample import Bytes, Sample
 
 CLIENT_CLASSES: Mapping[str, type[Any]] = {
     "convolution_backward": ConvolutionBackward,
@@ -40,7 +39,7 @@ class Refusal:
 
 
 @asynccontextmanager
-async def every_session(service: Addresses) -> AsyncIterator[dict[str, AnySession]]:
+async def every_session(service: Addresses) -> AsyncGenerator[dict[str, AnySession]]:
     """A session for each face and kind of client."""
     async with AsyncExitStack() as stack:
         sessions: dict[str, AnySession] = {}
@@ -52,7 +51,7 @@ async def every_session(service: Addresses) -> AsyncIterator[dict[str, AnySessio
         yield sessions
 
 
-async def settle(answer: Any) -> Any:  # noqa: ANN401  # whatever the client answers
+async def settle(answer: Any) -> Any:  # whatever the client answers
     """The answer of a blocking call, or of an async one."""
     return await answer if inspect.isawaitable(answer) else answer
 

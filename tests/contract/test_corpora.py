@@ -1,18 +1,18 @@
-"""Data and calls of ONNX, WebNN, TensorFlow, PyTorch, CUTLASS and cuDNN tests, run through the service."""
+"""Cases of ONNX, WebNN, TensorFlow, PyTorch, CUTLASS and cuDNN tests, through the service."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from opserve_client import AclnnError, Client, ConvolutionBackward, Im2colBackward, Session
-from opserve_client.private_service import Addresses
 
 from contract.corpora import Case, cases, needs_corpora, stored_arrays, stored_case
 from kernels.oracles import convolution_backward, im2col_backward
 from kernels.oracles.expectation import Doubles, assert_meets, expect
+from opserve_client import AclnnError, Client, ConvolutionBackward, Im2colBackward, Session
+from opserve_client.private_service import Addresses
 from opserve_kernels.tensor import DataType
 
 pytestmark = [pytest.mark.system, needs_corpora]
@@ -40,7 +40,7 @@ def session(service: Addresses) -> Iterator[Session]:
         yield session
 
 
-def convolution(case: Case, grad_output: Floats, input_: Floats, weight: Floats) -> Any:  # noqa: ANN401
+def convolution(case: Case, grad_output: Floats, input_: Floats, weight: Floats) -> Any:
     """The gradients of a case; all where it does not say which."""
     arguments = case["args"]
     return ConvolutionBackward(
@@ -63,14 +63,21 @@ def integers(case: Case, *names: str) -> list[Floats]:
     """Small integers in the shapes of a case, whose sums are exact in float32."""
     random = np.random.default_rng(len(case["case_id"]) + case["cost"])
     shapes = [case["args"][name] for name in names]
-    return [random.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    return [np.asarray(random.integers(-3, 4, shape), np.float32) for shape in shapes]
 
 
-def oracle(case: Case, *operands: Floats) -> convolution_backward.Gradients:
+def oracle(
+    case: Case, grad_output: Floats, input_: Floats, weight: Floats
+) -> convolution_backward.Gradients:
     """The gradients in float64."""
     names = ("stride", "padding", "dilation", "transposed", "groups")
     geometry = convolution_backward.geometry_of({name: case["args"][name] for name in names})
-    return convolution_backward.gradients(*(a.astype(np.float64) for a in operands), geometry)
+    return convolution_backward.gradients(
+        grad_output.astype(np.float64),
+        input_.astype(np.float64),
+        weight.astype(np.float64),
+        geometry,
+    )
 
 
 def assert_equals_oracle(
@@ -81,6 +88,10 @@ def assert_equals_oracle(
     for name in ("grad_input", "grad_weight", "grad_bias"):
         if getattr(grads, name) is not None:
             np.testing.assert_array_equal(getattr(grads, name), getattr(exact, name), name)
+
+
+def magnitude_of(array: Floats) -> Floats:
+    return np.asarray(np.abs(array), np.float32)
 
 
 def meets(given: Floats, exact: Doubles, magnitude: Doubles, terms: int) -> None:
@@ -153,7 +164,7 @@ def test_stored_convolutions_are_met(
 
 
 def test_a_transposed_convolution_with_an_output_shape_is_met(session: Session) -> None:
-    """Its last row and column lie under no tap: the reader leaves it out for its negative padding."""
+    """Its last row and column lie under no tap; the reader leaves it out."""
     case = stored_case("onnx-node-test_convtranspose_output_shape-0")
     maps = case["maps_to"]
     arguments = {
@@ -179,7 +190,7 @@ def assert_data_gradient(
     operands = (stored["X"], input_, stored["W"])
     given = session.run(convolution(case, *operands)).grad_input
     assert given is not None
-    magnitude = oracle(case, *(np.abs(array) for array in operands)).grad_input
+    magnitude = oracle(case, *map(magnitude_of, operands)).grad_input
     terms = int(np.prod(stored["W"].shape)) // stored["W"].shape[1]
     meets(given, output.astype(np.float64), magnitude, terms)
 
@@ -188,13 +199,15 @@ def assert_adjoint(session: Session, case: Case, stored: dict[str, Floats], outp
     """<Y - b, dy> = <X, dX> = <W, dW> for any dy; the bound is that of the stored output's sums."""
     (grad_output,) = integers(case, "gradOutput")
     grads = session.run(convolution(case, grad_output, stored["X"], stored["W"]))
-    assert grads.grad_input is not None and grads.grad_weight is not None
-    magnitudes = oracle(case, *(np.abs(a) for a in (grad_output, stored["X"], stored["W"])))
+    assert grads.grad_input is not None
+    assert grads.grad_weight is not None
+    operands = (grad_output, stored["X"], stored["W"])
+    magnitudes = oracle(case, *map(magnitude_of, operands))
     size = float(np.sum(np.abs(stored["X"]) * magnitudes.grad_input))
     terms = max(grad_output.size, stored["W"].size)
-    product = np.vdot(output.astype(np.float64), grad_output.astype(np.float64))
+    product = np.sum(output.astype(np.float64) * grad_output.astype(np.float64))
     for operand, grad in ((stored["X"], grads.grad_input), (stored["W"], grads.grad_weight)):
-        given = np.vdot(operand.astype(np.float64), grad.astype(np.float64))
+        given = np.sum(operand.astype(np.float64) * grad.astype(np.float64))
         assert abs(given - product) <= 2 * (4 * np.sqrt(terms) + 4) * 2.0**-24 * size, case[
             "case_id"
         ]
@@ -240,7 +253,7 @@ def test_calls_recorded_from_torch_are_met_to_the_bit(session: Session) -> None:
 
 
 @contextmanager
-def refused(case: Case) -> Iterator[None]:
+def refused(case: Case) -> Generator[None]:
     """The case is refused for the reason that REFUSED gives."""
     with pytest.raises(AclnnError) as refusal:
         yield

@@ -1,15 +1,15 @@
-"""The same calls over gRPC and REST, blocking and async, end in the same bytes and the same errors."""
+"""Over gRPC and REST, blocking and async, calls end in the same bytes and the same errors."""
 
 from typing import Any
 
 import pytest
-from opserve_client.private_service import Addresses
 
 from contract.faces import CLIENT_CLASSES, Refusal, every_session, run_two_phases, settle
 from kernels.oracles import convolution_backward, im2col_backward
 from kernels.oracles.expectation import assert_meets
 from kernels.samples import REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
 from kernels.samples.sample import ErrorSample, Sample
+from opserve_client.private_service import Addresses
 
 pytestmark = pytest.mark.system
 SAMPLES = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
@@ -79,6 +79,6 @@ def _is_plain(sample: Sample) -> bool:
     return all(tensor.strides is None and tensor.offset == 0 for tensor in tensors)
 
 
-def _call_on_arrays(sample: Sample) -> Any:  # noqa: ANN401  # any operator's class
+def _call_on_arrays(sample: Sample) -> Any:  # any operator's class
     outputs = {name: str(tensor.dtype) for name, tensor in sample.outputs.items()}
     return CLIENT_CLASSES[sample.operator](**sample.arrays(), **outputs, **sample.scalars)

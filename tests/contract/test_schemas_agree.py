@@ -3,6 +3,9 @@
 from dataclasses import fields
 
 import pytest
+from google.protobuf.descriptor import Descriptor
+
+from contract.faces import CLIENT_CLASSES
 from opserve.v1 import tensor_pb2
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_client import DataType as ClientDataType
@@ -10,13 +13,17 @@ from opserve_client import Format as ClientFormat
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
 
-from contract.faces import CLIENT_CLASSES
+
+def message_of(name: str) -> Descriptor:
+    message = GetWorkspaceSizeRequest.DESCRIPTOR.fields_by_name[name].message_type
+    assert message is not None
+    return message
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_schema_proto_and_client_have_the_same_arguments(name: str) -> None:
     schema = [field.name for field in fields(OPERATORS[name].schema)]
-    message = GetWorkspaceSizeRequest.DESCRIPTOR.fields_by_name[name].message_type
+    message = message_of(name)
     client = [field.name for field in fields(CLIENT_CLASSES[name])]
     assert schema == [field.name for field in message.fields] == client
 
@@ -28,8 +35,7 @@ def test_every_operator_has_its_place_in_the_request() -> None:
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_argument_can_be_absent(name: str) -> None:
-    message = GetWorkspaceSizeRequest.DESCRIPTOR.fields_by_name[name].message_type
-    assert all(field.has_presence for field in message.fields)
+    assert all(field.has_presence for field in message_of(name).fields)
     assert OPERATORS[name].schema() == OPERATORS[name].schema(
         **{field.name: None for field in fields(OPERATORS[name].schema)}
     )

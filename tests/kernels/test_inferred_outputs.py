@@ -18,7 +18,7 @@ _ALL = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
 _ALL_ERRORS = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
 
 
-def _inferred(operator: str, arguments: Any) -> dict[str, Tensor]:  # noqa: ANN401
+def _inferred(operator: str, arguments: Any) -> dict[str, Tensor]:
     bare = replace(arguments, **dict.fromkeys(OPERATORS[operator].outputs))
     return dict(OPERATORS[operator].infer_outputs(bare))
 
@@ -74,7 +74,7 @@ def test_malformed_arguments_are_inferred_from_without_an_error(error: ErrorSamp
 
 
 @pytest.mark.parametrize("arguments", [ConvolutionBackward(), Im2colBackward()])
-def test_nothing_is_inferred_from_nothing(arguments: Any) -> None:  # noqa: ANN401
+def test_nothing_is_inferred_from_nothing(arguments: Any) -> None:
     by_schema = {operator.schema: operator for operator in OPERATORS.values()}
 
     assert by_schema[type(arguments)].infer_outputs(arguments) == {}

@@ -124,6 +124,10 @@ class RecordingService(Service):
         return results
 
     @override
+    def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:
+        return len(self.content)
+
+    @override
     async def write(
         self,
         principal: Principal,

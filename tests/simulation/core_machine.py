@@ -1,14 +1,14 @@
-"""A hypothesis state machine over the core: every step is done to the service and to a small model."""
+"""A hypothesis state machine over the core: every step is done to the service and to a model."""
 
 import asyncio
-from collections import deque
 from collections.abc import Collection, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from typing_extensions import override
+
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
@@ -17,6 +17,7 @@ from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.service import Service
 from opserve_server.pool.device import KernelFailed
 from server.core.fakes import LIMITS, FakeDevice, HeldCall, make_service
+from simulation.model import ModelExecutor, ModelSession, ModelStream
 from simulation.virtual_time import VirtualTimeLoop
 
 STRANGER = Principal(tenant="stranger", name="nobody", scopes=frozenset({"operate"}))
@@ -36,45 +37,6 @@ def image_call(source: int, target: int) -> Im2colBackward:
         stride=(1, 1),
         out=Tensor(shape=(1, 3, 3), dtype=DataType.FLOAT, buffer=target),
     )
-
-
-@dataclass
-class ModelExecutor:
-    """A planned call and the buffers it names."""
-
-    buffers: set[int]
-    workspace_size: int
-    repeatable: bool
-
-
-@dataclass
-class ModelStream:
-    """Queued work in order: ("run", executor), ("mark", record) or ("wait", record)."""
-
-    queue: deque[tuple[str, int]] = field(default_factory=deque[tuple[str, int]])
-    failed: int = 0
-    """The executor whose failure the next synchronise must tell; 0 where none is due."""
-
-
-@dataclass
-class ModelSession:
-    """What a session must hold."""
-
-    name: str
-    buffers: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    executors: dict[int, ModelExecutor] = field(default_factory=dict[int, ModelExecutor])
-    streams: dict[int, ModelStream] = field(default_factory=lambda: {0: ModelStream()})
-    events: dict[int, int] = field(default_factory=dict[int, int])
-    dead: dict[str, list[int]] = field(
-        default_factory=lambda: {"buffer": [], "executor": [], "stream": [], "event": []}
-    )
-    last: dict[str, int] = field(
-        default_factory=lambda: {"buffer": 0, "executor": 0, "stream": 0, "event": 0}
-    )
-
-    @property
-    def queued(self) -> int:
-        return sum(len(stream.queue) for stream in self.streams.values())
 
 
 class CoreMachine(RuleBasedStateMachine):
@@ -97,6 +59,7 @@ class CoreMachine(RuleBasedStateMachine):
 
         self.service = self.do(make())
 
+    @override
     def teardown(self) -> None:
         while self.device.held:
             self.device.held.pop().done.set_result(None)

@@ -1,12 +1,15 @@
 """The core's state machine finds nothing, and finds every bug that is planted."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+
 from opserve_server.core import operator_commands
 from opserve_server.core.buffers import Buffer
+from opserve_server.core.commands import Execute
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.session import Session
@@ -30,12 +33,20 @@ def test_the_core_behaves_as_its_model() -> None:
 
 def leak_a_buffer(patch: pytest.MonkeyPatch) -> None:
     """Memory freed while a call uses it never comes back."""
-    patch.setattr(Buffer, "_unused_by", lambda self, done: self.users.discard(done))
+
+    def unused_by(self: Buffer, done: "asyncio.Future[None]") -> None:
+        self.users.discard(done)
+
+    patch.setattr(Buffer, "_unused_by", unused_by)
 
 
 def free_under_a_running_call(patch: pytest.MonkeyPatch) -> None:
     """Memory comes back while a call still uses it."""
-    patch.setattr(Buffer, "used_by", lambda self, done: None)
+
+    def used_by(self: Buffer, done: "asyncio.Future[None]") -> None:
+        del self, done
+
+    patch.setattr(Buffer, "used_by", used_by)
 
 
 def reuse_a_handle(patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +76,7 @@ def run_an_executor_twice(patch: pytest.MonkeyPatch) -> None:
     """Every executor behaves as a repeatable one."""
     original = operator_commands._execute
 
-    def execute(session: Session, command: operator_commands.Execute) -> None:
+    def execute(session: Session, command: Execute) -> None:
         session.executors.get(command.executor).repeatable = True
         original(session, command)
 

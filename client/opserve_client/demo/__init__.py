@@ -4,6 +4,8 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,12 +81,11 @@ def main() -> int:
 
 def load_digits() -> tuple[Digits, Digits]:
     """Digits to train on and digits to test on, shuffled by the demo's seed."""
-    from sklearn import datasets  # noqa: PLC0415  # only the demo needs scikit-learn
-
-    bunch = datasets.load_digits()
-    order = np.random.default_rng(SEED).permutation(len(bunch.target))
-    images = (bunch.images[order, None] / 16.0).astype(np.float32)
-    digits = bunch.target[order].astype(np.int64)
+    datasets: Any = import_module("sklearn.datasets")  # only the demo needs it; it has no types
+    pixels, digits = datasets.load_digits(return_X_y=True)
+    order = np.random.default_rng(SEED).permutation(len(digits))
+    images = np.asarray(pixels[order] / 16.0, np.float32).reshape(-1, 1, 8, 8)
+    digits = np.asarray(digits[order], np.int64)
     held = TEST_DIGITS
     return Digits(images[held:], digits[held:]), Digits(images[:held], digits[:held])
 

@@ -1,7 +1,7 @@
 """Gradients against float64 ones computed here, with a bound derived from the reduction length.
 
-For each element |given - exact| <= u*|exact| + (4*sqrt(K) + 2)*u*magnitude, where u = 2^-24, K is the
-number of products in its sum and magnitude the same sum of absolute values.
+For each element |given - exact| <= u*|exact| + (4*sqrt(K) + 2)*u*magnitude, where u = 2^-24, K
+is the number of products in its sum and magnitude the same sum of absolute values.
 """
 
 from dataclasses import dataclass

@@ -37,7 +37,8 @@ class Convolution:
     def forward(self, image: Array, weight: Array, bias: Array) -> Array:
         """The convolution of images (N, C, size, size)."""
         windows = self.windows(image)
-        return np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True) + bias[:, None, None]
+        images: Array = np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True)
+        return images + bias[:, None, None]
 
     def windows(self, image: NDArray[np.floating]) -> NDArray[np.floating]:
         """Every 3x3 window that the kernel sees: (N, C, H', W', 3, 3)."""
@@ -117,10 +118,8 @@ class DigitsNetwork:
         return first, second, scores
 
     def _activate(self, layer: Convolution, images: Array) -> Array:
-        weight, bias = (
-            self.parameters[f"{layer.name}.weight"],
-            self.parameters[f"{layer.name}.bias"],
-        )
+        weight = self.parameters[f"{layer.name}.weight"]
+        bias = self.parameters[f"{layer.name}.bias"]
         return np.maximum(layer.forward(images, weight, bias), np.float32(0))
 
     def _backward(
@@ -140,4 +139,4 @@ class DigitsNetwork:
 
 
 def _initial(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Array:
-    return (random.standard_normal(shape) * np.sqrt(2.0 / fan_in)).astype(np.float32)
+    return np.asarray(random.standard_normal(shape) * np.sqrt(2.0 / fan_in), np.float32)

@@ -10,7 +10,8 @@ class ConvolutionBackward:
     """Arguments of aclnnConvolutionBackwardGetWorkspaceSize; None is a null pointer.
 
     Shapes are those of a convolution in 1, 2 or 3 spatial dimensions S: input (N, C, *S), weight
-    (K, C/groups, *kernel) and grad_output (N, K, *S'); for a transposed one weight is (C, K/groups, *kernel).
+    (K, C/groups, *kernel) and grad_output (N, K, *S'); for a transposed one weight is
+    (C, K/groups, *kernel).
 
     Attributes:
         grad_output: Gradient of the convolution's output; FLOAT, FLOAT16 or BF16.
@@ -18,7 +19,8 @@ class ConvolutionBackward:
         weight: The convolution's weight.
         bias_sizes: Shape of the bias: one entry, its channels.
         stride: Steps of the kernel, one for each spatial dimension, at least 1.
-        padding: Zeros around the input, one for each spatial dimension, or 4 in 2-D: up, down, left, right.
+        padding: Zeros around the input, one for each spatial dimension, or 4 in 2-D: up, down,
+            left, right.
         dilation: Distance between kernel taps, one for each spatial dimension, at least 1.
         transposed: Whether the convolution is a transposed one.
         output_padding: Extra output size of a transposed convolution; zeros otherwise.

@@ -50,8 +50,8 @@ class CommandServiceServicer:
         """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
         for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
         travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-        Errors: NOT_FOUND (107017) unknown session; INVALID_ARGUMENT (107000) too many commands. A command's own
-        error is in its result.
+        Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
+        command's own error is in its result.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

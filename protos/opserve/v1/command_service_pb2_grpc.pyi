@@ -37,8 +37,8 @@ class CommandServiceStub:
     """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
     for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
     travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-    Errors: NOT_FOUND (107017) unknown session; INVALID_ARGUMENT (107000) too many commands. A command's own
-    error is in its result.
+    Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
+    command's own error is in its result.
     """
 
 @_typing.type_check_only
@@ -50,8 +50,8 @@ class CommandServiceAsyncStub(CommandServiceStub):
     """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
     for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
     travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-    Errors: NOT_FOUND (107017) unknown session; INVALID_ARGUMENT (107000) too many commands. A command's own
-    error is in its result.
+    Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
+    command's own error is in its result.
     """
 
 class CommandServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -66,8 +66,8 @@ class CommandServiceServicer(metaclass=_abc_1.ABCMeta):
         """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
         for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
         travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-        Errors: NOT_FOUND (107017) unknown session; INVALID_ARGUMENT (107000) too many commands. A command's own
-        error is in its result.
+        Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
+        command's own error is in its result.
         """
 
 def add_CommandServiceServicer_to_server(servicer: CommandServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -173,6 +173,10 @@ class Service:
         self._check_batch(commands)
         return await self._once(found, request_id, tuple(commands), run_all)
 
+    def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:
+        """Bytes of a buffer."""
+        return self._sessions.get(principal, session).buffers.get(buffer).size_bytes
+
     async def write(
         self,
         principal: Principal,

@@ -8,6 +8,7 @@ descriptor can take another down by truncating it.
 import fcntl
 import mmap
 import os
+from contextlib import suppress
 from itertools import count
 
 PAGE_BYTES = mmap.PAGESIZE
@@ -48,9 +49,10 @@ class Slab:
 
     def close(self) -> None:
         """Unmaps the block here; it is gone when no worker maps it either."""
-        self.memory.release()
-        self._map.close()
         os.close(self.fd)
+        with suppress(BufferError):  # a traceback may hold a view; the last one unmaps it
+            self.memory.release()
+            self._map.close()
 
 
 class SlabPool:

@@ -53,8 +53,8 @@ def main(end: socket.socket, kernels: Mapping[str, str]) -> None:
         end: The worker's end of the socket.
         kernels: Module with `run` for each operator; loaded before the worker is ready.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for group_signal in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(group_signal, signal.SIG_IGN)  # the front decides when its workers end
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s worker %(process)d %(message)s")
     try:
         _Worker(end, load_kernels(kernels)).serve()

@@ -16,7 +16,7 @@ from opserve_server.rest_api.errors import RangeNotSatisfiable
 from opserve_server.rest_api.models import derived, parse_query, values_of
 
 WriteQuery = derived(Write, "WriteQuery", without=("buffer", "data"))
-_RANGE = re.compile(r"bytes=([0-9]{1,19})-([0-9]{1,19})")
+_RANGE = re.compile(r"bytes=([0-9]{1,19})-([0-9]{0,19})")
 
 
 async def write_content(service: Service, request: Request) -> Response:
@@ -37,21 +37,17 @@ async def write_content(service: Service, request: Request) -> Response:
 
 
 async def read_content(service: Service, request: Request) -> Response:
-    """Streams the bytes that the Range header asks for.
+    """Streams the bytes that the Range header asks for, or all of them.
 
     Raises:
-        InvalidArgument: 100000, the header is missing or has another form.
+        InvalidArgument: 100000, the header has another form.
         RangeNotSatisfiable: The range leaves the buffer.
     """
-    first, last = _range(request)
+    session, buffer = request.path_params["session"], request.path_params["buffer"]
+    whole = service.buffer_size(LOCAL, session, buffer)
+    first, last = _range(request, whole)
     size_bytes = last - first + 1
-    chunks = service.read(
-        LOCAL,
-        request.path_params["session"],
-        buffer=request.path_params["buffer"],
-        offset=first,
-        size_bytes=size_bytes,
-    )
+    chunks = service.read(LOCAL, session, buffer=buffer, offset=first, size_bytes=size_bytes)
     try:
         # The core refuses before the first chunk, so the status is still open here.
         head = await anext(chunks)
@@ -63,20 +59,28 @@ async def read_content(service: Service, request: Request) -> Response:
             given=error.given,
             allowed=error.allowed,
         ) from error
+    ranged = "range" in request.headers
+    content_range = {"Content-Range": f"bytes {first}-{last}/{whole}"} if ranged else {}
     return StreamingResponse(
         _joined(head, chunks),
-        status_code=206,
-        headers={"Content-Length": str(size_bytes), "Content-Range": f"bytes {first}-{last}/*"},
+        status_code=206 if ranged else 200,
+        headers={"Content-Length": str(size_bytes)} | content_range,
         media_type=OCTETS,
     )
 
 
-def _range(request: Request) -> tuple[int, int]:
-    given = request.headers.get("range", "")
+def _range(request: Request, whole: int) -> tuple[int, int]:
+    """The first and last byte that are asked for."""
+    given = request.headers.get("range")
+    if given is None:
+        return 0, whole - 1
     matched = _RANGE.fullmatch(given)
-    if matched is None or int(matched[1]) > int(matched[2]):
-        raise malformed("Range", given=given or "nothing", allowed="bytes=FIRST-LAST")
-    return int(matched[1]), int(matched[2])
+    if matched is None:
+        raise malformed("Range", given=given, allowed="bytes=FIRST-LAST or bytes=FIRST-")
+    first, last = int(matched[1]), int(matched[2] or whole - 1)
+    if first > last:
+        raise malformed("Range", given=given, allowed=f"FIRST at most LAST, here {last}")
+    return first, last
 
 
 async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -102,7 +102,11 @@ def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectat
     if given["input"].size == 0:
         return _expected_of_nothing(sample)
     geometry = geometry_of(sample.scalars)
-    operands = [_operand(given[name], sample) for name in ("grad_output", "input", "weight")]
+    operands = (
+        _operand(given["grad_output"], sample),
+        _operand(given["input"], sample),
+        _operand(given["weight"], sample),
+    )
     axes = (0, *range(2, given["grad_output"].ndim))
     with np.errstate(invalid="ignore"):
         sums, sizes = gradients(*operands, geometry), magnitude(*operands, geometry)

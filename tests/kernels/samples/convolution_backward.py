@@ -11,7 +11,7 @@ Shape = tuple[int, ...]
 _FORMATS = {1: Format.NCL, 2: Format.NCHW, 3: Format.NCDHW}
 
 
-def convolution(name: str, input_: Shape, weight: Shape, **changes: Any) -> Sample:  # noqa: ANN401
+def convolution(name: str, input_: Shape, weight: Shape, **changes: Any) -> Sample:
     """A call with all three gradients, stride 1, no padding, in float32, unless changed.
 
     Args:

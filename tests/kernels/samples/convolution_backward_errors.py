@@ -22,14 +22,14 @@ _EMPTY_TRANSPOSED = convolution("empty transposed", (0, 4, 4, 5), (4, 6, 3, 2), 
 _GROUPED_3D = convolution("3-D with groups", (1, 4, 4, 4, 4), (4, 2, 2, 2, 2), groups=2)
 
 
-def tensor_of(sample: Sample, name: str, **changes: Any) -> TensorSample:  # noqa: ANN401
+def tensor_of(sample: Sample, name: str, **changes: Any) -> TensorSample:
     """A tensor of a sample, changed."""
     tensor = sample.tensors[name]
     assert tensor is not None
     return replace(tensor, **changes)
 
 
-def _refused(rule: str, parameter: str, sample: Sample, **changes: Any) -> ErrorSample:  # noqa: ANN401
+def _refused(rule: str, parameter: str, sample: Sample, **changes: Any) -> ErrorSample:
     broken = sample.but(f"{parameter}: {rule}", **changes)
     return ErrorSample(rule=rule, sample=broken, status=INVALID, parameter=parameter)
 

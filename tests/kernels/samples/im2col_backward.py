@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 Pair = tuple[int, int]
 
 
-def image(name: str, out: Shape, kernel_size: Pair, **changes: Any) -> Sample:  # noqa: ANN401
+def image(name: str, out: Shape, kernel_size: Pair, **changes: Any) -> Sample:
     """A call with stride 1 and no padding, in float32, unless changed.
 
     Args:
@@ -125,7 +125,7 @@ SAMPLES: tuple[Sample, ...] = (
 _ARRAYS = ("input_size", "kernel_size", "dilation", "padding", "stride")
 
 
-def _refused(rule: str, parameter: str, **changes: Any) -> ErrorSample:  # noqa: ANN401
+def _refused(rule: str, parameter: str, **changes: Any) -> ErrorSample:
     return ErrorSample(
         rule=rule,
         sample=_BASE.but(f"{parameter}: {rule}", **changes),
@@ -134,7 +134,7 @@ def _refused(rule: str, parameter: str, **changes: Any) -> ErrorSample:  # noqa:
     )
 
 
-def _tensor(name: str, **changes: Any) -> TensorSample:  # noqa: ANN401
+def _tensor(name: str, **changes: Any) -> TensorSample:
     tensor = _BASE.tensors[name]
     assert tensor is not None
     return replace(tensor, **changes)

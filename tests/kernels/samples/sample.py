@@ -171,7 +171,7 @@ class Sample:
             for name, tensor in self.inputs.items()
         }
 
-    def arguments(self, handles: Mapping[str, int] | None = None) -> Any:  # noqa: ANN401
+    def arguments(self, handles: Mapping[str, int] | None = None) -> Any:
         """An instance of the operator's schema.
 
         Args:
@@ -184,7 +184,7 @@ class Sample:
         }
         return OPERATORS[self.operator].schema(**tensors, **self.scalars)
 
-    def but(self, name: str, **changes: Any) -> "Sample":  # noqa: ANN401
+    def but(self, name: str, **changes: Any) -> "Sample":
         """The same call with other arguments; None is a null pointer.
 
         Args:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from dataclasses import fields
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import grpc
 import pytest
@@ -59,14 +59,18 @@ def tensor(value: Tensor) -> tensor_pb2.Tensor:
     )
 
 
-def wire(value: object) -> Any:  # noqa: ANN401  # what a message's field takes
+def array_of(values: tuple[Any, ...]) -> Message:
+    if any(type(value) is bool for value in values):
+        return tensor_pb2.BoolArray(values=values)
+    return tensor_pb2.Int64Array(values=values)
+
+
+def wire(value: object) -> Any:  # what a message's field takes
     match value:
         case Tensor():
             return tensor(value)
         case tuple():
-            values = cast("tuple[Any, ...]", value)
-            kind = tensor_pb2.BoolArray if bool in map(type, values) else tensor_pb2.Int64Array
-            return kind(values=values)
+            return array_of(value)  # pyright: ignore[reportUnknownArgumentType]  # of anything
         case FailureMode():
             return stream_service_pb2.FailureMode.Value(f"FAILURE_MODE_{value}")
         case _:
@@ -88,7 +92,7 @@ def message(command: Command, **outer: str) -> Message:
     return made
 
 
-def method(channel: grpc.aio.Channel, command: type) -> Any:  # noqa: ANN401  # one of many
+def method(channel: grpc.aio.Channel, command: type) -> Any:  # one of many
     name = command.__name__
     stub = next(stub for module, stub in MODULES.items() if hasattr(module, f"{name}Request"))
     return getattr(stub(channel), name)

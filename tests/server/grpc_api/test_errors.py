@@ -47,7 +47,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
 }
 
 
-def details(error: grpc.aio.AioRpcError, kind: type[Message]) -> Any:  # noqa: ANN401  # a `kind`
+def details(error: grpc.aio.AioRpcError, kind: type[Message]) -> Any:  # a `kind`
     """The only detail of a kind; None where there is none."""
     packed = dict(error.trailing_metadata())["grpc-status-details-bin"]
     assert isinstance(packed, bytes)
@@ -215,7 +215,7 @@ def batch(**command: Message) -> command_service_pb2.SubmitRequest:
 )
 async def test_a_message_that_contradicts_itself_is_refused(
     method: str,
-    request_message: Any,  # noqa: ANN401  # one of three kinds
+    request_message: Any,  # one of three kinds
     parameter: str,
     channel: grpc.aio.Channel,
     service: RecordingService,

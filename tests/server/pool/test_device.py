@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
 from opserve_server.pool.messages import KernelCall, Region
 from opserve_server.pool.slabs import Slab
@@ -108,7 +109,7 @@ async def test_a_detached_slab_is_unmapped_by_the_worker(device: Device, slab: S
 
 
 async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
     device = Device(
         name="toy-1",
         profile="ascend910b",
@@ -126,7 +127,7 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
     device.slabs.give_back(slab)
     await device.stop()
     assert not Path(f"/proc/{pid}").exists()
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
 
 
 def test_a_worker_ends_when_its_front_is_killed() -> None:

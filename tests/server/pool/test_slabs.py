@@ -1,6 +1,8 @@
 import os
+from pathlib import Path
 
 import pytest
+
 from opserve_server.pool.slabs import PAGE_BYTES, NoMemory, Slab, SlabPool
 
 PAGES = 8 * PAGE_BYTES
@@ -46,11 +48,11 @@ def test_the_capacity_is_never_exceeded_and_all_of_it_can_be_used(pool: SlabPool
 
 
 def test_idle_slabs_make_way_for_one_of_another_length(pool: SlabPool) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     slabs = [pool.take(1) for _ in range(4)]
     for slab in slabs:
         pool.give_back(slab)
     pool.give_back(pool.take(4 * PAGES))
-    assert len(os.listdir("/proc/self/fd")) - before == 2, "the slab's, and its mapping's own"
+    assert len(list(Path("/proc/self/fd").iterdir())) - before == 2, "its own and its mapping's"
     pool.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

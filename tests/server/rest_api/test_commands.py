@@ -58,7 +58,7 @@ def snake(command: type) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower()
 
 
-def wire(value: object) -> Any:  # noqa: ANN401  # JSON
+def wire(value: object) -> Any:  # JSON
     match value:
         case bytes():
             return base64.b64encode(value).decode()

@@ -63,14 +63,29 @@ async def test_a_get_streams_the_range(
     response = await client.get(CONTENT, headers={"Range": "bytes=8-2507"})
     assert response.status_code == 206
     assert response.content == service.content[8:2508]
-    assert response.headers["content-range"] == "bytes 8-2507/*"
+    assert response.headers["content-range"] == "bytes 8-2507/4096"
     assert response.headers["content-length"] == "2500"
     assert response.headers["content-type"] == "application/octet-stream"
     assert service.others == [("read", SESSION, 3, 8, 2500)]
 
 
+async def test_a_get_without_a_range_streams_everything(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await client.get(CONTENT)
+    assert response.status_code == 200
+    assert response.content == service.content
+    assert "content-range" not in response.headers
+
+
+async def test_a_range_may_be_open(client: httpx2.AsyncClient, service: RecordingService) -> None:
+    response = await client.get(CONTENT, headers={"Range": "bytes=4000-"})
+    assert response.status_code == 206
+    assert response.content == service.content[4000:]
+
+
 @pytest.mark.parametrize(
-    "given", ["", "bytes=5-4", "bytes=-4", "bytes=4-", "bytes=0-1,3-4", "rows=0-1", "bytes=0-x"]
+    "given", ["", "bytes=5-4", "bytes=-4", "bytes=5000-", "bytes=0-1,3-4", "rows=0-1", "bytes=0-x"]
 )
 async def test_a_range_of_another_form_is_refused(
     given: str, client: httpx2.AsyncClient, service: RecordingService

@@ -173,7 +173,7 @@ async def test_where_no_route_fits_the_answer_is_a_problem(
         (":submit", '{"commands": [{"free": null}]}', "commands.0"),
         (":submit", '{"commands": [{"free": {}, "fill": {}}]}', "commands.0"),
         (":submit", '{"commands": [{"flee": {}}]}', "commands.0.flee"),
-        (":submit", '{"commands": [{"write": {"data": "a$=="}}]}', "commands.0.write.data"),
+        (":submit", '{"commands": [{"write": {"data": "AA$AA"}}]}', "commands.0.write.data"),
         (":submit", '{"commands": [{"write": {"data": [1]}}]}', "commands.0.write.data"),
         (
             ":submit",
@@ -252,6 +252,23 @@ async def test_a_body_is_read_up_to_its_limit(
         "ACL_ERROR_RT_OVER_LIMIT",
     )
     assert not service.asked
+
+
+async def test_a_body_that_announces_too_much_is_not_read(client: httpx2.AsyncClient) -> None:
+    sent = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal sent
+        sent += 1000
+        yield b" " * 1000
+
+    response = await client.post(
+        f"{S}/streams",
+        content=chunks(),
+        headers={"Content-Type": "application/json", "Content-Length": str(BODY_LIMIT + 1)},
+    )
+    assert response.status_code == 413
+    assert sent == 0
 
 
 async def test_an_endless_body_is_read_no_further_than_its_limit(
