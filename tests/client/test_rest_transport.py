@@ -63,6 +63,32 @@ def line(request: httpx2.Request) -> str:
     return f"{request.method} {request.url.raw_path.decode()}"
 
 
+ROOT = "/v1/sessions/5e55"
+CALLS: list[tuple[str, dict[str, Any] | None]] = [
+    (f"POST {ROOT}/buffers", {"size_bytes": 8, "buffer": 1}),
+    (f"POST {ROOT}/streams", {"stream": 1}),
+    (f"POST {ROOT}/events", {"event": 1}),
+    (f"POST {ROOT}/buffers/1:fill", {"offset": 1, "size_bytes": 2}),
+    (
+        f"POST {ROOT}/buffers/1:copy",
+        {"source": 1, "source_offset": 4, "size_bytes": 4},
+    ),
+    (f"PUT {ROOT}/buffers/1/content?offset=2", None),
+    (f"POST {ROOT}/streams/0:setFailureMode", {"mode": "STOP"}),
+    (f"POST {ROOT}/streams/1:waitEvent", {"event": 1}),
+    (f"POST {ROOT}/streams/1:synchronize", {"timeout_ms": 9}),
+    (f"POST {ROOT}/events/1:record", {"stream": 1}),
+    (f"GET {ROOT}/streams/0", None),
+    (f"GET {ROOT}/events/1", None),
+    (f"GET {ROOT}/events/1:elapsedTime?end=1", None),
+    (f"POST {ROOT}/events/1:synchronize", {}),
+    (f"DELETE {ROOT}/events/1", None),
+    (f"DELETE {ROOT}/streams/1", None),
+    (f"DELETE {ROOT}/buffers/1", None),
+    (f"POST {ROOT}:setDeterministicLevel", {"level": "STRONG"}),
+]
+
+
 def test_every_call_takes_its_route() -> None:
     recorder = Recorder()
     recorder.answer = lambda request: (
@@ -95,30 +121,7 @@ def test_every_call_takes_its_route() -> None:
         (line(request), json.loads(request.content) if request.method == "POST" else None)
         for request in recorder.requests
     ]
-    root = "/v1/sessions/5e55"
-    assert sent == [
-        (f"POST {root}/buffers", {"size_bytes": 8, "buffer": 1}),
-        (f"POST {root}/streams", {"stream": 1}),
-        (f"POST {root}/events", {"event": 1}),
-        (f"POST {root}/buffers/1:fill", {"offset": 1, "size_bytes": 2}),
-        (
-            f"POST {root}/buffers/1:copy",
-            {"source": 1, "source_offset": 4, "size_bytes": 4},
-        ),
-        (f"PUT {root}/buffers/1/content?offset=2", None),
-        (f"POST {root}/streams/0:setFailureMode", {"mode": "STOP"}),
-        (f"POST {root}/streams/1:waitEvent", {"event": 1}),
-        (f"POST {root}/streams/1:synchronize", {"timeout_ms": 9}),
-        (f"POST {root}/events/1:record", {"stream": 1}),
-        (f"GET {root}/streams/0", None),
-        (f"GET {root}/events/1", None),
-        (f"GET {root}/events/1:elapsedTime?end=1", None),
-        (f"POST {root}/events/1:synchronize", {}),
-        (f"DELETE {root}/events/1", None),
-        (f"DELETE {root}/streams/1", None),
-        (f"DELETE {root}/buffers/1", None),
-        (f"POST {root}:setDeterministicLevel", {"level": "STRONG"}),
-    ]
+    assert sent == CALLS
 
 
 def test_a_request_id_is_the_idempotency_key_and_not_in_the_body() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from enum import StrEnum
+from typing import TypeVar
 
 from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
@@ -15,6 +16,15 @@ from opserve_server.core.limits import Limits
 from opserve_server.core.memory import SessionMemory
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
+
+Item = TypeVar("Item")
+_REFUSALS = {
+    "buffer": (Status.ACL_ERROR_RT_OVER_LIMIT, Status.ACL_ERROR_INVALID_PARAM),
+    "executor": (Status.ACL_ERROR_RT_OVER_LIMIT, Status.ACLNN_ERR_INNER_NULLPTR),
+    "stream": (Status.ACL_ERROR_RT_NO_STREAM_RESOURCE, Status.ACL_ERROR_INVALID_PARAM),
+    "event": (Status.ACL_ERROR_RT_NO_EVENT_RESOURCE, Status.ACL_ERROR_INVALID_PARAM),
+}
+"""By kind: the code of one too many, and of the null pointer."""
 
 
 class DeterministicLevel(StrEnum):
@@ -57,30 +67,10 @@ class Session:
         self.calls = 0
         self.stopped_by: Stream | None = None
         self.memory = SessionMemory(device, reclaim)
-        self.buffers = HandleTable[Buffer](
-            "buffer",
-            limit=limits.buffers_limit,
-            limit_status=Status.ACL_ERROR_RT_OVER_LIMIT,
-            null_status=Status.ACL_ERROR_INVALID_PARAM,
-        )
-        self.executors = HandleTable[Executor](
-            "executor",
-            limit=limits.executors_limit,
-            limit_status=Status.ACL_ERROR_RT_OVER_LIMIT,
-            null_status=Status.ACLNN_ERR_INNER_NULLPTR,
-        )
-        self.streams = HandleTable[Stream](
-            "stream",
-            limit=limits.streams_limit,
-            limit_status=Status.ACL_ERROR_RT_NO_STREAM_RESOURCE,
-            null_status=Status.ACL_ERROR_INVALID_PARAM,
-        )
-        self.events = HandleTable[Event](
-            "event",
-            limit=limits.events_limit,
-            limit_status=Status.ACL_ERROR_RT_NO_EVENT_RESOURCE,
-            null_status=Status.ACL_ERROR_INVALID_PARAM,
-        )
+        self.buffers = _table(Buffer, "buffer", limits.buffers_limit)
+        self.executors = _table(Executor, "executor", limits.executors_limit)
+        self.streams = _table(Stream, "stream", limits.streams_limit)
+        self.events = _table(Event, "event", limits.events_limit)
         self.streams.put_default(self.new_stream(0))
         self.answered = AnsweredRequests[list[Result]](
             limit=limits.request_ids_limit,
@@ -108,6 +98,12 @@ class Session:
 
     def _stop(self, stream: Stream) -> None:
         self.stopped_by = self.stopped_by or stream
+
+
+def _table(item: type[Item], kind: str, limit: int) -> HandleTable[Item]:
+    del item  # it only names the table's type
+    limit_status, null_status = _REFUSALS[kind]
+    return HandleTable[Item](kind, limit=limit, limit_status=limit_status, null_status=null_status)
 
 
 def _content_bytes(results: list[Result]) -> int:

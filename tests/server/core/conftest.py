@@ -1,10 +1,26 @@
 """Tests of the core run in virtual time."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
+import pytest
+
+from server.core.caller import Caller
 from simulation.virtual_time import VirtualTimeLoop
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"virtual time": VirtualTimeLoop}
+
+
+@pytest.fixture
+async def caller() -> AsyncIterator[Caller]:
+    caller = Caller()
+    await caller.open()
+    yield caller
+    caller.device.auto = True
+    for held in caller.device.held:
+        held.done.set_result(None)
+    await caller.service.stop()
+    assert caller.device.slabs.free_bytes == caller.device.memory_bytes, "memory is lost"
+    caller.device.slabs.close()

@@ -1,3 +1,5 @@
+"""Frames between the front and a worker."""
+
 from contextlib import suppress
 
 import pytest

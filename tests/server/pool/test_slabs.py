@@ -1,3 +1,5 @@
+"""Slabs: sealed, zero when handed out, and never more than the capacity."""
+
 import os
 from pathlib import Path
 

@@ -56,35 +56,35 @@ async def run(
     return await client.post(RUN, files=files)
 
 
+def floats(*shape: int, format_: Format = Format.NCHW) -> Tensor:
+    return Tensor(shape=shape, dtype=DataType.FLOAT, format=format_)
+
+
+PLANNED = ConvolutionBackward(
+    grad_output=floats(2, 3, 4, 4),
+    input=floats(2, 2, 4, 4),
+    weight=floats(3, 2, 1, 1),
+    grad_weight=floats(3, 2, 1, 1),
+    grad_bias=floats(3, format_=Format.ND),
+    bias_sizes=(3,),
+    stride=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    transposed=False,
+    output_padding=(0, 0),
+    groups=1,
+    output_mask=(False, True, True),
+    cube_math_type=0,
+)
+
+
 async def test_a_call_is_planned_then_given_memory_then_run_and_its_session_ends(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     response = await run(client)
     assert response.status_code == 200, response.text
     commands = [command for session, _, (command,) in service.asked if session == SESSION]
-    nchw, nd = Format.NCHW, Format.ND
-    tensors = {
-        "grad_output": Tensor(shape=(2, 3, 4, 4), dtype=DataType.FLOAT, format=nchw),
-        "input": Tensor(shape=(2, 2, 4, 4), dtype=DataType.FLOAT, format=nchw),
-        "weight": Tensor(shape=(3, 2, 1, 1), dtype=DataType.FLOAT, format=nchw),
-        "grad_weight": Tensor(shape=(3, 2, 1, 1), dtype=DataType.FLOAT, format=nchw),
-        "grad_bias": Tensor(shape=(3,), dtype=DataType.FLOAT, format=nd),
-    }
-    arguments = ConvolutionBackward(
-        **tensors,
-        bias_sizes=(3,),
-        stride=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        transposed=False,
-        output_padding=(0, 0),
-        groups=1,
-        output_mask=(False, True, True),
-        cube_math_type=0,
-    )
-    assert commands[0] == core.GetWorkspaceSize(
-        operator="convolution_backward", arguments=arguments
-    )
+    assert commands[0] == core.GetWorkspaceSize(operator="convolution_backward", arguments=PLANNED)
     assert commands[1:11] == [
         command
         for size, index in [(384, 0), (256, 1), (24, 2), (24, 4), (12, 5)]

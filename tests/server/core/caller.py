@@ -1,0 +1,69 @@
+"""A caller of the core: one session on a device that ends calls when the test says so."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.tensor import DataType, Tensor
+from opserve_server.core import commands as c
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from server.core.fakes import KIB, FakeDevice, make_service
+
+SIZE = 4 * KIB
+
+
+class Caller:
+    """A session on a device that ends calls when the test says so."""
+
+    def __init__(self) -> None:
+        self.device = FakeDevice(auto=False)
+        self.service: Service = make_service(self.device)
+        self.name = ""
+
+    async def open(self) -> None:
+        self.name = (await self.service.open_session(LOCAL)).session
+
+    async def run(self, command: c.Command) -> Any:
+        return await self.service.run(LOCAL, self.name, command)
+
+    async def refused(self, command: c.Command) -> OpserveError:
+        with pytest.raises(OpserveError) as refusal:
+            await self.run(command)
+        assert refusal.value.message
+        return refusal.value
+
+    async def buffer(self, size: int = SIZE) -> int:
+        handle: int = (await self.run(c.Allocate(size_bytes=size))).buffer
+        return handle
+
+    async def plan(self, **changes: Any) -> c.Planned:
+        """Columns (9, 4) of float16, which need a workspace, summed into an image (1, 4, 4)."""
+        arguments = Im2colBackward(
+            grad_output=Tensor(
+                shape=(9, 4), dtype=DataType.FLOAT16, strides=(1, 9), buffer=await self.buffer()
+            ),
+            input_size=(4, 4),
+            kernel_size=(3, 3),
+            dilation=(1, 1),
+            padding=(0, 0),
+            stride=(1, 1),
+            out=Tensor(shape=(1, 4, 4), dtype=DataType.FLOAT, buffer=await self.buffer()),
+        )
+        command = c.GetWorkspaceSize(
+            operator="im2col_backward", arguments=replace(arguments, **changes)
+        )
+        planned: c.Planned = await self.run(command)
+        assert planned.workspace_size > 0
+        return planned
+
+    async def execute(self, planned: c.Planned, *, stream: int = 0) -> int:
+        """Executes on a workspace of the planned size; its handle."""
+        workspace = await self.buffer(planned.workspace_size)
+        await self.run(c.Execute(executor=planned.executor, workspace=workspace, stream=stream))
+        await asyncio.sleep(0)
+        return workspace
