@@ -6,6 +6,7 @@ from math import prod
 
 from opserve_kernels.errors import invalid_argument
 
+RANK_MAXIMUM = 8
 _MAX_BYTES = 2**63 - 1
 
 
@@ -173,6 +174,13 @@ def check_tensor(name: str, tensor: Tensor, *, buffer_bytes: int | None) -> None
         tensor: The view.
         buffer_bytes: Size of the buffer behind it; None while it has none.
     """
+    for part, sizes in (("shape", tensor.shape), ("storage_shape", tensor.storage_shape or ())):
+        if len(sizes) > RANK_MAXIMUM:
+            raise invalid_argument(
+                f"{name}.{part}",
+                given=f"{len(sizes)} dimensions",
+                allowed=f"at most {RANK_MAXIMUM}",
+            )
     if any(size < 0 for size in tensor.shape):
         raise invalid_argument(f"{name}.shape", given=list(tensor.shape), allowed="sizes >= 0")
     if tensor.offset < 0:

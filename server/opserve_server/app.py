@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
 import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from math import ceil
@@ -16,7 +18,6 @@ import grpc
 import uvicorn
 import uvloop
 from fastapi import FastAPI
-from pydantic import ValidationError
 from typing_extensions import override
 
 from opserve_server.core.limits import Limits
@@ -27,7 +28,13 @@ from opserve_server.logs import log_to_stderr
 from opserve_server.pool.device import Device, WorkerDied
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
-from opserve_server.settings import Settings, host_and_port
+from opserve_server.settings import (
+    SettingRefused,
+    Settings,
+    host_and_port,
+    how_to_set,
+    settings_of_environment,
+)
 
 log = logging.getLogger(__name__)
 
@@ -40,19 +47,22 @@ class Addresses:
     rest: str
 
 
+class StartFailed(Exception):
+    """The service cannot start; the message is one line for whoever started it."""
+
+
 def main() -> int:
     """Serves until SIGTERM or SIGINT; the result is the exit status."""
     try:
-        settings = Settings()
-    except ValidationError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    log_to_stderr(settings.log_level)
-    try:
+        settings = settings_of_environment()
+        log_to_stderr(settings.log_level)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
-    except (OSError, WorkerDied):
-        log.exception("the service could not start")
+    except SettingRefused as refused:
+        sys.stderr.write(f"opserve: {refused}\n")
+        return 2
+    except StartFailed as failed:
+        sys.stderr.write(f"opserve: {failed}\n")
         return 1
     return 0
 
@@ -62,8 +72,9 @@ async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    log.info("starting: a few seconds, or some more the first time, when kernels are compiled")
     async with running(settings) as addresses:
-        log.info("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
+        log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
         ready = {"event": "ready", "grpc": addresses.grpc, "rest": addresses.rest}
         sys.stdout.write(f"{json.dumps(ready)}\n")
         sys.stdout.flush()
@@ -76,15 +87,14 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     """A service that takes calls inside the `async with` block, and drains at its end.
 
     Raises:
-        OSError: An address is taken.
-        TimeoutError: A worker is not ready in time.
+        StartFailed: An address cannot be bound, or a worker does not become ready in time.
     """
     devices = new_devices(settings)
     service = Service(devices, limits=core_limits(settings))
     health = Health(service)
     async with AsyncExitStack() as stack:
         # Addresses are bound first, so that a taken one is told before any worker starts.
-        listener = stack.enter_context(_listen(settings.rest_address))
+        listener = stack.enter_context(_listen("rest_address", settings.rest_address))
         server = grpc_server(
             service,
             health,
@@ -96,7 +106,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
 
         for device in devices:
             stack.push_async_callback(device.stop)
-        await asyncio.gather(*(device.start() for device in devices))
+        await _start(devices)
         stack.push_async_callback(_stop_service, service, settings.drain_timeout_s)
 
         faces = _Faces(server, listener, health)
@@ -144,6 +154,7 @@ def new_devices(settings: Settings) -> list[Device]:
             memory_bytes=settings.device_memory_bytes,
             slab_bytes=settings.slab_bytes,
             start_timeout_s=settings.worker_start_timeout_s,
+            call_time_limit_s=settings.call_time_limit_s,
         )
         for place, profile in enumerate(settings.devices)
     ]
@@ -168,6 +179,19 @@ def _new_rest_app(service: Service, settings: Settings, draining: asyncio.Event)
     )
 
 
+async def _start(devices: Sequence[Device]) -> None:
+    try:
+        async with asyncio.TaskGroup() as starting:
+            for device in devices:
+                starting.create_task(device.start())
+    except* (WorkerDied, OSError) as group:
+        failures = group.exceptions
+    else:
+        return
+    reason = f"{failures[0]}" or f"not ready in time; {how_to_set('worker_start_timeout_s')}"
+    raise StartFailed(f"devices: {reason}")
+
+
 async def _stop_service(service: Service, timeout_s: float) -> None:
     try:
         await asyncio.wait_for(service.stop(), timeout_s)
@@ -175,18 +199,33 @@ async def _stop_service(service: Service, timeout_s: float) -> None:
         log.warning("work was still running after %g s and is given up", timeout_s)
 
 
-def _listen(address: str) -> socket.socket:
+def _listen(setting: str, address: str) -> socket.socket:
     host, port = host_and_port(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=1024)
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        reason = "is in use" if taken else f"cannot be bound: {_told(error)}"
+        raise StartFailed(f"{setting}: {address} {reason}; {how_to_set(setting)}") from error
+
+
+def _told(error: OSError) -> str:
+    """An error without the number, and without the address that Python adds."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def _add_port(server: grpc.aio.Server, address: str) -> str:
+    # gRPC says in its own log alone why it cannot bind, so the address is tried before.
+    _listen("grpc_address", address).close()
     host, _, _ = address.rpartition(":")
     try:
         return f"{host}:{server.add_insecure_port(address)}"
     except RuntimeError as error:
-        raise OSError(f"grpc_address: {address} cannot be bound") from error
+        where = f"grpc_address: {address} cannot be bound"
+        raise StartFailed(f"{where}; {how_to_set('grpc_address')}") from error
 
 
 def _name_of(listener: socket.socket) -> str:

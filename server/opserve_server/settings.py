@@ -1,31 +1,44 @@
 """Everything an operator of the service can set, each with its unit and default."""
 
 import ipaddress
-from typing import Annotated, Self
+import os
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
+from opserve_server.forms import allowed
 
 _KIB = 1024
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 _PORT_MAXIMUM = 65535
+PREFIX = "OPSERVE_"
+OPTIONS = {
+    "grpc_address": "--grpc-address",
+    "rest_address": "--rest-address",
+    "devices": "--device",
+    "device_memory_bytes": "--device-memory-bytes",
+}
+"""Settings that are options of `opserve serve` too."""
+
+
+class SettingRefused(Exception):
+    """A setting that the service cannot run with; the message is one line for whoever set it."""
 
 
 def host_and_port(address: str) -> tuple[str, int]:
     """The parts of "host:port" or "[host]:port".
 
     Raises:
-        ValueError: The address has another form.
+        ValueError: The address has another form; the message is the allowed one.
     """
     host, separator, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (separator and host and port.isascii() and port.isdigit()):
-        raise ValueError(f"address: given {address!r}, allowed host:port")
-    if int(port) > _PORT_MAXIMUM:
-        raise ValueError(f"port: given {port}, allowed 0 to {_PORT_MAXIMUM}")
+    numeric = port.isascii() and port.isdigit()
+    if not (separator and host and numeric and int(port) <= _PORT_MAXIMUM):
+        raise ValueError(f"host:port, the port 0 to {_PORT_MAXIMUM}")
     return host, int(port)
 
 
@@ -47,7 +60,7 @@ def _an_address(address: str) -> str:
 
 def _a_profile(name: str) -> str:
     if name not in PROFILES:
-        raise ValueError(f"profile: given {name!r}, allowed {', '.join(sorted(PROFILES))}")
+        raise ValueError(f"the profiles {', '.join(sorted(PROFILES))}")
     return name
 
 
@@ -64,7 +77,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="OPSERVE_", frozen=True, extra="forbid", use_attribute_docstrings=True
+        env_prefix=PREFIX, frozen=True, extra="forbid", use_attribute_docstrings=True
     )
 
     grpc_address: Address = "127.0.0.1:50051"
@@ -73,7 +86,7 @@ class Settings(BaseSettings):
     """Where the REST face listens, host:port; port 0 takes a free one."""
     allow_remote: bool = False
     """Whether other machines may reach the service, which asks nobody for a key yet."""
-    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
 
     devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = [
@@ -82,7 +95,7 @@ class Settings(BaseSettings):
     """Profiles of the virtual devices, one entry for each device."""
     device_memory_bytes: Bytes = _GIB
     """Memory of each device, bytes."""
-    slab_bytes: Bytes = 32 * _MIB
+    slab_bytes: Bytes = 16 * _MIB
     """Size of a slab, the unit in which a session takes device memory, bytes."""
 
     sessions_limit: Count = 256
@@ -91,11 +104,11 @@ class Settings(BaseSettings):
     """Live buffers of one session."""
     executors_limit: Count = 4096
     """Live executors of one session."""
-    streams_limit: Count = 256
+    streams_limit: Count = 64
     """Live streams of one session."""
     events_limit: Count = 4096
     """Live events of one session."""
-    stream_queue_limit: Count = 4096
+    stream_queue_limit: Count = 1024
     """Entries that wait on one stream."""
     commands_per_submit_limit: Count = 1024
     """Commands of one Submit."""
@@ -118,6 +131,8 @@ class Settings(BaseSettings):
     """Longest lease, seconds."""
     wait_limit_s: Seconds = 300.0
     """Longest wait of one call, seconds; longer timeouts are cut to it."""
+    call_time_limit_s: Seconds = 60.0
+    """Longest run of one call on a device, seconds; it is given up then, and others go on."""
     worker_start_timeout_s: Seconds = 120.0
     """Time a worker may take until it is ready, seconds."""
     drain_timeout_s: Seconds = 10.0
@@ -140,11 +155,43 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _stays_on_this_machine(self) -> Self:
-        for address in (self.grpc_address, self.rest_address):
+        for name in ("grpc_address", "rest_address"):
+            address = getattr(self, name)
             if not self.allow_remote and not is_loopback(address):
                 raise ValueError(
-                    f"address: given {address}, which other machines can reach, allowed loopback "
-                    "addresses: the service has no keys yet, so whoever reaches it may use it. "
-                    "Set OPSERVE_ALLOW_REMOTE=true to listen there all the same"
+                    f"{name}: given {address}, which other machines can reach, allowed loopback "
+                    "addresses: the service has no keys yet, so whoever reaches it may use it; "
+                    f"set {PREFIX}ALLOW_REMOTE=true to listen there all the same"
                 )
         return self
+
+
+def settings_of_environment() -> Settings:
+    """The settings as they are set.
+
+    Raises:
+        SettingRefused: One of them is out of bounds.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if not first["loc"]:  # found by a rule of our own on several settings, which says it all
+            raise SettingRefused(allowed(first, Settings)) from None
+        name = str(first["loc"][0])
+        given = first["input"]
+        told = f"{name}: given {given}, allowed {allowed(first, Settings)}"
+        raise SettingRefused(f"{told}; {how_to_set(name)}") from None
+    except SettingsError:
+        # pydantic-settings keeps the name to its words: a list that is no JSON, and there is one.
+        given = os.environ[f"{PREFIX}DEVICES"]
+        form = f"""a JSON list of profiles, such as '["{DEFAULT_PROFILE}"]'"""
+        raise SettingRefused(
+            f"devices: given {given}, allowed {form}; {how_to_set('devices')}"
+        ) from None
+
+
+def how_to_set(name: str) -> str:
+    """Where a setting is chosen: "set OPSERVE_DEVICES or --device"."""
+    ways = [f"{PREFIX}{name.upper()}", *filter(None, [OPTIONS.get(name)])]
+    return f"set {' or '.join(ways)}"

@@ -26,6 +26,7 @@ __all__ = [
     "Unavailable",
     "WaitTimedOut",
     "WrongState",
+    "session_not_found",
 ]
 
 
@@ -41,6 +42,11 @@ class HandleNotFound(OpserveError):
             given=given,
             allowed=allowed,
         )
+
+
+def session_not_found(name: str) -> HandleNotFound:
+    """A session that is not there, or not the caller's: one answer for both (107017)."""
+    return HandleNotFound("session", name[:64], allowed="an open session of the caller")
 
 
 class NotSupported(OpserveError):

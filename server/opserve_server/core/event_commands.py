@@ -1,5 +1,7 @@
 """Commands on events."""
 
+from typing import assert_never
+
 from opserve_kernels.status import Status
 from opserve_server.core.commands import (
     CreateEvent,
@@ -50,6 +52,8 @@ async def run(session: Session, command: EventCommand) -> EventCreated | Queried
         case EventElapsedTime():
             start, end = session.events.get(command.start), session.events.get(command.end)
             return Elapsed(elapsed_ms=elapsed_ms(start, end))
+        case _:
+            assert_never(command)
     return Done()
 
 

@@ -41,10 +41,12 @@ def elapsed_ms(start: Event, end: Event) -> float:
     Raises:
         WrongState: 507000, an event was never recorded; 107006, a record is not done.
     """
+    for parameter, event in (("start", start), ("end", end)):
+        _check_recorded(parameter, event)
     return (_time_s("end", end) - _time_s("start", start)) * 1000.0
 
 
-def _time_s(parameter: str, event: Event) -> float:
+def _check_recorded(parameter: str, event: Event) -> None:
     if event.latest is None:
         raise WrongState(
             Status.ACL_ERROR_RT_INTERNAL_ERROR,
@@ -54,6 +56,10 @@ def _time_s(parameter: str, event: Event) -> float:
             given=event.handle,
             allowed="a recorded event",
         )
+
+
+def _time_s(parameter: str, event: Event) -> float:
+    assert event.latest is not None, "_check_recorded comes first"
     if not event.complete:
         raise WrongState(
             Status.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,

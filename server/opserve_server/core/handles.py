@@ -14,17 +14,13 @@ class HandleTable(Generic[Item]):
     """The live objects of one kind in a session.
 
     Args:
-        kind: Name of the kind, for messages: "buffer".
+        kind: "buffer", "executor", "stream" or "event".
         limit: Live objects at most.
-        limit_status: Code of the refusal beyond the limit.
-        null_status: Code of the refusal of handle 0, the null pointer.
     """
 
-    def __init__(self, kind: str, *, limit: int, limit_status: Status, null_status: Status) -> None:
+    def __init__(self, kind: str, *, limit: int) -> None:
         self.kind = kind
         self._limit = limit
-        self._limit_status = limit_status
-        self._null_status = null_status
         self._items: dict[int, Item] = {}
         self._last = 0
 
@@ -56,7 +52,7 @@ class HandleTable(Generic[Item]):
             )
         if len(self._items) >= self._limit:
             raise LimitExceeded(
-                self._limit_status,
+                _FULL[self.kind],
                 f"{self.kind}: given {self._limit + 1} at once, allowed {self._limit} in a session",
                 parameter=self.kind,
                 given=self._limit + 1,
@@ -74,8 +70,12 @@ class HandleTable(Generic[Item]):
         """Adds the object with handle 0, which exists from the start (the default stream)."""
         self._items[0] = item
 
-    def get(self, handle: int) -> Item:
+    def get(self, handle: int, *, null_status: Status | None = None) -> Item:
         """The object of a live handle.
+
+        Args:
+            handle: What the client names.
+            null_status: Code for handle 0, the null pointer, where it is not that of the kind.
 
         Raises:
             InvalidArgument: The null pointer.
@@ -86,7 +86,7 @@ class HandleTable(Generic[Item]):
             return item
         if handle == 0:
             raise InvalidArgument(
-                self._null_status,
+                null_status or _NULL[self.kind],
                 f"{self.kind}: given 0, the null pointer, allowed a live {self.kind}",
                 parameter=self.kind,
                 given=0,
@@ -106,6 +106,18 @@ class HandleTable(Generic[Item]):
         return item
 
 
+_FULL = {
+    "buffer": Status.ACL_ERROR_RT_OVER_LIMIT,
+    "executor": Status.ACL_ERROR_RT_OVER_LIMIT,
+    "stream": Status.ACL_ERROR_RT_NO_STREAM_RESOURCE,
+    "event": Status.ACL_ERROR_RT_NO_EVENT_RESOURCE,
+}
+_NULL = {
+    "buffer": Status.ACL_ERROR_INVALID_PARAM,
+    "executor": Status.ACLNN_ERR_INNER_NULLPTR,
+    "stream": Status.ACL_ERROR_INVALID_PARAM,
+    "event": Status.ACL_ERROR_INVALID_PARAM,
+}
 _ALLOWED = {
     "executor": "a live executor of this session; one that is not repeatable runs once",
 }

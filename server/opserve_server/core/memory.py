@@ -49,21 +49,22 @@ class SessionMemory:
         Raises:
             OutOfMemory: 207001.
         """
-        extent = -(-size_bytes // ALIGNMENT) * ALIGNMENT
+        extent = _aligned(size_bytes)
         for space in self._slabs.values():
             offset = space.take(extent)
             if offset is not None:
                 return Region(space.slab.id, offset, size_bytes)
-        space = _SlabSpace(self._take_slab(extent))
+        space = _SlabSpace(self._take_slab(size_bytes))
         self._slabs[space.slab.id] = space
         offset = space.take(extent)
         assert offset == 0, "a new slab has room from its start"
         return Region(space.slab.id, offset, size_bytes)
 
     def release(self, region: Region) -> None:
-        """Returns a region; its bytes stay as they are until it is handed out again."""
-        extent = -(-region.size_bytes // ALIGNMENT) * ALIGNMENT
-        self._slabs[region.slab].give_back(region.offset, extent)
+        """Returns a region; after close there is nothing left to return."""
+        space = self._slabs.get(region.slab)
+        if space is not None:
+            space.give_back(region.offset, _aligned(region.size_bytes))
 
     def view(self, region: Region) -> memoryview:
         """The bytes of a region, writable."""
@@ -85,27 +86,35 @@ class SessionMemory:
         self._device.detach(space.slab)
         self._device.slabs.give_back(space.slab)
 
-    def _take_slab(self, extent: int) -> Slab:
+    def _take_slab(self, size_bytes: int) -> Slab:
         try:
-            slab = self._device.slabs.take(extent)
+            slab = self._device.slabs.take(_aligned(size_bytes))
         except NoMemory:
             self._reclaim()
-            slab = self._take_last_slab(extent)
-        self._device.attach(slab)
+            slab = self._take_last_slab(size_bytes)
+        try:
+            self._device.attach(slab)
+        except BaseException:
+            self._device.slabs.give_back(slab)
+            raise
         return slab
 
-    def _take_last_slab(self, extent: int) -> Slab:
+    def _take_last_slab(self, size_bytes: int) -> Slab:
         try:
-            return self._device.slabs.take(extent)
+            return self._device.slabs.take(_aligned(size_bytes))
         except NoMemory:
             free = self._device.slabs.free_bytes
             raise OutOfMemory(
                 Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-                f"size_bytes: given {extent}, allowed at most the {free} free bytes of the device",
+                f"size_bytes: given {size_bytes}, allowed at most the {free} bytes that are free",
                 parameter="size_bytes",
-                given=extent,
+                given=size_bytes,
                 allowed=free,
             ) from None
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
 class _SlabSpace:

@@ -4,6 +4,9 @@ Copies wait for the queued work that uses their buffers, so that what a client r
 calls wrote; the buffers are looked up again afterwards, since they may have been freed meanwhile.
 """
 
+import asyncio
+from collections.abc import Callable
+
 import numpy as np
 
 from opserve_kernels.status import Status
@@ -26,6 +29,7 @@ from opserve_server.core.waiting import wait_for_all
 
 MemoryCommand = Allocate | Free | Fill | Write | Read | Copy
 _BYTE_MAXIMUM = 255
+_SLICE_BYTES = 4 * 1024 * 1024
 
 MemoryResult = Allocated | Written | Content | Done
 
@@ -49,25 +53,46 @@ async def run(session: Session, command: MemoryCommand) -> MemoryResult:
             return await _copy(session, command)
 
 
-async def idle_view(
-    session: Session, handle: int, offset: int, size_bytes: int, parameter: str = "buffer"
-) -> memoryview:
-    """The bytes of a range, once no queued work uses their buffer.
+async def idle_view(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
+    """The bytes of a range, once no queued work uses their buffer; to be used at once.
 
     Raises:
-        HandleNotFound: 107017, the buffer is not there, or was freed during the wait.
+        HandleNotFound: 107017, the buffer is not there, or it or its session ended in the wait.
         InvalidArgument: 107000, the range leaves the buffer.
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
-    buffer = session.buffers.get(handle)
-    buffer.view(offset, size_bytes)
-    await wait_for_all(
-        list(buffer.users),
-        timeout_s=session.limits.wait_limit_s,
-        status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        what=f"the queued work on {parameter} {handle}",
-    )
-    return session.buffers.get(handle).view(offset, size_bytes)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + session.limits.wait_limit_s
+    session.check_open()
+    view = session.buffers.get(handle).view(offset, size_bytes)
+    while users := session.buffers.get(handle).users:  # more may come during the wait
+        await wait_for_all(
+            list(users),
+            timeout_s=deadline_s - loop.time(),
+            status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+            what=f"the queued work on buffer {handle}",
+        )
+        session.check_open()
+    return view
+
+
+async def _in_slices(
+    session: Session, handles: set[int], size_bytes: int, do: Callable[[int, int], None]
+) -> None:
+    """Does a long piece of memory work a slice at a time, so that other calls have their turn.
+
+    Its buffers are kept meanwhile, as they are for queued work.
+    """
+    done = asyncio.get_running_loop().create_future()
+    for handle in handles:
+        session.buffers.get(handle).used_by(done)
+    try:
+        for start in range(0, size_bytes, _SLICE_BYTES):
+            do(start, min(start + _SLICE_BYTES, size_bytes))
+            await asyncio.sleep(0)
+            session.check_open()
+    finally:
+        done.set_result(None)
 
 
 def _allocate(session: Session, command: Allocate) -> Allocated:
@@ -99,8 +124,14 @@ async def _fill(session: Session, command: Fill) -> Done:
             given=command.value,
             allowed="0 to 255",
         )
-    view = await idle_view(session, command.buffer, command.offset, command.size_bytes)
-    np.frombuffer(view, np.uint8).fill(command.value)
+    size = command.size_bytes
+    view = await idle_view(session, command.buffer, command.offset, size)
+    target = np.frombuffer(view, np.uint8)
+
+    def fill(start: int, end: int) -> None:
+        target[start:end] = command.value
+
+    await _in_slices(session, {command.buffer}, size, fill)
     return Done()
 
 
@@ -112,11 +143,6 @@ async def _write(session: Session, command: Write) -> Written:
 
 async def _copy(session: Session, command: Copy) -> Done:
     size = command.size_bytes
-    await idle_view(session, command.source, command.source_offset, size, "source")
-    destination = await idle_view(
-        session, command.destination, command.destination_offset, size, "destination"
-    )
-    source = session.buffers.get(command.source).view(command.source_offset, size)
     distance = abs(command.destination_offset - command.source_offset)
     if command.source == command.destination and distance < size:
         raise InvalidArgument(
@@ -127,5 +153,12 @@ async def _copy(session: Session, command: Copy) -> Done:
             given=command.source_offset,
             allowed="ranges that do not overlap",
         )
-    destination[:] = source
+    await idle_view(session, command.destination, command.destination_offset, size)
+    source = await idle_view(session, command.source, command.source_offset, size)
+    destination = await idle_view(session, command.destination, command.destination_offset, size)
+
+    def copy(start: int, end: int) -> None:
+        destination[start:end] = source[start:end]
+
+    await _in_slices(session, {command.source, command.destination}, size, copy)
     return Done()

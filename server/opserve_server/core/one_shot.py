@@ -1,6 +1,7 @@
 """A whole call at once: arrays in, arrays out, in a session of its own."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +23,7 @@ from opserve_server.core.commands import (
     SetTensorBuffer,
     SynchronizeStream,
 )
-from opserve_server.core.errors import InvalidArgument, LimitExceeded
+from opserve_server.core.errors import HandleNotFound, InvalidArgument, LimitExceeded
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import Service
 
@@ -103,7 +104,8 @@ async def run_once(
         lease = _Lease(service, principal, opened.session)
         return await _run(lease, call, arguments, inputs)
     finally:
-        await service.close_session(principal, opened.session)
+        with suppress(HandleNotFound):  # the service drains, and has ended the session itself
+            await service.close_session(principal, opened.session)
 
 
 @dataclass(frozen=True, slots=True)

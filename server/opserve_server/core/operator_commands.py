@@ -1,5 +1,7 @@
 """Commands on executors: the two phases of aclnn, and calls that run more than once."""
 
+from typing import assert_never
+
 from opserve_kernels.errors import null_argument
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
@@ -31,9 +33,13 @@ def run(session: Session, command: OperatorCommand) -> Planned | Done:
             session.executors.get(command.executor).repeatable = True
         case SetTensorBuffer():
             executor = session.executors.get(command.executor)
-            executor.set_buffer(command.index, session.buffers.get(command.buffer))
+            null = Status.ACLNN_ERR_INNER_NULLPTR
+            buffer = session.buffers.get(command.buffer, null_status=null)
+            executor.set_buffer(command.index, buffer)
         case DestroyExecutor():
             session.executors.remove(command.executor)
+        case _:
+            assert_never(command)
     return Done()
 
 

@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from opserve_kernels.status import Status
-from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.errors import (
+    InvalidArgument,
+    LimitExceeded,
+    OpserveError,
+    OutOfMemory,
+    Unavailable,
+)
 
 Answer = TypeVar("Answer")
+RequestId = str | tuple[str, str]
+"""A client's id, or its tenant and its id."""
+PASSING = (LimitExceeded, OutOfMemory, Unavailable)
+"""Refusals that a later try may escape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +29,12 @@ class _Request(Generic[Answer]):
 
 
 class AnsweredRequests(Generic[Answer]):
-    """The latest answers of one session or tenant; a refused request is not among them.
+    """The latest answers of one session or service.
+
+    A refusal is an answer too, but for one that a later try may escape.
 
     Args:
-        limit: Answers kept at most.
+        limit: Answers kept at most, and requests under way.
         retained_bytes_limit: Bytes that kept answers may hold in all.
         size_bytes: Bytes that an answer holds.
     """
@@ -33,27 +45,28 @@ class AnsweredRequests(Generic[Answer]):
         self._limit = limit
         self._retained_bytes_limit = retained_bytes_limit
         self._size_bytes = size_bytes
-        self._requests: OrderedDict[str, _Request[Answer]] = OrderedDict()
+        self._requests: OrderedDict[RequestId, _Request[Answer]] = OrderedDict()
         self._held_bytes = 0
 
     async def once(
-        self, request_id: str, request: object, work: Callable[[], Coroutine[Any, Any, Answer]]
+        self,
+        request_id: RequestId,
+        request: object,
+        work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> Answer:
         """The answer of `work`, which runs once for each request id.
 
-        Without an id it simply runs. With one it goes on when the caller is cancelled, so that a
-        retry finds its answer.
+        It goes on when the caller is cancelled, so that a retry finds its answer.
 
         Args:
-            request_id: The client's id, or "".
-            request: What is asked; a hashable value.
+            request_id: The client's id.
+            request: What is asked, as a hashable value that differs for other requests.
             work: Does it.
 
         Raises:
             InvalidArgument: 107000, the id was used for another request.
+            LimitExceeded: 207012, too many requests are under way.
         """
-        if not request_id:
-            return await work()
         known = self._requests.get(request_id)
         if known is None:
             known = self._start(request_id, request, work)
@@ -68,19 +81,37 @@ class AnsweredRequests(Generic[Answer]):
             )
         return await asyncio.shield(known.task)
 
+    def cancel(self) -> None:
+        """Ends the requests that are under way."""
+        for request in list(self._requests.values()):
+            request.task.cancel()
+
     def _start(
-        self, request_id: str, request: object, work: Callable[[], Coroutine[Any, Any, Answer]]
+        self,
+        request_id: RequestId,
+        request: object,
+        work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> _Request[Answer]:
+        under_way = sum(not known.task.done() for known in self._requests.values())
+        if under_way >= self._limit:
+            raise LimitExceeded(
+                Status.ACL_ERROR_RT_OVER_LIMIT,
+                f"request_id: given one more than {under_way} requests under way, "
+                f"allowed {self._limit}",
+                parameter="request_id",
+                given=under_way + 1,
+                allowed=self._limit,
+            )
         started = _Request(hash(request), asyncio.create_task(work()))
         self._requests[request_id] = started
         started.task.add_done_callback(lambda task: self._finished(request_id, task))
         return started
 
-    def _finished(self, request_id: str, task: asyncio.Task[Answer]) -> None:
-        if task.cancelled() or task.exception() is not None:
+    def _finished(self, request_id: RequestId, task: asyncio.Task[Answer]) -> None:
+        if not _is_answer(task):
             del self._requests[request_id]
             return
-        self._held_bytes += self._size_bytes(task.result())
+        self._held_bytes += self._size_of(task)
         while (
             len(self._requests) > self._limit or self._held_bytes > self._retained_bytes_limit
         ) and self._drop_oldest():
@@ -90,6 +121,17 @@ class AnsweredRequests(Generic[Answer]):
         for request_id, request in self._requests.items():
             if request.task.done():
                 del self._requests[request_id]
-                self._held_bytes -= self._size_bytes(request.task.result())
+                self._held_bytes -= self._size_of(request.task)
                 return True
         return False
+
+    def _size_of(self, task: asyncio.Task[Answer]) -> int:
+        return 0 if task.exception() else self._size_bytes(task.result())
+
+
+def _is_answer(task: asyncio.Task[Any]) -> bool:
+    """Whether a retry must get this outcome instead of another try."""
+    if task.cancelled():
+        return False
+    error = task.exception()
+    return error is None or (isinstance(error, OpserveError) and not isinstance(error, PASSING))

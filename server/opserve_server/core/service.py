@@ -1,5 +1,6 @@
 """The one core that both faces call: sessions, and commands in them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,8 +117,9 @@ class Service:
             return OpenedSession(session=session.name, device=device, lease_s=session.lease_s)
 
         self._check_request_id(request_id)
-        tenant_request_id = request_id and f"{principal.tenant} {request_id}"
-        return await self._opened.once(tenant_request_id, (profile, lease_s), open_one)
+        if not request_id:
+            return await open_one()
+        return await self._opened.once((principal.tenant, request_id), (profile, lease_s), open_one)
 
     def keep_alive(self, principal: Principal, session: str) -> float:
         """Renews a lease and tells its seconds."""
@@ -139,10 +141,11 @@ class Service:
         """Runs one command; raises OpserveError."""
 
         async def run_one() -> list[Result]:
-            return [await _run(found, command)]
+            with _in_progress(found):
+                return [await _run(found, command)]
 
         found = self._sessions.get(principal, session)
-        return (await self._once(found, request_id, command, run_one))[0]
+        return (await self._once(found, request_id, [command], run_one))[0]
 
     async def submit(
         self,
@@ -160,18 +163,12 @@ class Service:
         """
 
         async def run_all() -> list[Result]:
-            results: list[Result] = []
-            for command in commands:
-                try:
-                    results.append(await _run(found, command))
-                except OpserveError as error:
-                    results.append(Failed(error=error))
-                    break
-            return results
+            with _in_progress(found):
+                return await _run_up_to_failure(found, commands)
 
         found = self._sessions.get(principal, session)
         self._check_batch(commands)
-        return await self._once(found, request_id, tuple(commands), run_all)
+        return await self._once(found, request_id, commands, run_all)
 
     def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:
         """Bytes of a buffer."""
@@ -194,14 +191,15 @@ class Service:
                 chunks are not size_bytes in all (those before stay written).
         """
         found = self._sessions.get(principal, session)
-        await memory_commands.idle_view(found, buffer, offset, size_bytes)
         written = 0
-        async for chunk in chunks:
-            if written + len(chunk) > size_bytes:
-                raise _wrong_size(written + len(chunk), size_bytes)
-            found = self._sessions.get(principal, session)
-            found.buffers.get(buffer).view(offset + written, len(chunk))[:] = chunk
-            written += len(chunk)
+        with _in_progress(found):
+            await memory_commands.idle_view(found, buffer, offset, size_bytes)
+            async for chunk in chunks:
+                if written + len(chunk) > size_bytes:
+                    raise _wrong_size(written + len(chunk), size_bytes)
+                place = (buffer, offset + written, len(chunk))
+                (await memory_commands.idle_view(found, *place))[:] = chunk
+                written += len(chunk)
         if written != size_bytes:
             raise _wrong_size(written, size_bytes)
         return Written(size_bytes=written)
@@ -211,11 +209,11 @@ class Service:
     ) -> AsyncIterator[bytes]:
         """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
         found = self._sessions.get(principal, session)
-        await memory_commands.idle_view(found, buffer, offset, size_bytes)
-        for start in range(offset, offset + size_bytes, self._limits.chunk_bytes):
-            found = self._sessions.get(principal, session)
-            size = min(self._limits.chunk_bytes, offset + size_bytes - start)
-            yield bytes(found.buffers.get(buffer).view(start, size))
+        with _in_progress(found):
+            await memory_commands.idle_view(found, buffer, offset, size_bytes)
+            for start in range(offset, offset + size_bytes, self._limits.chunk_bytes):
+                size = min(self._limits.chunk_bytes, offset + size_bytes - start)
+                yield bytes(await memory_commands.idle_view(found, buffer, start, size))
 
     async def stop(self) -> None:
         """Ends every session."""
@@ -225,12 +223,15 @@ class Service:
         self,
         session: Session,
         request_id: str,
-        request: object,
+        commands: Sequence[Command],
         work: Callable[[], Coroutine[Any, Any, list[Result]]],
     ) -> list[Result]:
         self._check_request_id(request_id)
-        with _in_progress(session):
-            return await session.answered.once(request_id, request, work)
+        if not request_id:
+            return await work()
+        # Commands of two kinds may have equal fields, so that their hashes alone are equal.
+        request = tuple((type(command), command) for command in commands)
+        return await session.answered.once(request_id, request, work)
 
     def _check_request_id(self, request_id: str) -> None:
         limit = self._limits.name_length_limit
@@ -264,7 +265,20 @@ class Service:
         )
 
 
+async def _run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:
+    results: list[Result] = []
+    for command in commands:
+        try:
+            results.append(await _run(session, command))
+        except OpserveError as error:
+            results.append(Failed(error=error.with_traceback(None)))
+            break
+        await asyncio.sleep(0)  # other sessions have their turn between the commands of a batch
+    return results
+
+
 async def _run(session: Session, command: Command) -> Result:
+    session.check_open()
     match command:
         case Allocate() | Free() | Fill() | Write() | Read() | Copy():
             return await memory_commands.run(session, command)
@@ -309,7 +323,7 @@ def _inline_bytes(command: Command) -> int:
         case Write():
             return len(command.data)
         case Read():
-            return command.size_bytes
+            return max(command.size_bytes, 0)
         case _:
             return 0
 

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TypeVar
 
-from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Content, Result
 from opserve_server.core.devices import Device
+from opserve_server.core.errors import session_not_found
 from opserve_server.core.events import Event
 from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
@@ -16,15 +15,6 @@ from opserve_server.core.limits import Limits
 from opserve_server.core.memory import SessionMemory
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
-
-Item = TypeVar("Item")
-_REFUSALS = {
-    "buffer": (Status.ACL_ERROR_RT_OVER_LIMIT, Status.ACL_ERROR_INVALID_PARAM),
-    "executor": (Status.ACL_ERROR_RT_OVER_LIMIT, Status.ACLNN_ERR_INNER_NULLPTR),
-    "stream": (Status.ACL_ERROR_RT_NO_STREAM_RESOURCE, Status.ACL_ERROR_INVALID_PARAM),
-    "event": (Status.ACL_ERROR_RT_NO_EVENT_RESOURCE, Status.ACL_ERROR_INVALID_PARAM),
-}
-"""By kind: the code of one too many, and of the null pointer."""
 
 
 class DeterministicLevel(StrEnum):
@@ -44,7 +34,7 @@ class Session:
         device: Where it runs.
         lease_s: Seconds that it lives after the last call.
         calls: Calls in progress; a session with one does not expire.
-        stopped_by: The stream whose failure stopped all submission (FailureMode.STOP).
+        closed: Whether it has ended; nothing may be done in it any more.
     """
 
     def __init__(
@@ -65,12 +55,12 @@ class Session:
         self.deterministic_level = DeterministicLevel.OFF
         self.expires_at = 0.0
         self.calls = 0
-        self.stopped_by: Stream | None = None
+        self.closed = False
         self.memory = SessionMemory(device, reclaim)
-        self.buffers = _table(Buffer, "buffer", limits.buffers_limit)
-        self.executors = _table(Executor, "executor", limits.executors_limit)
-        self.streams = _table(Stream, "stream", limits.streams_limit)
-        self.events = _table(Event, "event", limits.events_limit)
+        self.buffers = HandleTable[Buffer]("buffer", limit=limits.buffers_limit)
+        self.executors = HandleTable[Executor]("executor", limit=limits.executors_limit)
+        self.streams = HandleTable[Stream]("stream", limit=limits.streams_limit)
+        self.events = HandleTable[Event]("event", limit=limits.events_limit)
         self.streams.put_default(self.new_stream(0))
         self.answered = AnsweredRequests[list[Result]](
             limit=limits.request_ids_limit,
@@ -84,8 +74,17 @@ class Session:
             handle,
             run_kernel=self.device.run,
             queue_limit=self.limits.stream_queue_limit,
-            on_stop=self._stop,
         )
+
+    @property
+    def stopped_by(self) -> Stream | None:
+        """A stream whose failure stopped all submission (FailureMode.STOP)."""
+        return next((stream for stream in self.streams if stream.stopped), None)
+
+    def check_open(self) -> None:
+        """Refuses what comes, or comes out of a wait, after the session's end (107017)."""
+        if self.closed:
+            raise session_not_found(self.name)
 
     def renew(self) -> None:
         """Starts the lease anew."""
@@ -93,17 +92,12 @@ class Session:
 
     async def close(self) -> None:
         """Drops queued work, waits for what is running, and returns all memory."""
-        await asyncio.gather(*(stream.close() for stream in self.streams))
-        self.memory.close()
-
-    def _stop(self, stream: Stream) -> None:
-        self.stopped_by = self.stopped_by or stream
-
-
-def _table(item: type[Item], kind: str, limit: int) -> HandleTable[Item]:
-    del item  # it only names the table's type
-    limit_status, null_status = _REFUSALS[kind]
-    return HandleTable[Item](kind, limit=limit, limit_status=limit_status, null_status=null_status)
+        self.closed = True
+        self.answered.cancel()
+        try:
+            await asyncio.gather(*(stream.close() for stream in self.streams))
+        finally:
+            self.memory.close()
 
 
 def _content_bytes(results: list[Result]) -> int:

@@ -8,7 +8,12 @@ from collections.abc import Callable, Sequence
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
 from opserve_kernels.status import Status
 from opserve_server.core.devices import Device
-from opserve_server.core.errors import HandleNotFound, InvalidArgument, LimitExceeded, Unavailable
+from opserve_server.core.errors import (
+    InvalidArgument,
+    LimitExceeded,
+    Unavailable,
+    session_not_found,
+)
 from opserve_server.core.limits import Limits
 from opserve_server.core.principal import Principal
 from opserve_server.core.session import Session
@@ -41,6 +46,7 @@ class Sessions:
         self._limits = limits
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
+        self._lease_timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def count(self, device: Device) -> int:
@@ -86,7 +92,7 @@ class Sessions:
         """
         session = self._sessions.get(name)
         if session is None or session.tenant != principal.tenant:
-            raise HandleNotFound("session", name[:64], allowed="an open session of the caller")
+            raise session_not_found(name)
         session.renew()
         return session
 
@@ -102,6 +108,8 @@ class Sessions:
 
     def _close(self, session: Session) -> asyncio.Task[None]:
         del self._sessions[session.name]
+        self._lease_timers.pop(session.name).cancel()
+        session.closed = True
         task = asyncio.create_task(session.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -109,11 +117,10 @@ class Sessions:
 
     def _watch(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_at(session.expires_at, self._expire, session)
+        timer = loop.call_at(session.expires_at, self._expire, session)
+        self._lease_timers[session.name] = timer
 
     def _expire(self, session: Session) -> None:
-        if self._sessions.get(session.name) is not session:
-            return
         if session.calls:
             session.renew()
         if session.expires_at > asyncio.get_running_loop().time():

@@ -1,5 +1,8 @@
 """Commands on streams."""
 
+import asyncio
+from typing import assert_never
+
 from opserve_kernels.status import Status
 from opserve_server.core.commands import (
     CreateStream,
@@ -37,6 +40,8 @@ async def run(session: Session, command: StreamCommand) -> StreamCreated | Queri
             _raise_error(stream)
         case QueryStream():
             return Queried(complete=session.streams.get(command.stream).complete)
+        case _:
+            assert_never(command)
     return Done()
 
 
@@ -50,10 +55,11 @@ async def _destroy(session: Session, command: DestroyStream) -> None:
             allowed="a stream that CreateStream made",
         )
     stream = session.streams.get(command.stream)
-    await _wait(stream, session.limits.wait_limit_s)
+    deadline_s = asyncio.get_running_loop().time() + session.limits.wait_limit_s
+    while not stream.complete:  # work may be submitted during the wait
+        await _wait(stream, deadline_s - asyncio.get_running_loop().time())
+        session.check_open()
     session.streams.remove(command.stream)
-    if session.stopped_by is stream:
-        session.stopped_by = None
     _raise_error(stream)
 
 

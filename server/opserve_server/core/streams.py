@@ -59,7 +59,10 @@ class Stream:
         handle: Its handle.
         run_kernel: Runs a call on the device.
         queue_limit: Work that may wait at once.
-        on_stop: Told of the failure that stops a stream in STOP mode.
+
+    Attributes:
+        error: The first failure that no synchronise has told yet.
+        stopped: Whether a failure in STOP mode has ended all work on it.
     """
 
     def __init__(
@@ -68,17 +71,15 @@ class Stream:
         *,
         run_kernel: Callable[[KernelCall], Awaitable[object]],
         queue_limit: int,
-        on_stop: Callable[["Stream"], None],
     ) -> None:
         self.handle = handle
         self.error: ExecutionFailed | None = None
+        self.stopped = False
         self._mode: FailureMode | None = None
         self._run_kernel = run_kernel
         self._queue_limit = queue_limit
-        self._on_stop = on_stop
         self._queue: deque[Work] = deque()
         self._last: Work | None = None
-        self._stopped = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -131,7 +132,7 @@ class Stream:
     def take_error(self) -> ExecutionFailed | None:
         """The first failure since the last call; a stopped stream keeps it."""
         error = self.error
-        if not self._stopped:
+        if not self.stopped:
             self.error = None
         return error
 
@@ -155,7 +156,7 @@ class Stream:
     async def _carry_out(self, work: Work) -> None:
         if isinstance(work, Wait):
             await asyncio.wait([work.record.done])
-        elif isinstance(work, KernelRun) and not self._stopped:
+        elif isinstance(work, KernelRun) and not self.stopped:
             await self._run(work)
         _finish(work)
 
@@ -177,8 +178,7 @@ class Stream:
         )
         self.error = self.error or error
         if self._mode is FailureMode.STOP:
-            self._stopped = True
-            self._on_stop(self)
+            self.stopped = True
 
 
 def _finish(work: Work) -> None:

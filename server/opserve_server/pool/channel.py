@@ -1,14 +1,17 @@
 """The front's end of the socket to a worker: frames go out coalesced, messages come in."""
 
 import asyncio
+import logging
 import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from opserve_server.pool.messages import PACKET_BYTES_LIMIT, Message, decode, encode
+from opserve_server.pool.messages import PACKET_BYTES_LIMIT, FrameError, Message, decode
 
 QUEUED_PACKETS_LIMIT = 4096
+
+log = logging.getLogger(__name__)
 
 
 class ChannelOverflowError(RuntimeError):
@@ -42,18 +45,16 @@ class Channel:
         self._closed = False
         end.setblocking(False)  # noqa: FBT003  # the socket module's own signature
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(end, self._read)
+        self._loop.add_reader(end, self.drain)
 
-    def send(self, message: Message, *, fd: int | None = None) -> None:
-        """Queues a message; a copy of a descriptor rides beside it, in order.
+    def send(self, frame: bytes, *, fd: int | None = None) -> None:
+        """Queues a frame; a copy of a descriptor rides beside it, in order.
 
         Raises:
-            FrameError: The message does not fit a packet.
             ChannelOverflowError: Too much waits already.
         """
         if self._closed:
             return
-        frame = encode(message, self._operators)
         last = self._packets[-1] if self._packets else None
         if last and not last[1] and fd is None and len(last[0]) + len(frame) <= PACKET_BYTES_LIMIT:
             last[0].extend(frame)
@@ -65,6 +66,18 @@ class Channel:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
 
+    def drain(self) -> None:
+        """Takes in all that the worker has said so far."""
+        while not self._closed:
+            try:
+                packet = self._end.recv(PACKET_BYTES_LIMIT)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:
+                # The worker died before it read everything; what it said is behind this error.
+                continue
+            self._take_in(packet)
+
     def close(self) -> None:
         """Closes the socket; on_close is not called for it."""
         if not self._closed:
@@ -74,6 +87,17 @@ class Channel:
             self._end.close()
             while self._packets:
                 self._drop_first()
+
+    def _take_in(self, packet: bytes) -> None:
+        if not packet:
+            self._lost()
+            return
+        try:
+            for message in decode(packet, self._operators):
+                self._on_message(message)
+        except FrameError:
+            log.exception("a worker sent what is no message")
+            self._lost()
 
     def _drop_first(self) -> None:
         _, fds = self._packets.popleft()
@@ -97,21 +121,10 @@ class Channel:
             self._flush_scheduled = True
             self._loop.add_writer(self._end, self._flush)
         except OSError:
+            self.drain()  # what the worker said before it died counts
             self._lost()
-
-    def _read(self) -> None:
-        try:
-            packet = self._end.recv(PACKET_BYTES_LIMIT)
-        except BlockingIOError:
-            return
-        except OSError:
-            packet = b""
-        if not packet:
-            self._lost()
-            return
-        for message in decode(packet, self._operators):
-            self._on_message(message)
 
     def _lost(self) -> None:
-        self.close()
-        self._on_close()
+        if not self._closed:
+            self.close()
+            self._on_close()

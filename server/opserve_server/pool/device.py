@@ -6,16 +6,13 @@ worker died is sent once more to the next one; a call under which two workers di
 
 import asyncio
 import logging
-import multiprocessing
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
-from multiprocessing.context import ForkServerProcess
+from typing import Any
 
 from opserve_kernels.registry import OPERATORS
-from opserve_server.pool import worker
-from opserve_server.pool.channel import Channel
+from opserve_server.pool.channel import ChannelOverflowError
 from opserve_server.pool.messages import (
     Attach,
     Detach,
@@ -23,11 +20,13 @@ from opserve_server.pool.messages import (
     Failed,
     KernelCall,
     Message,
-    Ready,
     Run,
+    encode,
 )
+from opserve_server.pool.process import WorkerProcess
 from opserve_server.pool.slabs import Slab, SlabPool
 
+CALLS_IN_FLIGHT_LIMIT = 256
 DEATHS_LIMIT = 2
 RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
@@ -41,7 +40,7 @@ class KernelFailed(Exception):
 
 
 class WorkerDied(Exception):
-    """A call cannot be run: workers died under it, or the device is stopped."""
+    """A call cannot be run: workers died under it, none can be started, or the device stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class KernelTiming:
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    call: KernelCall
+    frame: bytes
     done: asyncio.Future[KernelTiming]
     deaths: int = 0
 
@@ -68,10 +67,12 @@ class Device:
         memory_bytes: Memory in all.
         slab_bytes: Length of an ordinary slab.
         start_timeout_s: Seconds a worker may take to be ready; the first one compiles kernels.
+        call_time_limit_s: Seconds a call may run. Then it is given up and its worker killed, and
+            what waits behind it goes to the next one.
         kernels: Module with `run` for each operator.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what the settings say of a device
         self,
         *,
         name: str,
@@ -79,6 +80,7 @@ class Device:
         memory_bytes: int,
         slab_bytes: int,
         start_timeout_s: float,
+        call_time_limit_s: float,
         kernels: Mapping[str, str] = KERNELS,
     ) -> None:
         self.name = name
@@ -86,11 +88,17 @@ class Device:
         self.memory_bytes = memory_bytes
         self.slabs = SlabPool(capacity_bytes=memory_bytes, slab_bytes=slab_bytes)
         self._kernels = kernels
+        self._operators = sorted(kernels)
         self._start_timeout_s = start_timeout_s
+        self._call_time_limit_s = call_time_limit_s
+        self._time_limit: asyncio.TimerHandle | None = None
+        self._killed_by_limit = False
         self._call_ids = count(1)
+        self._room = asyncio.Semaphore(CALLS_IN_FLIGHT_LIMIT)
         self._pending: dict[int, _Pending] = {}
         self._attached: dict[int, Slab] = {}
-        self._worker: _Worker | None = None
+        self._worker: WorkerProcess | None = None
+        self._stopping: asyncio.Future[None]
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -101,7 +109,7 @@ class Device:
     @property
     def worker_pid(self) -> int | None:
         """Process id of the worker; None while there is none."""
-        return None if self._worker is None else self._worker.process.pid
+        return None if self._worker is None else self._worker.pid
 
     async def start(self) -> None:
         """Starts the first worker.
@@ -110,90 +118,153 @@ class Device:
             TimeoutError: It is not ready in time.
             WorkerDied: It ends before it is ready; its log says why.
         """
-        started = await self._start_worker()
-        self._put_to_work(started)
-        self._keeper = asyncio.create_task(self._keep(started), name=f"keeper of {self.name}")
+        loop = asyncio.get_running_loop()
+        self._stopping = loop.create_future()
+        started: asyncio.Future[None] = loop.create_future()
+        self._keeper = loop.create_task(self._keep(started), name=f"keeper of {self.name}")
+        await asyncio.wait([self._keeper, started], return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            await self._keeper
 
     async def stop(self) -> None:
         """Ends the worker and gives up what it runs."""
         if self._keeper is not None:
-            self._keeper.cancel()
+            if not self._stopping.done():
+                self._stopping.set_result(None)
             await asyncio.wait([self._keeper])
-        if self._worker is not None:
-            await self._worker.stop()
-            self._worker = None
-        for pending in self._pending.values():
-            if not pending.done.done():
-                pending.done.set_exception(WorkerDied("the device is stopped"))
-        self._pending.clear()
+        self._give_up_calls("the device is stopped")
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:
         """Lets the worker, and every later one, see a slab."""
         self._attached[slab.id] = slab
         if self._worker is not None:
-            self._worker.channel.send(Attach(slab.id, slab.size_bytes), fd=slab.fd)
+            frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
+            self._tell(self._worker, frame, fd=slab.fd)
 
     def detach(self, slab: Slab) -> None:
         """Takes a slab from the worker's sight; no call may use it."""
         del self._attached[slab.id]
         if self._worker is not None:
-            self._worker.channel.send(Detach(slab.id))
+            self._tell(self._worker, encode(Detach(slab.id), self._operators))
 
     async def run(self, call: KernelCall) -> KernelTiming:
         """Runs a call to its end.
 
+        Cancelling it drops the result only: the kernel writes until the device is stopped or a
+        later call is done.
+
         Raises:
+            FrameError: The call does not fit a packet.
             KernelFailed: The kernel raised.
-            WorkerDied: Two workers died under it.
+            WorkerDied: Two workers died under it, it ran too long, none can be started, or the
+                device is stopped.
         """
         call_id = next(self._call_ids)
-        pending = _Pending(call, asyncio.get_running_loop().create_future())
-        if self._worker is not None:
-            self._worker.channel.send(Run(call_id, call))
-        self._pending[call_id] = pending
-        return await pending.done
+        frame = encode(Run(call_id, call), self._operators)
+        async with self._room:
+            if self._keeper is None or self._keeper.done() or self._stopping.done():
+                raise WorkerDied("the device is not started, or stopped")
+            pending = _Pending(frame, asyncio.get_running_loop().create_future())
+            self._pending[call_id] = pending
+            if self._worker is not None:
+                self._tell(self._worker, frame)
+            if len(self._pending) == 1:
+                self._time_the_oldest()
+            return await pending.done
 
-    async def _keep(self, current: "_Worker") -> None:
-        """Replaces each worker that dies, at once the first time, later with a growing delay."""
-        while True:
-            await asyncio.wait([current.dead])
+    async def _keep(self, started: asyncio.Future[None]) -> None:
+        """Starts a worker, and another one for each that dies, until the device is stopped."""
+        current: WorkerProcess | None = await self._start_worker()
+        started.set_result(None)
+        while current is not None:
+            self._put_to_work(current)
+            await self._wait(current.dead)
             self._worker = None
-            log.warning("%s: worker %d died", self.name, current.process.pid)
-            await current.stop()
+            self._time_the_oldest()
+            if self._stopping.done():
+                await current.stop(grace_s=STOP_TIMEOUT_S)
+                return
+            log.warning("%s: worker %d died", self.name, current.pid)
+            await current.stop(grace_s=0)
             self._count_death()
             current = await self._start_replacement()
-            self._put_to_work(current)
 
-    async def _start_replacement(self) -> "_Worker":
-        attempt = 0
-        while True:
-            await asyncio.sleep(RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)])
+    async def _start_replacement(self) -> WorkerProcess | None:
+        """A new worker, at once or, while none starts, with growing delays; None when stopped."""
+        for attempt in count():
+            delay_s = RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)]
+            await asyncio.wait([self._stopping], timeout=delay_s)
             try:
-                return await self._start_worker()
+                return None if self._stopping.done() else await self._start_worker()
             except (TimeoutError, WorkerDied):
                 log.exception("%s: a new worker did not start", self.name)
-            attempt += 1
+            if attempt + 1 >= len(RESTART_DELAYS_S):
+                self._give_up_calls("no worker can be started")
+        return None
 
-    async def _start_worker(self) -> "_Worker":
-        started = await _Worker.start(self.name, self._kernels, on_message=self._on_message)
+    async def _start_worker(self) -> WorkerProcess:
         try:
-            await asyncio.wait_for(started.ready, self._start_timeout_s)
-        except BaseException:
-            await started.stop()
-            raise
-        return started
+            started = await WorkerProcess.start(
+                self.name, self._kernels, on_message=self._on_message
+            )
+        except (OSError, EOFError) as error:
+            raise WorkerDied("no process can be started") from error
+        await self._wait(started.ready, timeout_s=self._start_timeout_s)
+        if started.ready.done() and started.ready.result():
+            return started
+        await started.stop(grace_s=0)
+        if started.ready.done():
+            raise WorkerDied("the worker ended before it was ready")
+        if self._stopping.done():
+            raise WorkerDied("the device is stopped")
+        raise TimeoutError(f"the worker was not ready within {self._start_timeout_s:g} s")
 
-    def _put_to_work(self, current: "_Worker") -> None:
+    async def _wait(self, event: asyncio.Future[Any], *, timeout_s: float | None = None) -> None:
+        """Waits for an event of a worker, or for the stop of the device."""
+        await asyncio.wait(
+            [event, self._stopping], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+
+    def _put_to_work(self, current: WorkerProcess) -> None:
         self._worker = current
         for slab in self._attached.values():
-            current.channel.send(Attach(slab.id, slab.size_bytes), fd=slab.fd)
-        for call_id, pending in self._pending.items():
-            current.channel.send(Run(call_id, pending.call))
+            frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
+            self._tell(current, frame, fd=slab.fd)
+        for pending in self._pending.values():
+            self._tell(current, pending.frame)
+        self._time_the_oldest()
+
+    def _tell(self, current: WorkerProcess, frame: bytes, *, fd: int | None = None) -> None:
+        """Says something to a worker; one that does not hear is killed, the next is told all."""
+        try:
+            current.channel.send(frame, fd=fd)
+        except (ChannelOverflowError, OSError):
+            log.exception("%s: worker %d cannot be told and is killed", self.name, current.pid)
+            current.kill()
+
+    def _time_the_oldest(self) -> None:
+        """Starts the time of the oldest call, which is the one that runs."""
+        if self._time_limit is not None:
+            self._time_limit.cancel()
+            self._time_limit = None
+        if self._pending and self._worker is not None:
+            loop = asyncio.get_running_loop()
+            self._time_limit = loop.call_later(self._call_time_limit_s, self._give_up_the_oldest)
+
+    def _give_up_the_oldest(self) -> None:
+        limit = f"{self._call_time_limit_s:g} s"
+        log.error("%s: a call ran longer than %s; its worker is killed", self.name, limit)
+        call_id = next(iter(self._pending))
+        _resolve(self._pending.pop(call_id), WorkerDied(f"it ran longer than {limit}"))
+        if self._worker is not None:
+            self._killed_by_limit = True
+            self._worker.kill()
 
     def _count_death(self) -> None:
         """The oldest call was running when the worker died; the ones behind it were not."""
-        if not self._pending:
+        killed_by_limit, self._killed_by_limit = self._killed_by_limit, False
+        if not self._pending or killed_by_limit:
             return
         call_id, running = next(iter(self._pending.items()))
         running.deaths += 1
@@ -201,68 +272,26 @@ class Device:
             del self._pending[call_id]
             _resolve(running, WorkerDied(f"{running.deaths} workers died under it"))
 
+    def _give_up_calls(self, reason: str) -> None:
+        for pending in self._pending.values():
+            _resolve(pending, WorkerDied(reason))
+        self._pending.clear()
+        self._time_the_oldest()
+
     def _on_message(self, message: Message) -> None:
         match message:
             case Done(call_id, start_ns, end_ns):
-                _resolve(self._pending.pop(call_id), KernelTiming(start_ns, end_ns))
+                self._end(call_id, KernelTiming(start_ns, end_ns))
             case Failed(call_id):
-                _resolve(self._pending.pop(call_id), KernelFailed("its kernel failed"))
+                self._end(call_id, KernelFailed("its kernel failed"))
             case _:
                 raise AssertionError(f"a worker sent {message}")
 
-
-class _Worker:
-    """One worker process, from its start to its end."""
-
-    def __init__(self, process: ForkServerProcess) -> None:
-        loop = asyncio.get_running_loop()
-        self.process = process
-        self.channel: Channel
-        self.ready: asyncio.Future[None] = loop.create_future()
-        self.dead: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(process.sentinel, self._on_end)
-
-    @classmethod
-    async def start(
-        cls, name: str, kernels: Mapping[str, str], *, on_message: Callable[[Message], None]
-    ) -> "_Worker":
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["opserve_server.pool.preload"])
-            process = context.Process(
-                target=worker.main, args=(theirs, dict(kernels)), name=name, daemon=True
-            )
-            await asyncio.to_thread(process.start)
-        self = cls(process)
-
-        def receive(message: Message) -> None:
-            if isinstance(message, Ready):
-                self.ready.set_result(None)
-            else:
-                on_message(message)
-
-        self.channel = Channel(
-            ours, operators=sorted(kernels), on_message=receive, on_close=self._on_end
-        )
-        return self
-
-    async def stop(self) -> None:
-        """Closes the socket, which ends a live worker; kills one that does not listen."""
-        asyncio.get_running_loop().remove_reader(self.process.sentinel)
-        self.channel.close()
-        await asyncio.to_thread(self.process.join, STOP_TIMEOUT_S)
-        if self.process.is_alive():
-            self.process.kill()
-            await asyncio.to_thread(self.process.join)
-        self.process.close()
-
-    def _on_end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self.process.sentinel)
-        if not self.dead.done():
-            self.dead.set_result(None)
-        if not self.ready.done():
-            self.ready.set_exception(WorkerDied("the worker ended before it was ready"))
+    def _end(self, call_id: int, outcome: KernelTiming | KernelFailed) -> None:
+        pending = self._pending.pop(call_id, None)
+        if pending is not None:  # one that was given up may still come to its end
+            _resolve(pending, outcome)
+            self._time_the_oldest()
 
 
 def _resolve(pending: _Pending, outcome: KernelTiming | Exception) -> None:

@@ -113,10 +113,13 @@ def encode(message: Message, operators: Sequence[str]) -> bytes:
         operators: Names of the operators, in the order that both sides know.
 
     Raises:
-        FrameError: The message does not fit a packet.
+        FrameError: The message does not fit a packet, or a number does not fit 64 bits.
     """
     fields = _fields(message, operators)
-    frame = np.array([_HEADER_WORDS + len(fields) - 1, *fields], dtype="<i8").tobytes()
+    try:
+        frame = np.array([_HEADER_WORDS + len(fields) - 1, *fields], dtype="<i8").tobytes()
+    except OverflowError as error:
+        raise FrameError("a frame has a number beyond 64 bits") from error
     if len(frame) > PACKET_BYTES_LIMIT:
         raise FrameError(f"a frame has {len(frame)} bytes, allowed {PACKET_BYTES_LIMIT}")
     return frame
@@ -165,6 +168,8 @@ def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
         raise FrameError(
             f"a call has {len(call.parameters)} parameters, allowed {PARAMETERS_LIMIT}"
         )
+    if call.operator not in operators:
+        raise FrameError(f"operator: given {call.operator}, allowed {', '.join(operators)}")
     yield operators.index(call.operator)
     yield call.units
     yield len(call.tensors)

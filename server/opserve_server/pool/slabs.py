@@ -11,7 +11,10 @@ import os
 from contextlib import suppress
 from itertools import count
 
+import numpy as np
+
 PAGE_BYTES = mmap.PAGESIZE
+_SMALL_SLABS_OF_ONE = 16
 
 
 class NoMemory(Exception):
@@ -21,6 +24,11 @@ class NoMemory(Exception):
 class Slab:
     """A block of shared memory, mapped here.
 
+    Args:
+        slab_id: Number within its pool.
+        size_bytes: Length, whole pages.
+        prefault: Whether its pages are made at once; that takes about 1 ms a MiB.
+
     Attributes:
         id: Number within its pool, never reused.
         fd: Descriptor that workers map.
@@ -28,15 +36,15 @@ class Slab:
         memory: Its bytes, writable.
     """
 
-    def __init__(self, slab_id: int, size_bytes: int) -> None:
+    def __init__(self, slab_id: int, size_bytes: int, *, prefault: bool = True) -> None:
         self.id = slab_id
         self.size_bytes = size_bytes
         self.fd = os.memfd_create("opserve-slab", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.posix_fallocate(self.fd, 0, size_bytes)
+            os.ftruncate(self.fd, size_bytes)
             seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
-            flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+            flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if prefault else 0)
             self._map = mmap.mmap(self.fd, size_bytes, flags=flags)
         except BaseException:
             os.close(self.fd)
@@ -45,7 +53,7 @@ class Slab:
 
     def zero(self) -> None:
         """Clears every byte."""
-        self.memory[:] = bytes(self.size_bytes)
+        np.frombuffer(self.memory, np.uint8).fill(0)
 
     def close(self) -> None:
         """Unmaps the block here; it is gone when no worker maps it either."""
@@ -60,7 +68,8 @@ class SlabPool:
 
     Args:
         capacity_bytes: Memory in all.
-        slab_bytes: Length of an ordinary slab; a request for more gets a slab of its own length.
+        slab_bytes: Length of an ordinary slab. A request for more gets a slab of its own length,
+            whose pages are made when they are touched, and which is not kept for another.
     """
 
     def __init__(self, *, capacity_bytes: int, slab_bytes: int) -> None:
@@ -68,7 +77,7 @@ class SlabPool:
         self._slab_bytes = _whole_pages(min(slab_bytes, capacity_bytes))
         self._ids = count(1)
         self._used_bytes = 0
-        self._idle: dict[int, list[Slab]] = {}
+        self._idle: list[Slab] = []
 
     @property
     def free_bytes(self) -> int:
@@ -81,11 +90,7 @@ class SlabPool:
         Raises:
             NoMemory: The device has not so much left.
         """
-        size_bytes = max(self._slab_bytes, _whole_pages(minimum_bytes))
-        if size_bytes > self.free_bytes:
-            size_bytes = _whole_pages(minimum_bytes)
-        if size_bytes > self.free_bytes:
-            raise NoMemory
+        size_bytes = self._fitting(_whole_pages(minimum_bytes))
         slab = self._reuse(size_bytes) or self._make(size_bytes)
         self._used_bytes += size_bytes
         return slab
@@ -93,37 +98,38 @@ class SlabPool:
     def give_back(self, slab: Slab) -> None:
         """Takes a slab back, for whoever comes next."""
         self._used_bytes -= slab.size_bytes
-        self._idle.setdefault(slab.size_bytes, []).append(slab)
+        if slab.size_bytes == self._slab_bytes:
+            self._idle.append(slab)
+        else:
+            slab.close()
 
     def close(self) -> None:
         """Unmaps the slabs that are not handed out."""
-        for slabs in self._idle.values():
-            for slab in slabs:
-                slab.close()
-        self._idle.clear()
+        while self._idle:
+            self._idle.pop().close()
+
+    def _fitting(self, least_bytes: int) -> int:
+        """The ordinary length or more; near the end of memory less, but still for several."""
+        small_bytes = _whole_pages(self._slab_bytes // _SMALL_SLABS_OF_ONE)
+        for size_bytes in (self._slab_bytes, small_bytes, least_bytes):
+            if max(size_bytes, least_bytes) <= self.free_bytes:
+                return max(size_bytes, least_bytes)
+        raise NoMemory
 
     def _reuse(self, size_bytes: int) -> Slab | None:
-        slabs = self._idle.get(size_bytes)
-        if not slabs:
+        if size_bytes != self._slab_bytes or not self._idle:
             return None
-        slab = slabs.pop()
+        slab = self._idle.pop()
         slab.zero()
         return slab
 
     def _make(self, size_bytes: int) -> Slab:
-        self._drop_idle_beyond(self.free_bytes - size_bytes)
+        while self._idle and len(self._idle) * self._slab_bytes > self.free_bytes - size_bytes:
+            self._idle.pop().close()
         try:
-            return Slab(next(self._ids), size_bytes)
+            return Slab(next(self._ids), size_bytes, prefault=size_bytes <= self._slab_bytes)
         except OSError as error:
             raise NoMemory from error
-
-    def _drop_idle_beyond(self, kept_bytes: int) -> None:
-        """Unmaps idle slabs until they, too, fit in the capacity."""
-        idle_bytes = sum(size * len(slabs) for size, slabs in self._idle.items())
-        for size, slabs in self._idle.items():
-            while slabs and idle_bytes > kept_bytes:
-                slabs.pop().close()
-                idle_bytes -= size
 
 
 def _whole_pages(size_bytes: int) -> int:

@@ -34,7 +34,6 @@ from opserve_server.pool.messages import (
 )
 
 SLICE_NS = 5_000_000
-_SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Bytes = NDArray[np.uint8]
 Kernel = Callable[[NDArray[np.int64], Sequence[Bytes], Bytes, int, int], None]
@@ -63,9 +62,7 @@ def main(end: socket.socket, kernels: Mapping[str, str]) -> None:
 
 
 def load_kernels(kernels: Mapping[str, str]) -> dict[str, Kernel]:
-    """Imports kernel modules, which compiles or loads them. BLAS threads would fight workers."""
-    for variable in _SINGLE_THREADED:
-        os.environ.setdefault(variable, "1")
+    """Imports kernel modules, which compiles or loads them."""
     return {name: importlib.import_module(module).run for name, module in kernels.items()}
 
 
@@ -79,11 +76,18 @@ class _Worker:
     def serve(self) -> None:
         self._send(Ready())
         while True:
-            packet, fds, _, _ = socket.recv_fds(self._end, PACKET_BYTES_LIMIT, 1)
-            if not packet:
-                raise FrontGoneError
+            packet, fds = self._receive()
             for message in decode(packet, self._operators):
                 self._handle(message, fds)
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        try:
+            packet, fds, _, _ = socket.recv_fds(self._end, PACKET_BYTES_LIMIT, 1)
+        except ConnectionResetError as error:
+            raise FrontGoneError from error
+        if not packet:
+            raise FrontGoneError
+        return packet, fds
 
     def _send(self, message: Message) -> None:
         try:

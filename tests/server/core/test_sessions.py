@@ -1,20 +1,25 @@
 """Sessions, batches of commands, retries and limits."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 
 import pytest
 
 from opserve_kernels.status import Status
+from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
 from opserve_server.core.errors import (
+    ExecutionFailed,
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
     OutOfMemory,
     Unavailable,
 )
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.pool.device import KernelFailed
 from server.core.caller import SIZE, Caller
 from server.core.fakes import LIMITS
 
@@ -142,3 +147,146 @@ async def test_queues_and_tables_are_bounded(caller: Caller) -> None:
         await caller.run(c.CreateStream())
     refusal = await caller.refused(c.CreateStream())
     assert refusal.status == Status.ACL_ERROR_RT_NO_STREAM_RESOURCE
+
+
+# What must not happen while a session ends, or while a call waits
+
+
+async def test_nothing_runs_in_a_session_that_is_ending(caller: Caller) -> None:
+    stream = (await caller.run(c.CreateStream())).stream
+    event = (await caller.run(c.CreateEvent())).event
+    await caller.execute(await caller.plan())
+    await caller.run(c.RecordEvent(event=event))
+    planned = await caller.plan()
+    workspace = await caller.buffer(planned.workspace_size)
+    batch: list[c.Command] = [
+        c.SynchronizeEvent(event=event),
+        c.Execute(executor=planned.executor, workspace=workspace, stream=stream),
+        c.Allocate(size_bytes=8),
+    ]
+    submitted = asyncio.create_task(caller.service.submit(LOCAL, caller.name, batch))
+    await asyncio.sleep(1)
+    closing = asyncio.create_task(caller.service.close_session(LOCAL, caller.name))
+    await asyncio.sleep(1)
+    *_, failed = await submitted
+    assert isinstance(failed, c.Failed)
+    assert isinstance(failed.error, HandleNotFound)
+    caller.device.finish(caller.device.held[0])
+    await closing
+    assert len(caller.device.calls) == 1
+    assert caller.device.slabs.free_bytes == caller.device.memory_bytes
+
+
+async def test_a_stream_that_gets_work_while_it_is_destroyed_finishes_it(caller: Caller) -> None:
+    stream = (await caller.run(c.CreateStream())).stream
+    await caller.execute(await caller.plan(), stream=stream)
+    destroying = asyncio.create_task(caller.run(c.DestroyStream(stream=stream)))
+    await asyncio.sleep(1)
+    await caller.execute(await caller.plan(), stream=stream)
+    caller.device.finish(caller.device.held[0])
+    await asyncio.sleep(1)
+    assert not destroying.done()
+    caller.device.finish(caller.device.held[0])
+    await destroying
+
+
+async def test_a_closed_session_is_forgotten_at_once(caller: Caller) -> None:
+    opened = (await caller.service.open_session(LOCAL, lease_s=3600)).session
+    ended = weakref.ref(caller.service._sessions.get(LOCAL, opened))
+    await caller.service.close_session(LOCAL, opened)
+    await asyncio.sleep(0)  # the closing task is forgotten a turn later
+    gc.collect()
+    assert ended() is None
+
+
+async def test_a_long_read_or_slow_upload_keeps_its_lease(caller: Caller) -> None:
+    buffer = await caller.buffer()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"ab"
+        await asyncio.sleep(2 * LIMITS.lease_default_s)
+        yield b"cd"
+
+    await caller.service.write(
+        LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=4, chunks=slow()
+    )
+    assert (await caller.run(c.Read(buffer=buffer, size_bytes=4))).data == b"abcd"
+
+
+async def test_no_chunk_is_written_under_a_call_that_reads_it(caller: Caller) -> None:
+    buffer = await caller.buffer()
+    columns = Tensor(shape=(9, 4), dtype=DataType.FLOAT16, strides=(1, 9), buffer=buffer)
+    planned = await caller.plan(grad_output=columns)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"ab"
+        await caller.execute(planned)
+        yield b"cd"
+
+    uploading = asyncio.create_task(
+        caller.service.write(
+            LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=4, chunks=parts()
+        )
+    )
+    await asyncio.sleep(1)
+    assert not uploading.done()
+    caller.device.finish(caller.device.held[0])  # which finds its memory as it was
+    await uploading
+
+
+async def test_a_negative_read_does_not_make_room_for_others(caller: Caller) -> None:
+    sizes = [-(2**40), *[LIMITS.inline_bytes_limit] * 5]
+    commands = [c.Read(buffer=1, size_bytes=size) for size in sizes]
+    with pytest.raises(LimitExceeded):
+        await caller.service.submit(LOCAL, caller.name, commands)
+
+
+async def test_an_id_belongs_to_one_kind_of_command(caller: Caller) -> None:
+    buffer = await caller.buffer()
+    planned = await caller.plan()
+    assert planned.executor == buffer
+    destroy, free = c.DestroyExecutor(executor=buffer), c.Free(buffer=buffer)
+    await caller.service.run(LOCAL, caller.name, destroy, request_id="one")
+    with pytest.raises(InvalidArgument, match="request_id"):
+        await caller.service.run(LOCAL, caller.name, free, request_id="one")
+
+
+async def test_a_retry_gets_the_first_failure_of_queued_work(caller: Caller) -> None:
+    await caller.execute(await caller.plan())
+    caller.device.finish(caller.device.held[0], KernelFailed("planted"))
+    for _ in range(2):
+        with pytest.raises(ExecutionFailed):
+            await caller.service.run(LOCAL, caller.name, c.SynchronizeStream(), request_id="s")
+
+
+async def test_requests_under_way_are_bounded_and_end_with_the_session(caller: Caller) -> None:
+    await caller.execute(await caller.plan())
+    waiting = [
+        asyncio.create_task(
+            caller.service.run(LOCAL, caller.name, c.SynchronizeStream(), request_id=f"wait {i}")
+        )
+        for i in range(LIMITS.request_ids_limit)
+    ]
+    await asyncio.sleep(1)
+    with pytest.raises(LimitExceeded, match="under way"):
+        await caller.service.run(LOCAL, caller.name, c.QueryStream(), request_id="one more")
+    closing = asyncio.create_task(caller.service.close_session(LOCAL, caller.name))
+    await asyncio.sleep(1)
+    assert all(task.cancelled() for task in waiting)
+    caller.device.finish(caller.device.held[0])
+    await closing
+
+
+async def test_two_tenants_may_use_the_same_request_id(caller: Caller) -> None:
+    one, other = (Principal(tenant=tenant, name="", scopes=frozenset()) for tenant in ("a", "a b"))
+    first = await caller.service.open_session(one, request_id="b x")
+    second = await caller.service.open_session(other, request_id="x")
+    assert first.session != second.session
+
+
+async def test_tensors_of_many_dimensions_are_refused_before_any_arithmetic(
+    caller: Caller,
+) -> None:
+    endless = Tensor(shape=(2**62,) * 100_000, dtype=DataType.FLOAT)
+    with pytest.raises(InvalidArgument, match="at most 8"):
+        await caller.plan(grad_output=endless)

@@ -1,23 +1,23 @@
-"""A front process for a test to kill: starts a device and tells its worker's process id."""
+"""A front process for a test to kill: starts a device, busy or idle, and tells its worker's id."""
 
 import asyncio
+import sys
 
-from opserve_server.pool.device import Device
+from server.pool.toys import UNITS, toy_call, toy_device
 
 
-async def main() -> None:
-    device = Device(
-        name="toy-0",
-        profile="ascend910b",
-        memory_bytes=1 << 20,
-        slab_bytes=1 << 16,
-        start_timeout_s=60,
-        kernels={"fail": "server.pool.toy.fail"},
-    )
+async def main(*, units: int) -> None:
+    device = toy_device()
     await device.start()
+    slab = device.slabs.take(1)
+    device.attach(slab)
+    running = asyncio.create_task(device.run(toy_call("count_units", slab, units=units)))
+    while not slab.memory[UNITS - 1]:  # noqa: ASYNC110  # another process sets it
+        await asyncio.sleep(0)
     print(device.worker_pid, flush=True)  # noqa: T201
+    await asyncio.wait([running])
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(units=int(sys.argv[1])))

@@ -12,24 +12,15 @@ from pathlib import Path
 import pytest
 
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
-from opserve_server.pool.messages import KernelCall, Region
 from opserve_server.pool.slabs import Slab
+from server.pool.toys import UNITS, open_descriptors, toy_call, toy_device
 
 pytestmark = pytest.mark.system
-TOYS = {name: f"server.pool.toy.{name}" for name in ("count_units", "die", "fail")}
-UNITS = 200
 
 
 @pytest.fixture
 async def device() -> AsyncIterator[Device]:
-    device = Device(
-        name="toy-0",
-        profile="ascend910b",
-        memory_bytes=1 << 20,
-        slab_bytes=1 << 16,
-        start_timeout_s=50,
-        kernels=TOYS,
-    )
+    device = toy_device()
     await device.start()
     yield device
     await device.stop()
@@ -40,16 +31,6 @@ def slab(device: Device) -> Slab:
     slab = device.slabs.take(1)
     device.attach(slab)
     return slab
-
-
-def toy_call(operator: str, slab: Slab, *, units: int = UNITS) -> KernelCall:
-    return KernelCall(
-        operator=operator,
-        units=units,
-        parameters=(7,),
-        tensors=(Region(slab.id, 0, UNITS), None),
-        workspace=Region(slab.id, 512, 8),
-    )
 
 
 async def test_every_unit_runs_once_in_memory_that_both_sides_see(
@@ -109,15 +90,8 @@ async def test_a_detached_slab_is_unmapped_by_the_worker(device: Device, slab: S
 
 
 async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    device = Device(
-        name="toy-1",
-        profile="ascend910b",
-        memory_bytes=1 << 20,
-        slab_bytes=1 << 16,
-        start_timeout_s=50,
-        kernels=TOYS,
-    )
+    descriptors = open_descriptors()
+    device = toy_device()
     await device.start()
     pid = device.worker_pid
     slab = device.slabs.take(1)
@@ -127,13 +101,14 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
     device.slabs.give_back(slab)
     await device.stop()
     assert not Path(f"/proc/{pid}").exists()
-    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert open_descriptors() == descriptors
 
 
-def test_a_worker_ends_when_its_front_is_killed() -> None:
+@pytest.mark.parametrize("units", [UNITS, 1 << 40], ids=["idle", "busy"])
+def test_a_worker_ends_when_its_front_is_killed(units: int) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("front.py")],
+        [sys.executable, Path(__file__).with_name("front.py"), str(units)],
         stdout=subprocess.PIPE,
         env=environment,
     ) as front:

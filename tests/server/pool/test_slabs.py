@@ -54,7 +54,21 @@ def test_idle_slabs_make_way_for_one_of_another_length(pool: SlabPool) -> None:
     slabs = [pool.take(1) for _ in range(4)]
     for slab in slabs:
         pool.give_back(slab)
-    pool.give_back(pool.take(4 * PAGES))
+    whole = pool.take(4 * PAGES)
     assert len(list(Path("/proc/self/fd").iterdir())) - before == 2, "its own and its mapping's"
-    pool.close()
+    pool.give_back(whole)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_the_last_slabs_are_small_but_few() -> None:
+    pool = SlabPool(capacity_bytes=32 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES)
+    pool.take(PAGE_BYTES)
+    with pytest.raises(NoMemory):
+        pool.take(1)
+    pool = SlabPool(capacity_bytes=33 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES)
+    pool.take(32 * PAGE_BYTES)
+    assert pool.take(1).size_bytes == PAGE_BYTES
+    pool = SlabPool(capacity_bytes=40 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES)
+    pool.take(1)
+    sizes = [pool.take(1).size_bytes for _ in range(4)]
+    assert sizes == [2 * PAGE_BYTES] * 4

@@ -1,0 +1,126 @@
+"""One worker process as the front holds it, from its start to its end."""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing.context import ForkServerProcess
+
+from opserve_server.pool import worker
+from opserve_server.pool.channel import Channel
+from opserve_server.pool.messages import Message, Ready
+
+PRELOADED = ["opserve_server.pool.single_thread", "opserve_server.pool.preload"]
+# Process.start looks at every other Process object, which must not be closed meanwhile.
+_process_table = threading.Lock()
+
+
+class WorkerProcess:
+    """A worker that runs until it is stopped or dies. Made by `start`.
+
+    Its pidfd tells its end, not the sentinel of multiprocessing: that also ends with the fork
+    server, while the worker goes on and writes.
+
+    Attributes:
+        pid: Process id.
+        channel: The socket to it.
+        ready: Done when every kernel is loaded, or when the worker died.
+        dead: Done when the socket or the process ended.
+    """
+
+    def __init__(self, process: ForkServerProcess, pid: int, pidfd: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._process = process
+        self._pidfd = pidfd
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self.pid = pid
+        self.channel: Channel
+        self.ready: asyncio.Future[bool] = self._loop.create_future()
+        self.dead: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(pidfd, self._on_exit)
+
+    @classmethod
+    async def start(
+        cls, name: str, kernels: Mapping[str, str], *, on_message: Callable[[Message], None]
+    ) -> "WorkerProcess":
+        """A new process that loads its kernels.
+
+        Args:
+            name: What to call it.
+            kernels: Module with `run` for each operator.
+            on_message: Told of what it says, but for Ready.
+
+        Raises:
+            OSError: The system has no room for it, or it ended at once.
+            EOFError: The fork server ended.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(PRELOADED)
+            process = context.Process(
+                target=worker.main, args=(theirs, dict(kernels)), name=name, daemon=True
+            )
+            try:
+                pid, pidfd = await asyncio.to_thread(_start, process)
+            except BaseException:
+                ours.close()
+                raise
+        self = cls(process, pid, pidfd)
+
+        def receive(message: Message) -> None:
+            if isinstance(message, Ready):
+                self.ready.set_result(True)
+            else:
+                on_message(message)
+
+        self.channel = Channel(
+            ours, operators=sorted(kernels), on_message=receive, on_close=self._on_end
+        )
+        return self
+
+    def kill(self) -> None:
+        """Ends it at once; `dead` is done soon after."""
+        if not self._exited.done():
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Closes the socket, which ends a live worker; kills one that does not listen.
+
+        Afterwards it writes no byte any more.
+        """
+        self.channel.close()
+        await asyncio.wait([self._exited], timeout=grace_s)
+        self.kill()
+        await self._exited
+        os.close(self._pidfd)
+        await asyncio.to_thread(_bury, self._process)
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        self._exited.set_result(None)
+        self.channel.drain()  # what it said last counts
+        self._on_end()
+
+    def _on_end(self) -> None:
+        if not self.ready.done():
+            self.ready.set_result(False)
+        if not self.dead.done():
+            self.dead.set_result(None)
+
+
+def _start(process: ForkServerProcess) -> tuple[int, int]:
+    with _process_table:
+        process.start()
+    pid = process.pid
+    assert pid is not None, "a started process has an id"
+    return pid, os.pidfd_open(pid)
+
+
+def _bury(process: ForkServerProcess) -> None:
+    process.join()
+    with _process_table:
+        process.close()

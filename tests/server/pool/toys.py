@@ -1,0 +1,45 @@
+"""A device whose workers run toy kernels, and calls for it."""
+
+import gc
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from opserve_server.pool.device import Device
+from opserve_server.pool.messages import KernelCall, Region
+from opserve_server.pool.slabs import Slab
+
+TOYS = {name: f"server.pool.toy.{name}" for name in ("count_units", "die", "fail", "hang")}
+UNITS = 200
+
+
+def toy_device(kernels: Mapping[str, str] = TOYS, *, call_time_limit_s: float = 50) -> Device:
+    return Device(
+        name="toy-0",
+        profile="ascend910b",
+        memory_bytes=1 << 20,
+        slab_bytes=1 << 16,
+        start_timeout_s=50,
+        call_time_limit_s=call_time_limit_s,
+        kernels=kernels,
+    )
+
+
+def toy_call(operator: str, slab: Slab, *, units: int = UNITS) -> KernelCall:
+    return KernelCall(
+        operator=operator,
+        units=units,
+        parameters=(7,),
+        tensors=(Region(slab.id, 0, UNITS), None),
+        workspace=Region(slab.id, 512, 8),
+    )
+
+
+def open_descriptors() -> list[str]:
+    """What this process holds open, but for what only waits to be collected."""
+    gc.collect()
+    targets: list[str] = []
+    for link in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # the listing's own
+            targets.append(str(link.readlink()))
+    return sorted(targets)
