@@ -7,7 +7,7 @@ READY := .venv/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check check test test-slow coverage demo serve bench operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check check test test-slow coverage demo serve bench operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -44,7 +44,13 @@ sync: $(READY) ## generates the blocking client from the async one
 sync-check: $(READY) ## fails when the blocking client is stale
 	$(BIN)/python client/generate_sync.py --check
 
-check: lint types layers protos-check sync-check ## every check that runs no test
+settings: $(READY) ## writes docs/settings.md from the settings
+	$(BIN)/python tools/settings_page.py
+
+settings-check: $(READY) ## fails when docs/settings.md is stale
+	$(BIN)/python tools/settings_page.py --check
+
+check: lint types layers protos-check sync-check settings-check ## every check that runs no test
 
 test: check ## every check, and all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"

@@ -185,8 +185,9 @@ def download(stub: MemoryServiceStub, session: str, buffer: int, target: memoryv
     offset = 0
     request = memory.ReadRequest(session=session, buffer=buffer, size_bytes=len(target))
     for response in stub.Read(request):
-        target[offset : offset + len(response.data)] = response.data
-        offset += len(response.data)
+        data = response.data  # a copy, every time it is asked for
+        target[offset : offset + len(data)] = data
+        offset += len(data)
     assert offset == len(target)
 
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 import grpc
 import uvloop
 
+from opserve_server.allocator import keep_freed_memory
+
 CHUNK_BYTES = 1 << 20
 ECHO = "/yardstick.Yardstick/Echo"
 UPLOAD = "/yardstick.Yardstick/Upload"
@@ -15,6 +17,7 @@ DOWNLOAD = "/yardstick.Yardstick/Download"
 
 def main() -> None:
     """Serves on a free loopback port, which it prints, until it is ended."""
+    keep_freed_memory()
     buffer_bytes, answer_bytes = (int(argument) for argument in sys.argv[1:])
     uvloop.run(serve(Yardstick(buffer_bytes, answer_bytes)))
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -21,6 +22,8 @@ PAGES = [
     "kernels/opserve_kernels/convolution_backward/README.md",
     "kernels/opserve_kernels/im2col_backward/README.md",
 ]
+SHELL_PAGES = ["README.md", "docs/rest.md"]
+IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
 PRINTED = {
     "README.md": [
         "(2, 4, 7, 7) (8, 4, 3, 3) (8,)",
@@ -40,25 +43,49 @@ def on(service: Addresses, text: str) -> str:
     return text.replace("127.0.0.1:50051", service.grpc).replace("127.0.0.1:8080", port)
 
 
+def run_shell(script: str, folder: Path) -> None:
+    """Runs a script up to its first failure, wherever in a pipe that is."""
+    script = script.replace(".venv/bin/python", sys.executable)
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_python_examples_run(service: Addresses, page: str) -> None:
     examples = blocks(page, "python")
     assert examples, f"{page} has no example"
     printed = io.StringIO()
-    names: dict[str, object] = {}
     with contextlib.redirect_stdout(printed):
         for example in examples:
-            exec(compile(on(service, example), page, "exec"), names)  # noqa: S102  # our own page
+            # Each in names of its own: a reader copies one of them, and it must run alone.
+            exec(compile(on(service, example), page, "exec"), {})  # noqa: S102  # our own page
     if page in PRINTED:
         assert printed.getvalue().splitlines() == PRINTED[page]
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_curl_example_runs(service: Addresses, tmp_path: Path) -> None:
+def test_the_curl_example_of_the_readme_runs(service: Addresses, tmp_path: Path) -> None:
     (example,) = (block for block in blocks("README.md", "sh") if "curl" in block)
-    script = on(service, example).replace(".venv/bin/python", sys.executable)
-    subprocess.run(["bash", "-ec", script], cwd=tmp_path, check=True)  # noqa: S607
-    assert np.load(tmp_path / "out.npz")["out"].tolist() == [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
+    run_shell(on(service, example), tmp_path)
+    assert np.load(tmp_path / "out.npz")["out"].tolist() == IMAGE
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Path) -> None:
+    run_shell(on(service, "".join(blocks("docs/rest.md", "sh"))), tmp_path)
+    # By hand: each output of ones spreads over 2x2 inputs; each weight sums 2x2 inputs.
+    assert np.fromfile(tmp_path / "grad_input.bin", np.float32).reshape(1, 3, 3).tolist() == IMAGE
+    assert np.fromfile(tmp_path / "grad_weight.bin", np.float32).tolist() == [8, 12, 20, 24]
+    assert np.load(tmp_path / "out.npz")["out"].tolist() == IMAGE
+    bits = np.load(tmp_path / "bf16.npz")["out"]
+    assert bits.view(ml_dtypes.bfloat16).astype(np.float32).tolist() == IMAGE
+
+
+def test_every_page_with_curl_is_tested() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    names = [str(path.relative_to(ROOT)) for path in pages]
+    assert [name for name in names if "curl" in "".join(blocks(name, "sh"))] == SHELL_PAGES
 
 
 def test_the_first_example_has_fifteen_lines() -> None:

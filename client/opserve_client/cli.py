@@ -23,6 +23,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+_ARGUMENTS_HELP = (
+    "The arguments, in JSON; a dtype is the vendor's name (FLOAT, FLOAT16, BF16) or NumPy's "
+    "(float32, float16, bfloat16)."
+)
 Address = Annotated[
     str, typer.Option(help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST.")
 ]
@@ -72,8 +76,9 @@ def serve(
 @app.command()
 def devices(address: Address = DEFAULT_ADDRESS) -> None:
     """Show the devices of a service."""
-    table = Table("device", "profile", "ready", "sessions", "free / memory MiB")
-    table.add_column("operators", overflow="fold")
+    table = Table(box=None, padding=(0, 1), collapse_padding=True)
+    for column in ("device", "profile", "ready", "sessions", "free / memory\nMiB", "operators"):
+        table.add_column(column, no_wrap=True)
     with Client(address) as client:
         for device in client.list_devices():
             free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
@@ -91,7 +96,7 @@ def devices(address: Address = DEFAULT_ADDRESS) -> None:
 @app.command()
 def run(
     call: Annotated[str, typer.Argument(help="As the vendor names it: aclnnConvolutionBackward.")],
-    arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help="The arguments, in JSON.")],
+    arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help=_ARGUMENTS_HELP)],
     tensors: Annotated[Path, typer.Argument(metavar="TENSORS.npz", help="Arrays: .npz or .npy.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where results go, .npz.")],
     address: Address = DEFAULT_ADDRESS,

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from opserve.v1 import tensor_pb2
-from opserve_client.errors import AclnnError
+from opserve_client.errors import OpserveError, invalid_argument
 
 
 class DataType(StrEnum):
@@ -31,9 +31,9 @@ class DataType(StrEnum):
 
     @property
     def numpy(self) -> "np.dtype[Any]":
-        """The NumPy dtype of the elements; UNDEFINED has none (ValueError)."""
+        """The NumPy dtype of the elements; UNDEFINED has none (161002)."""
         if self not in _NUMPY:
-            raise ValueError("dtype UNDEFINED has no elements that could be read or written")
+            raise _unknown("dtype", self, DataType.__members__)
         return _NUMPY[self]
 
     @property
@@ -105,19 +105,19 @@ def data_type_of(dtype: DTypeLike) -> DataType:
         return DataType[dtype]
     try:
         return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
-    except (TypeError, KeyError):
+    except (TypeError, ValueError, KeyError):
         raise _unknown("dtype", str(dtype), DataType.__members__) from None
 
 
-def format_named(name: str) -> Format:
+def format_named(name: object) -> Format:
     """The format of a name.
 
     Raises:
         AclnnError: 161002, opserve knows no such format.
     """
-    if name in Format.__members__:
+    if isinstance(name, str) and name in Format.__members__:
         return Format[name]
-    raise _unknown("format", name, Format.__members__)
+    raise _unknown("format", str(name), Format.__members__)
 
 
 def format_of_rank(rank: int) -> Format:
@@ -125,13 +125,6 @@ def format_of_rank(rank: int) -> Format:
     return _FORMAT_OF_RANK.get(rank, Format.ND)
 
 
-def _unknown(parameter: str, given: str, names: Iterable[str]) -> AclnnError:
+def _unknown(parameter: str, given: str, names: Iterable[str]) -> OpserveError:
     known = ", ".join(name for name in names if name != "UNDEFINED")
-    return AclnnError(
-        f"{parameter}: given {given}, allowed {known}",
-        code=161002,
-        name="ACLNN_ERR_PARAM_INVALID",
-        parameter=parameter,
-        given=given,
-        allowed=known,
-    )
+    return invalid_argument(parameter, given, known)

@@ -17,9 +17,13 @@ from opserve.v1.command_service_pb2 import CommandResult, Error
 INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
 UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
 TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
+OVER_LIMIT = (207012, "ACL_ERROR_RT_OVER_LIMIT")
+INVALID_HANDLE = (107017, "ACL_ERROR_RT_INVALID_HANDLE")
 WORTH_A_RETRY = frozenset({UNREACHABLE[0], 207004})
 """Codes of what may succeed a moment later: no connection, and no device that is ready."""
 
+_INVALID_ARGUMENT = (161002, "ACLNN_ERR_PARAM_INVALID")
+_INVALID_PARAMETERS = {100000: "ACL_ERROR_INVALID_PARAM", 107000: "ACL_ERROR_RT_PARAM_INVALID"}
 _ACLNN_THOUSANDS = frozenset({161, 361, 561})
 
 
@@ -131,6 +135,31 @@ def error_from_result(error: Error) -> OpserveError:
     )
 
 
+def invalid_argument(parameter: str, given: str, allowed: str) -> OpserveError:
+    """The exception for an argument of an operator that is refused before it is sent."""
+    return _refusal(*_INVALID_ARGUMENT, parameter=parameter, given=given, allowed=allowed)
+
+
+def invalid_parameter(
+    parameter: str, given: str, allowed: str, *, code: int = 107000
+) -> OpserveError:
+    """The exception for a parameter of the runtime that is refused before it is sent."""
+    name = _INVALID_PARAMETERS[code]
+    return _refusal(code, name, parameter=parameter, given=given, allowed=allowed)
+
+
+def invalid_handle(parameter: str, given: str, allowed: str) -> OpserveError:
+    """The exception for an object that means nothing where it is given."""
+    return _refusal(*INVALID_HANDLE, parameter=parameter, given=given, allowed=allowed)
+
+
+def _refusal(code: int, name: str, *, parameter: str, given: str, allowed: str) -> OpserveError:
+    message = f"{parameter}: given {given}, allowed {allowed}"
+    return error_for(
+        message, code=code, name=name, parameter=parameter, given=given, allowed=allowed
+    )
+
+
 def unreachable(message: str) -> OpserveError:
     """The exception for a connection that cannot be made or broke."""
     return error_for(message, code=UNREACHABLE[0], name=UNREACHABLE[1])
@@ -139,6 +168,11 @@ def unreachable(message: str) -> OpserveError:
 def timed_out(message: str) -> OpserveError:
     """The exception for an answer that did not come in time."""
     return error_for(message, code=TIMED_OUT[0], name=TIMED_OUT[1])
+
+
+def over_limit(message: str) -> OpserveError:
+    """The exception for a message that is larger than a wire carries."""
+    return error_for(message, code=OVER_LIMIT[0], name=OVER_LIMIT[1])
 
 
 def incomprehensible(message: str) -> OpserveError:

@@ -11,8 +11,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from opserve_client._sync.session import Session
 from opserve_client.data_types import DataType, data_type_of
-from opserve_client.operators import OPERATORS, tensor_fields
+from opserve_client.operators import OPERATORS, plain, tensor_fields
 from opserve_client.tensors import Array, OutputArgument
+
+_NUMPY_NAMES = frozenset(
+    member.numpy.name for member in DataType if member is not DataType.UNDEFINED
+)
 
 
 class FileError(Exception):
@@ -29,7 +33,14 @@ class CallFile(BaseModel):
 
 
 class TensorEntry(BaseModel):
-    """A tensor argument in args.json: an array of the .npz, or the dtype of an output."""
+    """A tensor argument in args.json: an array of the .npz, or the dtype of an output.
+
+    Attributes:
+        array: Name of an array.
+        dtype: The vendor's name of its dtype ("FLOAT", "FLOAT16", "BF16", ...) or NumPy's
+            ("float32", "float16", "bfloat16", ...); that of the array if None.
+        format: The vendor's name of its format ("NCHW", "ND", ...); by rank if None.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -87,7 +98,7 @@ def run_file(
     values: dict[str, Any] = dict(arguments)
     for name, entry in entries.items():
         values[name] = None if entry is None else _tensor(session, name, entry, arrays)
-    for name, spec in operator(**values).infer_outputs().items():
+    for name, spec in plain(operator(**values)).infer_outputs().items():
         wish = entries.get(name)
         if wish is not None and wish.array is None and wish.format is not None:
             dtype = values[name] or spec.dtype
@@ -108,7 +119,7 @@ def _tensor(
     session: Session, name: str, entry: TensorEntry, arrays: Mapping[str, Array]
 ) -> OutputArgument:
     if entry.array is None:
-        return None if entry.dtype is None else data_type_of(entry.dtype)
+        return None if entry.dtype is None else _data_type(name, entry.dtype)
     if entry.array not in arrays:
         raise FileError(f"{name}.array: given {entry.array}, allowed {', '.join(sorted(arrays))}")
     array = _as_dtype(name, arrays[entry.array], entry.dtype)
@@ -119,12 +130,20 @@ def _as_dtype(name: str, array: Array, dtype: str | None) -> Array:
     """An array in the dtype that its entry names: BF16 travels as uint16."""
     if dtype is None:
         return array
-    wanted = data_type_of(dtype)
+    wanted = _data_type(name, dtype)
     if wanted is DataType.BF16 and array.dtype == np.uint16:
         return array.view(DataType.BF16.numpy)
     if wanted is not data_type_of(array.dtype):
         raise FileError(f"{name}.dtype: given {dtype}, allowed that of its array, {array.dtype}")
     return array
+
+
+def _data_type(name: str, dtype: str) -> DataType:
+    """The dtype of a name that the one-shot REST route takes as well: NumPy has more of them."""
+    if dtype not in DataType.__members__ and dtype not in _NUMPY_NAMES:
+        allowed = ", ".join([*DataType.__members__, *sorted(_NUMPY_NAMES)])
+        raise FileError(f"{name}.dtype: given {dtype}, allowed {allowed}")
+    return data_type_of(dtype)
 
 
 def _first(error: ValidationError) -> str:

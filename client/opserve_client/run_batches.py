@@ -16,7 +16,7 @@ from opserve.v1.operator_service_pb2 import (
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
 from opserve_client.data_types import DataType, data_type_of
 from opserve_client.errors import OpserveError, error_from_result
-from opserve_client.handles import Handles
+from opserve_client.handles import Handles, next_handle
 from opserve_client.operators import OperatorCall, get_workspace_size_request, tensor_fields
 from opserve_client.tensors import OutputArgument, TensorSpec, bytes_of, spec_of
 
@@ -67,7 +67,7 @@ class Prepared:
 
 
 def prepare(call: OperatorCall[Any]) -> Prepared:
-    """Sorts the tensors of a call. Malformed arguments are left for the service to refuse."""
+    """Sorts the tensors of a plain call. Malformed arguments are left for the service to refuse."""
     inferred, asked = call.infer_outputs(), call.asked_outputs()
     outputs = call.result({})._fields
     parts: list[Part] = []
@@ -121,8 +121,12 @@ def _can_be_made(spec: TensorSpec) -> bool:
 
 def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
     """The call in one batch, with handles above the last ones; frees what it makes."""
-    buffers = {part.name: last.buffer + 1 + n for n, part in enumerate(prepared.parts)}
-    workspace, executor = last.buffer + 1 + len(buffers), last.executor + 1
+    buffers = {
+        part.name: next_handle("buffer", last.buffer, ahead=n)
+        for n, part in enumerate(prepared.parts, start=1)
+    }
+    workspace = next_handle("buffer", last.buffer, ahead=1 + len(buffers))
+    executor = next_handle("executor", last.executor)
     placed = prepared.placed(buffers)
     commands = [Command(allocate=part.allocate) for part in prepared.parts]
     commands += [
@@ -143,9 +147,10 @@ def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
 
 def planned_call(prepared: Prepared, last: Handles) -> list[Command]:
     """Phase one and all memory, before a byte is sent: a refused call costs nothing."""
-    executor = last.executor + 1
+    executor = next_handle("executor", last.executor)
     commands = plan_and_allocate(prepared, prepared.placed({}), executor=executor)
-    for buffer, part in enumerate(prepared.parts, start=last.buffer + 2):
+    for ahead, part in enumerate(prepared.parts, start=2):
+        buffer = next_handle("buffer", last.buffer, ahead=ahead)
         placing = SetTensorBufferRequest(executor=executor, index=part.index, buffer=buffer)
         commands.append(Command(allocate=part.allocate))
         commands.append(Command(set_tensor_buffer=placing))

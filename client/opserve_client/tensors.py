@@ -3,14 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from operator import index
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve.v1 import tensor_pb2
+from opserve_client.arguments import unsigned
 from opserve_client.data_types import DataType, DTypeLike, Format, data_type_of
+from opserve_client.errors import invalid_argument
 
 Array: TypeAlias = NDArray[Any]
 
@@ -39,12 +40,28 @@ class TensorSpec:
 
     @property
     def start_bytes(self) -> int:
-        """Bytes from the start of the buffer to the first element."""
-        return self.offset * self.dtype.numpy.itemsize
+        """Bytes from the start of the buffer to the first element.
+
+        Raises:
+            AclrtError: 107000, there can be no such place.
+        """
+        return unsigned(self.offset * self.dtype.numpy.itemsize, parameter="offset")
 
     @property
     def span_bytes(self) -> int:
-        """Bytes from the first element of the view to the end of its last one."""
+        """Bytes from the first element of the view to the end of its last one.
+
+        Raises:
+            AclnnError: 161002, dimensions or strides below 0, or strides that are not as many as
+                dimensions: the service alone may look at such a tensor.
+        """
+        if min(self.shape, default=0) < 0:
+            raise invalid_argument("shape", str(list(self.shape)), "dimensions of at least 0")
+        if self.strides is not None and (
+            len(self.strides) != len(self.shape) or min(self.strides, default=0) < 0
+        ):
+            allowed = f"{len(self.shape)} strides of at least 0"
+            raise invalid_argument("strides", str(list(self.strides)), allowed)
         if 0 in self.shape:
             return 0
         if self.strides is None:
@@ -60,11 +77,7 @@ class TensorSpec:
         return self.strides is None
 
     def view(self, span: bytes | bytearray) -> Array:
-        """The elements as an array over the bytes of the span.
-
-        Raises:
-            ValueError: The strides do not fit the shape.
-        """
+        """The elements as an array over the bytes of the span."""
         dtype = self.dtype.numpy
         strides = self.strides and tuple(stride * dtype.itemsize for stride in self.strides)
         return np.ndarray(self.shape, dtype, buffer=span, strides=strides)
@@ -82,12 +95,18 @@ class TensorSpec:
         )
 
 
+@runtime_checkable
 class DeviceTensor(Protocol):
     """A tensor in device memory: the client's Tensor or AsyncTensor."""
 
     @property
     def spec(self) -> TensorSpec:
         """Shape, dtype, format and place."""
+        ...
+
+    @property
+    def owner(self) -> object:
+        """The calls of its session."""
         ...
 
 
@@ -110,11 +129,6 @@ def bytes_of(array: Array) -> memoryview:
     """The elements of an array in row-major order, copied only where they lie otherwise."""
     native = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
     return native.reshape(-1).view(np.uint8).data
-
-
-def sizes(values: Sequence[int]) -> tuple[int, ...]:
-    """Dimensions or strides as plain integers."""
-    return tuple(index(value) for value in values)
 
 
 def int64_array(values: Sequence[int] | None) -> tensor_pb2.Int64Array | None:

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import errno
 import json
-import os
 import logging
+import os
 import signal
 import socket
 import sys
@@ -20,6 +20,7 @@ import uvloop
 from fastapi import FastAPI
 from typing_extensions import override
 
+from opserve_server.allocator import keep_freed_memory
 from opserve_server.core.limits import Limits
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
@@ -32,8 +33,8 @@ from opserve_server.settings import (
     SettingRefused,
     Settings,
     host_and_port,
-    how_to_set,
     settings_of_environment,
+    where_set,
 )
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def main() -> int:
     try:
         settings = settings_of_environment()
         log_to_stderr(settings.log_level)
+        keep_freed_memory()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
     except SettingRefused as refused:
@@ -188,7 +190,10 @@ async def _start(devices: Sequence[Device]) -> None:
         failures = group.exceptions
     else:
         return
-    reason = f"{failures[0]}" or f"not ready in time; {how_to_set('worker_start_timeout_s')}"
+    reason = (
+        f"{failures[0]}"
+        or f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
+    )
     raise StartFailed(f"devices: {reason}")
 
 
@@ -207,7 +212,9 @@ def _listen(setting: str, address: str) -> socket.socket:
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         reason = "is in use" if taken else f"cannot be bound: {_told(error)}"
-        raise StartFailed(f"{setting}: {address} {reason}; {how_to_set(setting)}") from error
+        raise StartFailed(
+            f"{setting}: {address} {reason}; choose another with {where_set(setting)}"
+        ) from error
 
 
 def _told(error: OSError) -> str:
@@ -225,7 +232,7 @@ def _add_port(server: grpc.aio.Server, address: str) -> str:
         return f"{host}:{server.add_insecure_port(address)}"
     except RuntimeError as error:
         where = f"grpc_address: {address} cannot be bound"
-        raise StartFailed(f"{where}; {how_to_set('grpc_address')}") from error
+        raise StartFailed(f"{where}; choose another with {where_set('grpc_address')}") from error
 
 
 def _name_of(listener: socket.socket) -> str:

@@ -181,17 +181,16 @@ def settings_of_environment() -> Settings:
         name = str(first["loc"][0])
         given = first["input"]
         told = f"{name}: given {given}, allowed {allowed(first, Settings)}"
-        raise SettingRefused(f"{told}; {how_to_set(name)}") from None
+        raise SettingRefused(f"{told}; set by {where_set(name)}") from None
     except SettingsError:
         # pydantic-settings keeps the name to its words: a list that is no JSON, and there is one.
         given = os.environ[f"{PREFIX}DEVICES"]
         form = f"""a JSON list of profiles, such as '["{DEFAULT_PROFILE}"]'"""
         raise SettingRefused(
-            f"devices: given {given}, allowed {form}; {how_to_set('devices')}"
+            f"devices: given {given}, allowed {form}; set by {where_set('devices')}"
         ) from None
 
 
-def how_to_set(name: str) -> str:
-    """Where a setting is chosen: "set OPSERVE_DEVICES or --device"."""
-    ways = [f"{PREFIX}{name.upper()}", *filter(None, [OPTIONS.get(name)])]
-    return f"set {' or '.join(ways)}"
+def where_set(name: str) -> str:
+    """Where a setting is chosen: "OPSERVE_DEVICES or --device"."""
+    return " or ".join([f"{PREFIX}{name.upper()}", *filter(None, [OPTIONS.get(name)])])

@@ -38,6 +38,7 @@ class FakeService:
         calls: Name of each method that was called, in order.
         request_ids: Request id of each call that had one.
         failures: Errors to raise for a method or command, each once, by name.
+        operators: What its device lists.
         workspace_size: What phase one asks for.
         buffers: Live buffers.
         executors: Live executors.
@@ -52,6 +53,7 @@ class FakeService:
         self.buffers: dict[int, bytearray] = {}
         self.executors: dict[int, Message] = {}
         self.lease_s = 30.0
+        self.operators: list[str] = []
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
     def __call__(self, method: Method[Any, Any], request: Message) -> Message:
@@ -69,7 +71,12 @@ class FakeService:
     def _lifetime(self, request: Message) -> Message | None:
         match request:
             case session_pb2.ListDevicesRequest():
-                device = session_pb2.Device(name="ascend910b-0", profile="ascend910b", ready=True)
+                device = session_pb2.Device(
+                    name="ascend910b-0",
+                    profile="ascend910b",
+                    ready=True,
+                    operators=self.operators,
+                )
                 return session_pb2.ListDevicesResponse(devices=[device])
             case session_pb2.OpenSessionRequest():
                 return session_pb2.OpenSessionResponse(session="5e55", lease_s=self.lease_s)

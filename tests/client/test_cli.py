@@ -56,6 +56,17 @@ def test_devices_are_listed() -> None:
     assert "ascend910b-0" in result.stdout
 
 
+def test_operators_have_a_line_each_at_80_columns(
+    fake: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    fake.operators = ["aclnnConvolutionBackward", "aclnnIm2colBackward"]
+    lines = invoke("devices").stdout.splitlines()
+    assert [line.split()[-1] for line in lines[-2:]] == fake.operators
+    assert "ascend910b-0 ascend910b yes" in " ".join(lines[-2].split())
+    assert max(map(len, lines)) <= 80
+
+
 def test_run_takes_files_and_writes_a_file(tmp_path: Path) -> None:
     columns = numbers(4, 6)
     arguments, arrays, output = files(tmp_path, ARGUMENTS, dy=columns)
@@ -74,9 +85,10 @@ def test_run_takes_one_npy(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_bf16_travels_as_uint16_both_ways(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["BF16", "bfloat16"])
+def test_bf16_travels_as_uint16_both_ways(tmp_path: Path, dtype: str) -> None:
     columns = numbers(4, 6, dtype=ml_dtypes.bfloat16)
-    given = ARGUMENTS | {"grad_output": {"array": "dy", "dtype": "BF16", "format": "ND"}}
+    given = ARGUMENTS | {"grad_output": {"array": "dy", "dtype": dtype, "format": "ND"}}
     arguments, arrays, output = files(tmp_path, given, dy=columns.view(np.uint16))
     result = invoke("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
     assert result.exit_code == 0, result.output
@@ -114,7 +126,18 @@ def failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: str | 
         ({"grad_output": {"array": "nope"}}, "grad_output.array: given nope, allowed dy"),
         ({"grad_output": {"arry": "dy"}}, "arguments.grad_output: arry"),
         ({"grad_output": {"array": "dy", "dtype": "BF16"}}, "grad_output.dtype: given BF16"),
-        ({"grad_output": {"array": "dy", "dtype": "HALF"}}, "161002"),
+        (
+            {"grad_output": {"array": "dy", "dtype": "HALF"}},
+            "grad_output.dtype: given HALF, allowed",
+        ),
+        ({"grad_output": {"array": "dy", "dtype": "f4"}}, "grad_output.dtype: given f4, allowed"),
+        ({"grad_output": 5}, "arguments.grad_output"),
+        ({"grad_output": {"dtype": "FLOAT"}}, "grad_output: given"),
+        ({"stride": 1}, "161002 ACLNN_ERR_PARAM_INVALID: stride: given 1, allowed a sequence"),
+        ({"stride": "11"}, "stride: given '11'"),
+        ({"input_size": {"0": 1}}, "input_size: given {'0': 1}"),
+        ({"kernel_size": [1.0, 1]}, "kernel_size: given [1.0, 1]"),
+        ({"kernel_size": [2**63, 1]}, "kernel_size: given [9223372036854775808, 1]"),
         ({"strides": [1]}, "arguments: given strides, allowed grad_output, input_size"),
     ],
 )

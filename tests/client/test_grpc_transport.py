@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Event, Thread
 from typing import Any, NoReturn
 
 import grpc
@@ -14,6 +15,7 @@ from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMi
 
 from client.fake_service import FakeService, refusal
 from client.samples import convolution, numbers
+from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest
 from opserve_client import (
     AclnnError,
@@ -180,7 +182,9 @@ def test_a_failed_execution_names_its_executor(address: str, fake: FakeService) 
 def test_nobody_there_is_service_unreachable() -> None:
     with (
         Client("127.0.0.1:1") as client,
-        pytest.raises(ServiceUnreachable, match="507901") as raised,
+        pytest.raises(
+            ServiceUnreachable, match=r"507901 .*127\.0\.0\.1:1: .*opserve serve"
+        ) as raised,
     ):
         client.list_devices()
     assert raised.value.name == "ACL_ERROR_RT_SOCKET_CLOSE"
@@ -200,3 +204,32 @@ def test_another_server_is_told_as_an_internal_error() -> None:
     with Client(f"127.0.0.1:{port}") as client, pytest.raises(AclrtError, match="UNIMPLEMENTED"):
         client.list_devices()
     server.stop(None).wait()
+
+
+def test_a_message_above_the_limit_is_told_with_the_servers_text(
+    address: str, fake: FakeService
+) -> None:
+    with Client(address) as client, client.open_session() as session:
+        before = len(fake.calls)
+        data = bytes(5 * 2**20)  # grpc's own limit is 4 MiB
+        with pytest.raises(AclrtError, match=r"larger than max .*5242") as raised:
+            session.submit([Command(write=WriteRequest(buffer=1, data=data))])
+        assert (raised.value.code, raised.value.name) == (207012, "ACL_ERROR_RT_OVER_LIMIT")
+        assert fake.calls[before:] == []
+
+
+def test_a_rest_port_is_told_to_one_who_speaks_grpc() -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        with Client(address) as client, pytest.raises(ServiceUnreachable) as raised:
+            client.list_devices()
+        server.shutdown()
+    assert address in raised.value.message
+    assert f"write http://{address}" in raised.value.message
+
+
+def test_a_grpc_port_is_told_to_one_who_speaks_rest(address: str) -> None:
+    with Client(f"http://{address}") as client, pytest.raises(ServiceUnreachable) as raised:
+        client.list_devices()
+    assert f"if that is a gRPC port, write {address}" in raised.value.message

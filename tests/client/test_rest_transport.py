@@ -1,11 +1,13 @@
 """What the REST transport sends and reads, against the routes as they are written down."""
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
 import pytest
+from typing_extensions import override
 
 from client.samples import convolution
 from opserve.v1.command_service_pb2 import Command, CommandResult
@@ -290,6 +292,32 @@ def test_a_broken_connection_has_its_exception(failure: Exception, kind: type[Ex
 def test_an_http_address_speaks_rest() -> None:
     with (
         Client("http://127.0.0.1:1") as client,
-        pytest.raises(ServiceUnreachable, match="ConnectError"),
+        pytest.raises(
+            ServiceUnreachable, match=r"http://127\.0\.0\.1:1: ConnectError: .*opserve serve"
+        ),
     ):
         client.list_devices()
+
+
+class Dripping(httpx2.SyncByteStream):
+    """An answer that never ends, in pieces that come at once; counts the pieces."""
+
+    pieces = 0
+
+    @override
+    def __iter__(self) -> Iterator[bytes]:
+        while self.pieces < 10**6:
+            self.pieces += 1
+            yield b" "
+
+
+def test_the_time_limit_is_for_the_whole_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(100.0, 1.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    dripping = Dripping()
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=dripping))
+    http = httpx2.Client(transport=transport, base_url="http://service")
+    client = Client(transport=RestTransport("http://service", http=http), timeout_s=10.0)
+    with pytest.raises(CallTimedOut, match=r"107019 .*ListDevices: no whole answer within 10"):
+        client.list_devices()
+    assert dripping.pieces == 11

@@ -10,7 +10,15 @@ from google.protobuf.message import Message
 
 from client.fake_service import FakeService, refusal
 from client.samples import convolution
-from opserve_client import AclrtError, AsyncClient, Client, ConvolutionBackward, Session, Tensor
+from opserve_client import (
+    AclnnError,
+    AclrtError,
+    AsyncClient,
+    Client,
+    ConvolutionBackward,
+    Session,
+    Tensor,
+)
 from opserve_client.runtime_async import Heartbeat as AsyncHeartbeat
 from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
 from opserve_client.wire.methods import Method
@@ -60,7 +68,7 @@ def test_a_tensor_of_an_executor_is_named_or_counted(session: Session, name: str
 
 def test_a_tensor_that_is_not_there_is_refused(session: Session) -> None:
     plan = session.get_workspace_size(on_device(session))
-    with pytest.raises(ValueError, match="bias_sizes"):
+    with pytest.raises(AclnnError, match="tensor: given bias_sizes, allowed grad_output"):
         plan.executor.set_tensor_buffer("bias_sizes", session.allocate(8))
 
 
@@ -133,3 +141,50 @@ async def test_the_asyncio_heartbeat_ends_when_told_so() -> None:
         await asyncio.sleep(0)
     assert len(beaten) == 3
     await heartbeat.stop()
+
+
+def test_a_session_and_a_client_close_once(fake: FakeService) -> None:
+    client = Client(transport=MemoryTransport(fake))
+    session = client.open_session()
+    for _ in range(2):
+        session.close()
+    for _ in range(2):
+        client.close()
+    assert fake.calls == ["OpenSession", "CloseSession"]
+
+
+def test_a_session_that_has_ended_closes_without_an_error(
+    client: Client, fake: FakeService
+) -> None:
+    fake.failures["CloseSession"] = [refusal(107017, "session", "gone")]
+    with client.open_session():
+        pass
+    assert fake.calls[-1] == "CloseSession"
+
+
+def test_a_failure_to_close_is_told_and_can_be_tried_again(
+    client: Client, fake: FakeService
+) -> None:
+    fake.failures["CloseSession"] = [refusal(500000, "session", "odd")]
+    session = client.open_session()
+    with pytest.raises(AclrtError, match="500000"):
+        session.close()
+    session.close()
+    assert fake.calls.count("CloseSession") == 2
+
+
+def test_a_failure_to_close_does_not_hide_the_users_own(client: Client, fake: FakeService) -> None:
+    fake.failures["CloseSession"] = [refusal(500000, "session", "odd")]
+    with pytest.raises(KeyError) as raised, client.open_session():
+        raise KeyError("mine")
+    (note,) = raised.value.__notes__
+    assert "ends with its lease: 500000" in note
+
+
+async def test_a_failure_to_close_does_not_hide_the_users_own_in_asyncio(fake: FakeService) -> None:
+    fake.failures["CloseSession"] = [refusal(500000, "session", "odd")]
+    async with AsyncClient(transport=AsyncMemoryTransport(fake)) as client:
+        with pytest.raises(KeyError) as raised:
+            async with client.open_session():
+                raise KeyError("mine")
+    assert "500000" in raised.value.__notes__[0]

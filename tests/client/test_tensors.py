@@ -9,7 +9,7 @@ import pytest
 from client.fake_service import FakeService
 from client.samples import Array, numbers
 from opserve.v1 import tensor_pb2
-from opserve_client import AclnnError, DataType, Format, Session
+from opserve_client import AclnnError, AclrtError, DataType, Format, Session
 from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -67,14 +67,38 @@ def test_a_view_is_written_without_touching_its_neighbours(session: Session) -> 
 
 @pytest.mark.parametrize("wrong", [numbers(3, 2), numbers(2, 3, dtype=np.float64)])
 def test_a_tensor_takes_its_own_shape_and_dtype_only(session: Session, wrong: Array) -> None:
-    with pytest.raises(ValueError, match=r"array: given .*, allowed \[2, 3\] float32"):
+    with pytest.raises(AclnnError, match=r"array: given .*, allowed \[2, 3\] float32"):
         session.empty((2, 3), "float32").upload(wrong)
 
 
 def test_strides_that_do_not_fit_are_refused_not_followed(session: Session) -> None:
     buffer = session.allocate(64)
-    with pytest.raises(ValueError, match=r"strides|buffer"):
-        session.tensor(buffer, (2, 2), "FLOAT", strides=(4, -1)).download()
+    for strides in ((4, -1), (1,), (1, 2, 3)):
+        with pytest.raises(AclnnError, match="allowed 2 strides of at least 0") as raised:
+            session.tensor(buffer, (2, 2), "FLOAT", strides=strides).download()
+        assert (raised.value.code, raised.value.parameter) == (161002, "strides")
+
+
+def test_a_place_that_cannot_be_is_not_read(session: Session) -> None:
+    buffer = session.allocate(64)
+    for offset in (-1, 2**63 - 1):
+        with pytest.raises(AclrtError, match=r"107000 .* offset: given"):
+            session.tensor(buffer, (2,), "FLOAT", offset=offset).download()
+    with pytest.raises(AclnnError, match=r"shape: given .* of at least 0"):
+        session.tensor(buffer, (2, -1), "FLOAT").download()
+
+
+def test_what_numpy_makes_an_array_of_is_uploaded(session: Session) -> None:
+    np.testing.assert_array_equal(session.upload([[1.0, 2.0]]).download(), [[1.0, 2.0]])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("wrong", [[[1], [2, 3]], ["a"], [1j], object(), None])
+def test_what_has_no_elements_of_the_vendor_is_refused_by_name(
+    session: Session, wrong: Any
+) -> None:
+    with pytest.raises(AclnnError, match=r"(array|dtype): given") as raised:
+        session.upload(wrong)
+    assert raised.value.code == 161002
 
 
 def test_a_buffer_is_written_and_read_in_parts(session: Session) -> None:
@@ -133,7 +157,7 @@ def test_the_wire_knows_every_dtype_and_format() -> None:
 
 
 def test_undefined_has_no_elements() -> None:
-    with pytest.raises(ValueError, match="UNDEFINED"):
+    with pytest.raises(AclnnError, match="dtype: given UNDEFINED, allowed FLOAT"):
         _ = DataType.UNDEFINED.numpy
 
 

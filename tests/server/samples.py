@@ -71,6 +71,8 @@ ERRORS: Sequence[OpserveError] = [
     errors.ExecutionFailed("executor: given 4, whose kernel failed", executor=4),
 ]
 ERROR_CLASSES = {
-    found for name in errors.__all__ if (found := getattr(errors, name)) is not OpserveError
+    found
+    for name in errors.__all__
+    if isinstance(found := getattr(errors, name), type) and found is not OpserveError
 }
 assert {type(error) for error in ERRORS} == ERROR_CLASSES, "one of each"

@@ -105,23 +105,88 @@ async def test_a_draining_service_finishes_the_calls_it_has_taken() -> None:
         assert process.returncode == 0
 
 
-@pytest.mark.parametrize("face", ["OPSERVE_GRPC_ADDRESS", "OPSERVE_REST_ADDRESS"])
+@pytest.mark.parametrize("face", ["grpc", "rest"])
 async def test_a_taken_address_is_told_before_a_worker_starts(face: str) -> None:
+    name = f"OPSERVE_{face.upper()}_ADDRESS"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        async with started(**{face: address}) as process:
-            output, log = await process.communicate()
-    assert process.returncode == 1
+        status, told = await refused(**{name: address, "OPSERVE_LOG_LEVEL": "WARNING"})
+    assert status == 1
+    assert told == (
+        f"opserve: {face}_address: {address} is in use; "
+        f"choose another with {name} or --{face}-address\n"
+    )
+
+
+@pytest.mark.parametrize("face", ["grpc", "rest"])
+async def test_an_address_of_another_machine_is_told_in_one_line(face: str) -> None:
+    address = "192.0.2.1:1"  # a documentation address: no machine has it
+    settings = {f"OPSERVE_{face.upper()}_ADDRESS": address, "OPSERVE_ALLOW_REMOTE": "true"}
+    status, told = await refused(**settings, OPSERVE_LOG_LEVEL="WARNING")
+    assert status == 1
+    assert told.startswith(f"opserve: {face}_address: {address} cannot be bound: ")
+    assert told.count("\n") == 1
+
+
+async def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line() -> None:
+    settings = {"OPSERVE_WORKER_START_TIMEOUT_S": "0.001", "OPSERVE_LOG_LEVEL": "ERROR"}
+    status, told = await refused(**settings)
+    assert status == 1
+    assert told.startswith("opserve: devices: ")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        (
+            "OPSERVE_DEVICES",
+            '["ascend3000"]',
+            (
+                "devices: given ascend3000, allowed the profiles ascend910b; "
+                "set by OPSERVE_DEVICES or --device"
+            ),
+        ),
+        (
+            "OPSERVE_GRPC_ADDRESS",
+            "50051",
+            (
+                "grpc_address: given 50051, allowed host:port, the port 0 to 65535; "
+                "set by OPSERVE_GRPC_ADDRESS or --grpc-address"
+            ),
+        ),
+    ],
+)
+async def test_a_setting_out_of_bounds_is_told_in_one_line(
+    name: str, value: str, told: str
+) -> None:
+    assert await refused(**{name: value}) == (2, f"opserve: {told}\n")
+
+
+async def refused(**settings: str) -> tuple[int | None, str]:
+    """Exit status and words of a service that does not start."""
+    async with started(**settings) as process:
+        output, told = await process.communicate()
     assert output == b""
-    assert b"could not start" in log
+    return process.returncode, told.decode()
+
+
+async def test_a_service_says_that_it_starts_and_once_that_it_is_ready() -> None:
+    async with started() as process:
+        await ready(process)
+        process.send_signal(signal.SIGTERM)
+        output, log = await process.communicate()
+    assert output == b""
+    messages = [json.loads(line)["message"] for line in log.splitlines()]
+    assert messages[0].startswith("starting: ")
+    assert [message for message in messages if "ready" in message] == []
 
 
 async def test_a_service_without_keys_stays_on_this_machine() -> None:
-    async with started(OPSERVE_REST_ADDRESS="0.0.0.0:0") as process:
-        output, log = await process.communicate()
-    assert process.returncode == 2
-    assert output == b""
-    assert b"OPSERVE_ALLOW_REMOTE" in log
+    status, told = await refused(OPSERVE_REST_ADDRESS="0.0.0.0:0")
+    assert status == 2
+    assert told.startswith("opserve: rest_address: given 0.0.0.0:0, ")
+    assert "OPSERVE_ALLOW_REMOTE" in told
 
 
 def test_the_front_never_imports_numba() -> None:
@@ -139,6 +204,27 @@ async def build():
 asyncio.run(build())
 assert "numba" not in sys.modules, "the front imports numba"
 assert "llvmlite" not in sys.modules, "the front imports llvmlite"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_memory_of_streamed_chunks_is_used_again() -> None:
+    program = """
+import resource
+from opserve_server.allocator import keep_freed_memory
+
+def pages_of_copies():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        chunk = bytes(2**20)
+        copies = [bytearray(chunk) for _ in range(3)]
+        del chunk, copies
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+keep_freed_memory()
+pages_of_copies()
+found = pages_of_copies()
+assert found < 100, f"{found} new pages for chunks whose memory was there"
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

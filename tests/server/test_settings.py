@@ -1,16 +1,28 @@
 """Settings: their names, bounds and what they refuse."""
 
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from pydantic import ValidationError
 
 import opserve_server.settings
+from opserve_client.cli import app as command_line
 from opserve_server.app import core_limits, new_devices
 from opserve_server.core.limits import Limits
-from opserve_server.settings import Settings, host_and_port, is_loopback
+from opserve_server.settings import (
+    OPTIONS,
+    SettingRefused,
+    Settings,
+    host_and_port,
+    is_loopback,
+    settings_of_environment,
+)
 
 
 def test_every_setting_is_described_with_its_default() -> None:
@@ -67,6 +79,39 @@ def test_a_setting_out_of_bounds_is_refused(
         Settings()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("DEVICES", "ascend910b", "given ascend910b, allowed a JSON list of profiles, "),
+        ("DEVICES", "[]", "given [], allowed a list of at least 1; "),
+        ("SESSIONS_LIMIT", "0", "given 0, allowed at least 1; "),
+        ("SESSIONS_LIMIT", "many", "given many, allowed an integer; "),
+        ("LEASE_DEFAULT_S", "0", "given 0, allowed more than 0; "),
+        ("LEASE_DEFAULT_S", "inf", "given inf, allowed a finite number; "),
+        ("ALLOW_REMOTE", "perhaps", "given perhaps, allowed true or false; "),
+        ("LOG_LEVEL", "LOUD", "given LOUD, allowed one of DEBUG, INFO, WARNING, ERROR; "),
+        ("REST_ADDRESS", "127.0.0.1:65536", "given 127.0.0.1:65536, allowed host:port, "),
+    ],
+)
+def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
+    name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"OPSERVE_{name}", value)
+    with pytest.raises(SettingRefused) as caught:
+        settings_of_environment()
+    message = str(caught.value)
+    assert message.startswith(f"{name.lower()}: {told}")
+    assert f"; set by OPSERVE_{name}" in message
+    assert "\n" not in message
+
+
+def test_options_of_the_command_line_are_those_that_refusals_name() -> None:
+    serve: Any = vars(typer.main.get_command(command_line))["commands"]["serve"]
+    options = [name for option in serve.params for name in option.opts if name != "--help"]
+    assert sorted(options) == sorted(OPTIONS.values())
+    assert OPTIONS.keys() <= Settings.model_fields.keys()
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "example.org:1"])
 @pytest.mark.parametrize("face", ["grpc_address", "rest_address"])
 def test_addresses_that_others_can_reach_need_leave(
@@ -93,6 +138,11 @@ def test_addresses_that_others_can_reach_need_leave(
 def test_addresses_have_a_host_and_a_port(address: str, parts: tuple[str, int], reach: str) -> None:
     assert host_and_port(address) == parts
     assert is_loopback(address) == (reach == "local")
+
+
+def test_the_page_of_settings_is_fresh() -> None:
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "tools/settings_page.py", "--check"], cwd=root, check=True)
 
 
 def test_no_limit_stands_anywhere_but_in_settings() -> None:

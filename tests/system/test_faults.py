@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.memory_service_pb2 import FillRequest
 from opserve_client import AclrtError, AsyncClient, AsyncSession, Im2colBackward
 from opserve_server.app import Addresses, running
 from opserve_server.settings import Settings
@@ -105,8 +107,18 @@ async def test_a_handle_of_another_session_is_no_handle(own_service: Addresses) 
         client.open_session() as one,
         client.open_session() as two,
     ):
-        _, buffer = await one.allocate(64), await one.allocate(64)
-        foreign = two.tensor(buffer, (16,), "float32")
-        with pytest.raises(AclrtError, match="107017") as refusal:
-            await foreign.download()
-        assert refusal.value.given == str(buffer.handle)
+        mine, foreign, spare = await one.allocate(64), await two.allocate(64), await two.allocate(8)
+        assert mine.handle == foreign.handle
+        await mine.fill(1)
+        await foreign.fill(2)
+        with pytest.raises(AclrtError, match="a buffer of another session") as here:
+            one.tensor(foreign, (16,), "float32")
+        assert here.value.code == 107017
+        # Past the client's own check the number alone travels: it names the session's own buffer
+        # or, where the session has none of that number, nothing.
+        assert set(await mine.read()) == {1}
+        fill = FillRequest(buffer=spare.handle, size_bytes=8, value=3)
+        with pytest.raises(AclrtError, match="107017") as there:
+            await one.submit([Command(fill=fill)])
+        assert there.value.given == str(spare.handle)
+        assert set(await foreign.read()) == {2}

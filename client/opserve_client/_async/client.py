@@ -9,6 +9,7 @@ from opserve_client._async.session import AsyncSession
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport
 from opserve_client._async.transports.rest import AsyncRestTransport
+from opserve_client.arguments import seconds, text
 from opserve_client.wire.methods import LIST_DEVICES, OPEN_SESSION
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
@@ -34,7 +35,9 @@ class AsyncClient:
         sleep: runtime_async.Sleep = runtime_async.sleep,
     ) -> None:
         self._connection = AsyncConnection(
-            transport or _transport_for(address), timeout_s=timeout_s, sleep=sleep
+            transport or _transport_for(text(address, parameter="address")),
+            timeout_s=seconds(timeout_s, parameter="timeout_s"),
+            sleep=sleep,
         )
 
     async def __aenter__(self) -> Self:
@@ -64,11 +67,12 @@ class AsyncClient:
         return runtime_async.opening(self._open_session(profile, lease_s))
 
     async def close(self) -> None:
-        """Ends the connection; sessions that are open end with their lease."""
+        """Ends the connection, once; sessions that are open end with their lease."""
         await self._connection.close()
 
     async def _open_session(self, profile: str, lease_s: float | None) -> AsyncSession:
-        request = OpenSessionRequest(profile=profile, lease_s=lease_s or 0.0)
+        lease = 0.0 if lease_s is None else seconds(lease_s, parameter="lease_s")
+        request = OpenSessionRequest(profile=text(profile, parameter="profile"), lease_s=lease)
         return AsyncSession(self._connection, await self._connection.call(OPEN_SESSION, request))
 
 

@@ -68,9 +68,10 @@ class AsyncConnection:
         return self._transport.read(request, timeout_s=timeout_s)
 
     async def close(self) -> None:
-        """Ends the connection."""
-        self.closed = True
-        await self._transport.close()
+        """Ends the connection, if it has not ended."""
+        if not self.closed:
+            self.closed = True
+            await self._transport.close()
 
     async def _call_once(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         if self.closed:

@@ -13,6 +13,9 @@ from opserve.v1.memory_service_pb2 import (
     WriteRequest,
 )
 from opserve_client._async.session_calls import AsyncSessionCalls
+from opserve_client.arguments import LARGEST_UINT32, host_bytes, own, unsigned
+from opserve_client.arguments import array as array_of
+from opserve_client.errors import invalid_argument
 from opserve_client.tensors import Array, TensorSpec, bytes_of
 from opserve_client.wire.methods import COPY, FILL, FREE
 
@@ -26,12 +29,13 @@ class AsyncBuffer:
     range that leaves it.
 
     Attributes:
+        owner: The calls of its session.
         handle: Its number within the session.
         size_bytes: Its size.
     """
 
-    def __init__(self, calls: AsyncSessionCalls, *, handle: int, size_bytes: int) -> None:
-        self._calls = calls
+    def __init__(self, owner: AsyncSessionCalls, *, handle: int, size_bytes: int) -> None:
+        self.owner = owner
         self.handle = handle
         self.size_bytes = size_bytes
 
@@ -41,26 +45,29 @@ class AsyncBuffer:
 
     async def write(self, data: HostBytes, *, offset: int = 0) -> None:
         """Copies host bytes, or an array's elements in row-major order, to `offset` bytes on."""
-        content = bytes_of(data) if isinstance(data, np.ndarray) else memoryview(data).cast("B")
-        await self._calls.write(WriteRequest(buffer=self.handle, offset=offset), content)
+        content = (
+            bytes_of(data) if isinstance(data, np.ndarray) else host_bytes(data, parameter="data")
+        )
+        start = unsigned(offset, parameter="offset")
+        await self.owner.write(WriteRequest(buffer=self.handle, offset=start), content)
 
     async def read(self, *, offset: int = 0, size_bytes: int | None = None) -> bytes:
         """Copies bytes to the host: size_bytes of them, or all from `offset` on."""
-        size = max(self.size_bytes - offset, 0) if size_bytes is None else size_bytes
-        request = ReadRequest(buffer=self.handle, offset=offset, size_bytes=size)
-        return bytes(await self._calls.read(request))
+        start, size = _range(self, offset, size_bytes, parameter="offset")
+        request = ReadRequest(buffer=self.handle, offset=start, size_bytes=size)
+        return bytes(await self.owner.read(request))
 
     async def fill(self, value: int, *, offset: int = 0, size_bytes: int | None = None) -> None:
         """Sets size_bytes bytes, or all from `offset` on, to a value of 0 to 255 (aclrtMemset)."""
-        size = max(self.size_bytes - offset, 0) if size_bytes is None else size_bytes
+        start, size = _range(self, offset, size_bytes, parameter="offset")
         request = FillRequest(
-            session=self._calls.session,
+            session=self.owner.session,
             buffer=self.handle,
-            offset=offset,
+            offset=start,
             size_bytes=size,
-            value=value,
+            value=unsigned(value, parameter="value", most=LARGEST_UINT32),
         )
-        await self._calls.call(FILL, request)
+        await self.owner.call(FILL, request)
 
     async def copy_from(
         self,
@@ -71,35 +78,37 @@ class AsyncBuffer:
         size_bytes: int | None = None,
     ) -> None:
         """Copies bytes of another buffer: size_bytes of them, or all from source_offset on."""
-        size = max(source.size_bytes - source_offset, 0) if size_bytes is None else size_bytes
+        own(source, AsyncBuffer, self.owner, parameter="source")
+        start, size = _range(source, source_offset, size_bytes, parameter="source_offset")
         request = CopyRequest(
-            session=self._calls.session,
+            session=self.owner.session,
             destination=self.handle,
-            destination_offset=offset,
+            destination_offset=unsigned(offset, parameter="offset"),
             source=source.handle,
-            source_offset=source_offset,
+            source_offset=start,
             size_bytes=size,
         )
-        await self._calls.call(COPY, request)
+        await self.owner.call(COPY, request)
 
     async def free(self) -> None:
         """Ends the buffer; its memory returns when queued work that uses it is done."""
-        request = FreeRequest(session=self._calls.session, buffer=self.handle)
-        await self._calls.call(FREE, request)
+        request = FreeRequest(session=self.owner.session, buffer=self.handle)
+        await self.owner.call(FREE, request)
 
 
 class AsyncTensor:
     """A strided view of elements in a buffer. Make one with session.upload, empty or tensor.
 
     Attributes:
+        owner: The calls of its session.
         spec: Shape, dtype, format and place.
         buffer: The memory behind it; None is a null pointer.
     """
 
     def __init__(
-        self, calls: AsyncSessionCalls, spec: TensorSpec, buffer: AsyncBuffer | None
+        self, owner: AsyncSessionCalls, spec: TensorSpec, buffer: AsyncBuffer | None
     ) -> None:
-        self._calls = calls
+        self.owner = owner
         self.spec = spec
         self.buffer = buffer
 
@@ -125,12 +134,13 @@ class AsyncTensor:
             array: Elements of the view's shape and dtype.
 
         Raises:
-            ValueError: Another shape or dtype.
+            AclnnError: 161002, another shape or dtype.
         """
         dtype = self.spec.dtype.numpy
+        array = array_of(array, parameter="array")
         if array.shape != self.spec.shape or array.dtype != dtype:
             given = f"{list(array.shape)} {array.dtype}"
-            raise ValueError(f"array: given {given}, allowed {list(self.spec.shape)} {dtype}")
+            raise invalid_argument("array", given, f"{list(self.spec.shape)} {dtype}")
         if self.spec.is_contiguous:
             content = bytes_of(array)
         else:
@@ -138,11 +148,20 @@ class AsyncTensor:
             self.spec.view(span)[...] = array
             content = memoryview(span)
         request = WriteRequest(buffer=self.spec.buffer, offset=self.spec.start_bytes)
-        await self._calls.write(request, content)
+        await self.owner.write(request, content)
 
     async def _read_span(self) -> bytearray:
         spec = self.spec
-        request = ReadRequest(
-            buffer=spec.buffer, offset=spec.start_bytes, size_bytes=spec.span_bytes
-        )
-        return await self._calls.read(request)
+        size = unsigned(spec.span_bytes, parameter="size_bytes")
+        request = ReadRequest(buffer=spec.buffer, offset=spec.start_bytes, size_bytes=size)
+        return await self.owner.read(request)
+
+
+def _range(
+    buffer: AsyncBuffer, offset: int, size_bytes: int | None, *, parameter: str
+) -> tuple[int, int]:
+    """Where a range of a buffer starts, and its bytes: all the rest where none are given."""
+    start = unsigned(offset, parameter=parameter)
+    if size_bytes is None:
+        return start, max(buffer.size_bytes - start, 0)
+    return start, unsigned(size_bytes, parameter="size_bytes")

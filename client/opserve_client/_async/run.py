@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.errors import OpserveError
-from opserve_client.operators import OperatorCall, ResultT_co
+from opserve_client.operators import OperatorCall, ResultT_co, check_owners, plain
 from opserve_client.run_batches import (
     SMALL_BYTES,
     History,
@@ -22,6 +22,8 @@ from opserve_client.tensors import Array, TensorSpec
 
 async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
     """Runs a call on the default stream and frees what it made, also when it fails."""
+    call = plain(call)
+    check_owners(call, calls)
     prepared, history = prepare(call), History()
     at_once = prepared.size_bytes <= SMALL_BYTES
     try:

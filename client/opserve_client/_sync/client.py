@@ -10,6 +10,7 @@ from opserve_client._sync.session import Session
 from opserve_client._sync.transports.base import Transport
 from opserve_client._sync.transports.grpc import GrpcTransport
 from opserve_client._sync.transports.rest import RestTransport
+from opserve_client.arguments import seconds, text
 from opserve_client.wire.methods import LIST_DEVICES, OPEN_SESSION
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
@@ -35,7 +36,9 @@ class Client:
         sleep: runtime_blocking.Sleep = runtime_blocking.sleep,
     ) -> None:
         self._connection = Connection(
-            transport or _transport_for(address), timeout_s=timeout_s, sleep=sleep
+            transport or _transport_for(text(address, parameter="address")),
+            timeout_s=seconds(timeout_s, parameter="timeout_s"),
+            sleep=sleep,
         )
 
     def __enter__(self) -> Self:
@@ -65,11 +68,12 @@ class Client:
         return runtime_blocking.opening(self._open_session(profile, lease_s))
 
     def close(self) -> None:
-        """Ends the connection; sessions that are open end with their lease."""
+        """Ends the connection, once; sessions that are open end with their lease."""
         self._connection.close()
 
     def _open_session(self, profile: str, lease_s: float | None) -> Session:
-        request = OpenSessionRequest(profile=profile, lease_s=lease_s or 0.0)
+        lease = 0.0 if lease_s is None else seconds(lease_s, parameter="lease_s")
+        request = OpenSessionRequest(profile=text(profile, parameter="profile"), lease_s=lease)
         return Session(self._connection, self._connection.call(OPEN_SESSION, request))
 
 

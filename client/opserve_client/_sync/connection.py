@@ -69,9 +69,10 @@ class Connection:
         return self._transport.read(request, timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Ends the connection."""
-        self.closed = True
-        self._transport.close()
+        """Ends the connection, if it has not ended."""
+        if not self.closed:
+            self.closed = True
+            self._transport.close()
 
     def _call_once(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         if self.closed:

@@ -2,6 +2,7 @@
 """A session: a lease on one virtual device, and everything that lives on it."""
 
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
@@ -17,21 +18,34 @@ from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.run import run
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
+from opserve_client.arguments import array as array_of
+from opserve_client.arguments import choice, int64, int64s, own, size_to_allocate
 from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
-from opserve_client.errors import OpserveError, ServiceUnreachable
+from opserve_client.errors import (
+    INVALID_HANDLE,
+    OpserveError,
+    ServiceUnreachable,
+)
 from opserve_client.handles import Handles
 from opserve_client.operators import (
     OperatorCall,
     ResultT_co,
+    check_owners,
     device_tensors,
     get_workspace_size_request,
+    plain,
     tensor_fields,
 )
 from opserve_client.run_batches import first_error
-from opserve_client.tensors import Array, TensorSpec, sizes
+from opserve_client.tensors import Array, TensorSpec
 from opserve_client.wire import methods
 
 _BEATS_PER_LEASE = 3
+_DETERMINISTIC_LEVELS = {
+    "off": session_pb2.DETERMINISTIC_LEVEL_OFF,
+    "deterministic": session_pb2.DETERMINISTIC_LEVEL_DETERMINISTIC,
+    "strong": session_pb2.DETERMINISTIC_LEVEL_STRONG,
+}
 
 
 class Session:
@@ -50,6 +64,7 @@ class Session:
         self.name = opened.session
         self.device = opened.device
         self.lease_s = opened.lease_s
+        self._closed = False
         self._connection = connection
         self._calls = SessionCalls(connection, opened.session)
         self.default_stream = Stream(self._calls, handle=0)
@@ -60,8 +75,18 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except OpserveError as second:
+            if error is None:
+                raise
+            error.add_note(f"The session was not closed and ends with its lease: {second}")
 
     @property
     def last_handles(self) -> Handles:
@@ -88,9 +113,12 @@ class Session:
         """Phase one: checks a call whose tensors are on the device, and plans it.
 
         Raises:
-            AclnnError: 161001 a null pointer; 161002 any other broken rule.
-            TypeError: A tensor field holds an array; upload it first.
+            AclnnError: 161001 a null pointer; 161002 any other broken rule, or a tensor field that
+                holds an array: upload it first.
+            AclrtError: 107017, a tensor is another session's.
         """
+        call = plain(call)
+        check_owners(call, self._calls)
         request = get_workspace_size_request(call, device_tensors(call), session=self.name)
         command = Command(get_workspace_size=request)
         planned = self._calls.make(methods.GET_WORKSPACE_SIZE, command)
@@ -101,9 +129,10 @@ class Session:
         """Allocates device memory; its content is undefined.
 
         Raises:
-            AclrtError: 100000, size 0; 207001, out of memory.
+            AclrtError: 100000, size 0 or none at all; 207001, out of memory.
         """
-        command = Command(allocate=AllocateRequest(session=self.name, size_bytes=size_bytes))
+        size = size_to_allocate(size_bytes)
+        command = Command(allocate=AllocateRequest(session=self.name, size_bytes=size))
         made = self._calls.make(methods.ALLOCATE, command)
         return Buffer(self._calls, handle=made.buffer, size_bytes=made.size_bytes)
 
@@ -111,9 +140,10 @@ class Session:
         """Copies an array to the device.
 
         Args:
-            array: Elements; bfloat16 is ml_dtypes' own.
+            array: Elements, or what NumPy makes an array of; bfloat16 is ml_dtypes' own.
             format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
         """
+        array = array_of(array, parameter="array")
         tensor = self.empty(array.shape, array.dtype, format=format)
         tensor.upload(np.asarray(array, dtype=tensor.spec.dtype.numpy))
         return tensor
@@ -159,13 +189,19 @@ class Session:
             format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
             storage_shape: Dimensions of the storage behind the view; None means the whole buffer.
         """
+        if buffer is not None:
+            own(buffer, Buffer, self._calls, parameter="buffer")
+        dimensions = int64s(shape, parameter="shape")
+        storage = (
+            None if storage_shape is None else int64s(storage_shape, parameter="storage_shape")
+        )
         spec = TensorSpec(
-            shape=sizes(shape),
+            shape=dimensions,
             dtype=data_type_of(dtype),
-            format=format_of_rank(len(shape)) if format is None else format_named(format),
-            strides=None if strides is None else sizes(strides),
-            offset=offset,
-            storage_shape=None if storage_shape is None else sizes(storage_shape),
+            format=format_of_rank(len(dimensions)) if format is None else format_named(format),
+            strides=None if strides is None else int64s(strides, parameter="strides"),
+            offset=int64(offset, parameter="offset"),
+            storage_shape=storage,
             buffer=0 if buffer is None else buffer.handle,
         )
         return Tensor(self._calls, spec, buffer)
@@ -207,16 +243,22 @@ class Session:
     def set_deterministic_level(self, level: Literal["off", "deterministic", "strong"]) -> None:
         """Sets how far results must repeat bit by bit (ACL_OPT_DETERMINISTIC)."""
         request = session_pb2.SetDeterministicLevelRequest(
-            session=self.name,
-            level=session_pb2.DeterministicLevel.Value(f"DETERMINISTIC_LEVEL_{level.upper()}"),
+            session=self.name, level=choice(level, _DETERMINISTIC_LEVELS, parameter="level")
         )
         self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)
 
     def close(self) -> None:
-        """Ends the session: queued work is dropped, all memory returns."""
+        """Ends the session: queued work is dropped, memory returns. No error if it has ended."""
+        if self._closed:
+            return
         self._heartbeat.stop()
         request = session_pb2.CloseSessionRequest(session=self.name)
-        self._calls.call(methods.CLOSE_SESSION, request)
+        try:
+            self._calls.call(methods.CLOSE_SESSION, request)
+        except OpserveError as error:
+            if error.code != INVALID_HANDLE[0]:
+                raise
+        self._closed = True
 
     def _keep_alive(self) -> bool:
         """One beat; the last one when the session is gone, which the next call will tell."""

@@ -11,19 +11,27 @@ from opserve.v1 import operator_service_pb2 as operator_pb2
 from opserve.v1 import stream_service_pb2 as stream_pb2
 from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.session_calls import SessionCalls
+from opserve_client.arguments import LARGEST_UINT32, choice, milliseconds, own, unsigned
+from opserve_client.errors import invalid_argument
 from opserve_client.wire import methods
+
+_FAILURE_MODES = {
+    "continue": stream_pb2.FAILURE_MODE_CONTINUE,
+    "stop": stream_pb2.FAILURE_MODE_STOP,
+}
 
 
 class Executor:
     """A planned call. It runs once, unless it is made repeatable.
 
     Attributes:
+        owner: The calls of its session.
         handle: Its number within the session.
         tensor_fields: Names of its tensor arguments, in the vendor's order.
     """
 
-    def __init__(self, calls: SessionCalls, *, handle: int, tensor_fields: tuple[str, ...]) -> None:
-        self._calls = calls
+    def __init__(self, owner: SessionCalls, *, handle: int, tensor_fields: tuple[str, ...]) -> None:
+        self.owner = owner
         self.handle = handle
         self.tensor_fields = tensor_fields
 
@@ -34,9 +42,9 @@ class Executor:
     def set_repeatable(self) -> None:
         """Lets it run any number of times (aclSetAclOpExecutorRepeatable)."""
         request = operator_pb2.SetRepeatableRequest(
-            session=self._calls.session, executor=self.handle
+            session=self.owner.session, executor=self.handle
         )
-        self._calls.call(methods.SET_REPEATABLE, request)
+        self.owner.call(methods.SET_REPEATABLE, request)
 
     def set_tensor_buffer(self, tensor: int | str, buffer: Buffer | Tensor) -> None:
         """Gives a tensor of the call another buffer; its view stays the same (aclSetTensorAddr).
@@ -46,24 +54,31 @@ class Executor:
             buffer: The buffer, or a tensor for the buffer behind it.
 
         Raises:
-            ValueError: No tensor field has that name.
             AclnnError: 161002, no such tensor, one that was null in phase one, a buffer too small.
         """
-        if isinstance(tensor, str) and tensor not in self.tensor_fields:
-            raise ValueError(f"tensor: given {tensor}, allowed {', '.join(self.tensor_fields)}")
-        index = self.tensor_fields.index(tensor) if isinstance(tensor, str) else tensor
-        handle = buffer.handle if isinstance(buffer, Buffer) else buffer.spec.buffer
+        index = self._index_of(tensor)
+        if isinstance(buffer, Tensor):
+            handle = own(buffer, Tensor, self.owner, parameter="buffer").spec.buffer
+        else:
+            handle = own(buffer, Buffer, self.owner, parameter="buffer").handle
         request = operator_pb2.SetTensorBufferRequest(
-            session=self._calls.session, executor=self.handle, index=index, buffer=handle
+            session=self.owner.session, executor=self.handle, index=index, buffer=handle
         )
-        self._calls.call(methods.SET_TENSOR_BUFFER, request)
+        self.owner.call(methods.SET_TENSOR_BUFFER, request)
 
     def destroy(self) -> None:
         """Ends it; queued runs of it still run (aclDestroyAclOpExecutor)."""
         request = operator_pb2.DestroyExecutorRequest(
-            session=self._calls.session, executor=self.handle
+            session=self.owner.session, executor=self.handle
         )
-        self._calls.call(methods.DESTROY_EXECUTOR, request)
+        self.owner.call(methods.DESTROY_EXECUTOR, request)
+
+    def _index_of(self, tensor: int | str) -> int:
+        if not isinstance(tensor, str):
+            return unsigned(tensor, parameter="tensor", most=LARGEST_UINT32)
+        if tensor not in self.tensor_fields:
+            raise invalid_argument("tensor", tensor, ", ".join(self.tensor_fields))
+        return self.tensor_fields.index(tensor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +98,12 @@ class Stream:
     """An ordered queue of work. Make one with session.create_stream.
 
     Attributes:
+        owner: The calls of its session.
         handle: Its number within the session; 0 is the default stream.
     """
 
-    def __init__(self, calls: SessionCalls, *, handle: int) -> None:
-        self._calls = calls
+    def __init__(self, owner: SessionCalls, *, handle: int) -> None:
+        self.owner = owner
         self.handle = handle
 
     def execute(
@@ -108,17 +124,23 @@ class Stream:
 
         Raises:
             AclnnError: 161001, the workspace is missing; 161002, it is too small or overlaps.
-            AclrtError: 107017, the executor ran already or is gone.
+            AclrtError: 107017, the executor ran already or is gone, or is another session's.
         """
+        own(executor, Executor, self.owner, parameter="executor", hint=": plan.executor")
+        if workspace is not None:
+            own(workspace, Buffer, self.owner, parameter="workspace")
+        offset = unsigned(workspace_offset, parameter="workspace_offset")
+        if workspace_size is not None:
+            workspace_size = unsigned(workspace_size, parameter="workspace_size")
         request = operator_pb2.ExecuteRequest(
-            session=self._calls.session,
+            session=self.owner.session,
             executor=executor.handle,
             workspace=0 if workspace is None else workspace.handle,
-            workspace_offset=workspace_offset,
+            workspace_offset=offset,
             workspace_size=workspace_size,
             stream=self.handle,
         )
-        self._calls.call(methods.EXECUTE, request)
+        self.owner.call(methods.EXECUTE, request)
 
     def synchronize(self, *, timeout_ms: int | None = None) -> None:
         """Waits for all work submitted so far, at most timeout_ms or the service's limit.
@@ -127,69 +149,75 @@ class Stream:
             ExecutionFailed: The first failure of that work; names its executor.
             AclrtError: 507046, the work took longer.
         """
+        limit = milliseconds(timeout_ms, parameter="timeout_ms")
         request = stream_pb2.SynchronizeStreamRequest(
-            session=self._calls.session, stream=self.handle, timeout_ms=timeout_ms
+            session=self.owner.session, stream=self.handle, timeout_ms=limit
         )
-        self._calls.call(methods.SYNCHRONIZE_STREAM, request)
+        self.owner.call(methods.SYNCHRONIZE_STREAM, request)
 
     def query(self) -> bool:
         """Whether all submitted work is done."""
-        request = stream_pb2.QueryStreamRequest(session=self._calls.session, stream=self.handle)
-        return (self._calls.call(methods.QUERY_STREAM, request)).complete
+        request = stream_pb2.QueryStreamRequest(session=self.owner.session, stream=self.handle)
+        return (self.owner.call(methods.QUERY_STREAM, request)).complete
 
     def set_failure_mode(self, mode: Literal["continue", "stop"]) -> None:
         """Sets, once, whether work behind a failed call runs or is dropped."""
         request = stream_pb2.SetFailureModeRequest(
-            session=self._calls.session,
+            session=self.owner.session,
             stream=self.handle,
-            mode=stream_pb2.FailureMode.Value(f"FAILURE_MODE_{mode.upper()}"),
+            mode=choice(mode, _FAILURE_MODES, parameter="mode"),
         )
-        self._calls.call(methods.SET_FAILURE_MODE, request)
+        self.owner.call(methods.SET_FAILURE_MODE, request)
 
     def wait_event(self, event: "Event") -> None:
         """Makes work submitted from now on wait for the event's latest record."""
+        own(event, Event, self.owner, parameter="event")
         request = event_pb2.StreamWaitEventRequest(
-            session=self._calls.session, stream=self.handle, event=event.handle
+            session=self.owner.session, stream=self.handle, event=event.handle
         )
-        self._calls.call(methods.STREAM_WAIT_EVENT, request)
+        self.owner.call(methods.STREAM_WAIT_EVENT, request)
 
     def destroy(self) -> None:
         """Waits for its work and ends it."""
-        request = stream_pb2.DestroyStreamRequest(session=self._calls.session, stream=self.handle)
-        self._calls.call(methods.DESTROY_STREAM, request)
+        request = stream_pb2.DestroyStreamRequest(session=self.owner.session, stream=self.handle)
+        self.owner.call(methods.DESTROY_STREAM, request)
 
 
 class Event:
     """A marker on a stream. Make one with session.create_event.
 
     Attributes:
+        owner: The calls of its session.
         handle: Its number within the session.
     """
 
-    def __init__(self, calls: SessionCalls, *, handle: int) -> None:
-        self._calls = calls
+    def __init__(self, owner: SessionCalls, *, handle: int) -> None:
+        self.owner = owner
         self.handle = handle
 
     def record(self, stream: Stream | None = None) -> None:
         """Marks what is submitted on a stream (or the default stream) so far."""
+        if stream is not None:
+            own(stream, Stream, self.owner, parameter="stream")
         request = event_pb2.RecordEventRequest(
-            session=self._calls.session,
+            session=self.owner.session,
             event=self.handle,
             stream=0 if stream is None else stream.handle,
         )
-        self._calls.call(methods.RECORD_EVENT, request)
+        self.owner.call(methods.RECORD_EVENT, request)
 
     def query(self) -> bool:
         """Whether its latest record is done; one that was never recorded is."""
-        request = event_pb2.QueryEventRequest(session=self._calls.session, event=self.handle)
-        return (self._calls.call(methods.QUERY_EVENT, request)).complete
+        request = event_pb2.QueryEventRequest(session=self.owner.session, event=self.handle)
+        return (self.owner.call(methods.QUERY_EVENT, request)).complete
 
     def synchronize(self, *, timeout_ms: int | None = None) -> None:
         """Waits for its latest record, at most timeout_ms or the service's limit (507047)."""
+        limit = milliseconds(timeout_ms, parameter="timeout_ms")
         request = event_pb2.SynchronizeEventRequest(
-            session=self._calls.session, event=self.handle, timeout_ms=timeout_ms
+            session=self.owner.session, event=self.handle, timeout_ms=limit
         )
-        self._calls.call(methods.SYNCHRONIZE_EVENT, request)
+        self.owner.call(methods.SYNCHRONIZE_EVENT, request)
 
     def elapsed_ms_since(self, start: "Event") -> float:
         """Milliseconds from the record of `start` to that of this event.
@@ -197,12 +225,13 @@ class Event:
         Raises:
             AclrtError: 507000, one was never recorded; 107006, one is not done.
         """
+        own(start, Event, self.owner, parameter="start")
         request = event_pb2.EventElapsedTimeRequest(
-            session=self._calls.session, start=start.handle, end=self.handle
+            session=self.owner.session, start=start.handle, end=self.handle
         )
-        return (self._calls.call(methods.EVENT_ELAPSED_TIME, request)).elapsed_ms
+        return (self.owner.call(methods.EVENT_ELAPSED_TIME, request)).elapsed_ms
 
     def destroy(self) -> None:
         """Ends it."""
-        request = event_pb2.DestroyEventRequest(session=self._calls.session, event=self.handle)
-        self._calls.call(methods.DESTROY_EVENT, request)
+        request = event_pb2.DestroyEventRequest(session=self.owner.session, event=self.handle)
+        self.owner.call(methods.DESTROY_EVENT, request)

@@ -9,9 +9,18 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are no
     status_pb2,
 )
 
-from opserve_client.errors import OpserveError, error_for, incomprehensible, timed_out, unreachable
+from opserve_client.errors import (
+    OpserveError,
+    error_for,
+    incomprehensible,
+    over_limit,
+    timed_out,
+    unreachable,
+)
 
 _DETAILS = "grpc-status-details-bin"
+_NO_GRPC_SERVER = ("http1.x server", "Expected SETTINGS frame")
+"""What grpc's message holds where a server answered that speaks HTTP/1."""
 
 
 @runtime_checkable
@@ -31,18 +40,26 @@ class FailedCall(Protocol):
         ...
 
 
-def from_rpc_error(error: grpc.RpcError) -> OpserveError:
-    """The exception that a failed call stands for."""
+def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
+    """The exception that a failed call to that address stands for."""
     assert isinstance(error, FailedCall), "grpc raises its errors with the state of their call"
     info = _error_info(error)
     if info is not None:
         return _from_info(error.details() or "", info)
-    message = f"gRPC {error.code().name}: {error.details()}"
+    message = f"{address}: gRPC {error.code().name}: {error.details()}"
     if error.code() is grpc.StatusCode.UNAVAILABLE:
-        return unreachable(message)
+        return unreachable(f"{message}; {_hint(error, address)}")
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return over_limit(message)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return timed_out(message)
     return incomprehensible(message)
+
+
+def _hint(error: FailedCall, address: str) -> str:
+    if any(sign in (error.details() or "") for sign in _NO_GRPC_SERVER):
+        return f"that is no gRPC port: for a REST port, write http://{address}"
+    return "is the service running there (`opserve serve`)?"
 
 
 def _error_info(error: FailedCall) -> error_details_pb2.ErrorInfo | None:

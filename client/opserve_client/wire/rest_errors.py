@@ -40,9 +40,12 @@ def from_response(status: int, body: bytes) -> OpserveError:
     )
 
 
-def from_transport_error(error: httpx2.TransportError) -> OpserveError:
+def from_transport_error(error: httpx2.TransportError, *, address: str) -> OpserveError:
     """The exception for a connection that failed or an answer that did not come."""
-    message = f"{type(error).__name__}: {error}"
+    message = f"{address}: {type(error).__name__}: {error}"
     if isinstance(error, httpx2.TimeoutException) and not isinstance(error, httpx2.ConnectTimeout):
         return timed_out(message)
-    return unreachable(message)
+    if isinstance(error, httpx2.RemoteProtocolError):
+        target = address.partition("://")[2]
+        return unreachable(f"{message}; if that is a gRPC port, write {target}")
+    return unreachable(f"{message}; is the service running there (`opserve serve`)?")

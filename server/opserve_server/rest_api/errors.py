@@ -25,6 +25,7 @@ from opserve_server.core.errors import (
     WaitTimedOut,
     WrongState,
 )
+from opserve_server.forms import allowed
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -115,12 +116,14 @@ def not_routed(request: Request, error: HTTPException) -> Response:
     return answer
 
 
-def wrong_form(errors: list[ErrorDetails], *, inside: str = "") -> InvalidArgument:
+def wrong_form(
+    errors: list[ErrorDetails], model: type[BaseModel], *, inside: str = ""
+) -> InvalidArgument:
     """A document that does not have the form of its schema (100000), told by its first fault."""
     first = errors[0]
     path = ".".join([*filter(None, [inside]), *map(str, first["loc"])])
-    given = _given(first)
-    return malformed(path or "body", given=shortened(given), allowed=first["msg"])
+    given = shortened(_given(first))
+    return malformed(path or "body", given=given, allowed=allowed(first, model))
 
 
 def row_of(error: OpserveError) -> Row:
@@ -153,4 +156,6 @@ def _answer(request: Request, error: OpserveError, row: Row) -> Response:
 def _given(error: ErrorDetails) -> str:
     if error["type"] == "json_invalid":
         return "text that is not JSON"
+    if error["type"] == "missing":
+        return "nothing"
     return json.dumps(error["input"], default=lambda value: type(value).__name__)

@@ -31,17 +31,48 @@ Int64 = Annotated[int, Bounds(ge=-(2**63), le=2**63 - 1)]
 
 def _from_base64(value: object) -> bytes:
     if not isinstance(value, str):
-        raise ValueError("Input should be base64")  # noqa: TRY004  # pydantic takes ValueError alone
+        raise ValueError("base64")  # noqa: TRY004  # pydantic takes ValueError alone
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error as error:
-        raise ValueError("Input should be base64") from error
+        raise ValueError("base64") from error
 
 
 Base64 = Annotated[
     bytes,
     PlainValidator(_from_base64),
     WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+]
+
+SPELLINGS: Mapping[str, DataType] = {
+    **DataType.__members__,
+    "float32": DataType.FLOAT,
+    "float16": DataType.FLOAT16,
+    "bfloat16": DataType.BF16,
+    "float64": DataType.DOUBLE,
+    "int8": DataType.INT8,
+    "int16": DataType.INT16,
+    "int32": DataType.INT32,
+    "int64": DataType.INT64,
+    "uint8": DataType.UINT8,
+    "uint16": DataType.UINT16,
+    "uint32": DataType.UINT32,
+    "uint64": DataType.UINT64,
+    "bool": DataType.BOOL,
+}
+"""Data types by the names that the one-shot form takes: the vendor's and NumPy's."""
+
+
+def _spelled(value: object) -> DataType:
+    if isinstance(value, str) and value in SPELLINGS:
+        return SPELLINGS[value]
+    raise ValueError(f"one of {', '.join(SPELLINGS)}")
+
+
+SpelledDataType = Annotated[
+    DataType,
+    PlainValidator(_spelled),
+    WithJsonSchema({"type": "string", "enum": list(SPELLINGS)}),
 ]
 STRICT = ConfigDict(extra="forbid", strict=True)
 _WIRE_TYPES: Mapping[object, Any] = {
@@ -95,7 +126,7 @@ def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
     try:
         return model.model_validate_json(document or b"{}")
     except ValidationError as error:
-        raise wrong_form(error.errors(include_url=False), inside=inside) from None
+        raise wrong_form(error.errors(include_url=False), model, inside=inside) from None
 
 
 def parse_query(model: type[Model], query: Mapping[str, str]) -> Model:
@@ -107,7 +138,7 @@ def parse_query(model: type[Model], query: Mapping[str, str]) -> Model:
     try:
         return model.model_validate_strings(dict(query))
     except ValidationError as error:
-        raise wrong_form(error.errors(include_url=False)) from None
+        raise wrong_form(error.errors(include_url=False), model) from None
 
 
 def values_of(body: BaseModel) -> dict[str, Any]:
@@ -124,7 +155,9 @@ def _value(value: object) -> object:
 
 
 TensorBody = derived(Tensor, "Tensor", defaults={"shape": (), "dtype": DataType.UNDEFINED})
-TensorChoiceBody = derived(TensorChoice, "TensorChoice")
+TensorChoiceBody = derived(
+    TensorChoice, "TensorChoice", types={**_WIRE_TYPES, DataType | None: SpelledDataType | None}
+)
 _ARGUMENT_TYPES = {**_WIRE_TYPES, Tensor | None: TensorBody | None}
 _RUN_TYPES = {**_WIRE_TYPES, Tensor | None: TensorChoiceBody | None}
 

@@ -276,6 +276,25 @@ async def test_a_message_beyond_the_limit_is_refused(
     assert not service.asked
 
 
+async def test_a_connection_survives_a_message_beyond_the_limit(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    small = memory_service_pb2.FreeRequest(session=SESSION, buffer=1)
+    await MemoryServiceStub(channel).Free(small)
+    waiting = MemoryServiceStub(channel).Read(
+        memory_service_pb2.ReadRequest(session=SESSION, buffer=1, size_bytes=2000)
+    )
+    first = await waiting.read()
+    assert isinstance(first, memory_service_pb2.ReadResponse)
+    large = batch(write=memory_service_pb2.WriteRequest(data=bytes(65 * 1024)))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await CommandServiceStub(channel).Submit(large)
+    assert channel.get_state() is grpc.ChannelConnectivity.READY
+    second = await waiting.read()  # on the connection that the refused message came by
+    assert isinstance(second, memory_service_pb2.ReadResponse)
+    assert first.data + second.data == service.content[:2000]
+
+
 class WaitingService(RecordingService):
     """Its calls wait until they are cancelled, and tell so."""
 

@@ -206,6 +206,78 @@ async def test_a_body_of_another_form_is_refused_by_name(
     assert not service.others
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "allowed"),
+    [
+        ("/v1/sessions", '{"profil": "x"}', "the fields profile, lease_s"),
+        ("/v1/sessions", '{"profile": 1}', "a string"),
+        ("/v1/sessions", '{"lease_s": "1"}', "a number"),
+        ("/v1/sessions", "[]", "an object"),
+        ("/v1/sessions", "{", "a JSON object"),
+        (f"{S}/streams", '{"stream": 1.5}', "an integer"),
+        (f"{S}/streams", '{"stream": 9223372036854775808}', "at most 9223372036854775807"),
+        (f"{S}/streams/1:setFailureMode", '{"mode": "MAYBE"}', "one of CONTINUE, STOP"),
+        (f"{S}:setDeterministicLevel", "{}", "a value: it has no default"),
+        (f"{S}:submit", '{"commands": {}}', "an array"),
+        (f"{S}:submit", '{"commands": [{"write": {"data": 1}}]}', "base64"),
+        (
+            f"{S}:submit",
+            '{"commands": [{"free": {"handle": 1}}]}',
+            "the fields buffer",
+        ),
+        (
+            f"{S}/operators/aclnnIm2colBackward:getWorkspaceSize",
+            '{"stride": [1, 1]}',
+            "the fields executor, arguments; stride belongs inside arguments",
+        ),
+        (
+            f"{S}/operators/aclnnIm2colBackward:getWorkspaceSize",
+            '{"strides": [1, 1]}',
+            "the fields executor, arguments",
+        ),
+        (
+            f"{S}/operators/aclnnConvolutionBackward:getWorkspaceSize",
+            '{"arguments": {"transposed": 1}}',
+            "true or false",
+        ),
+        (
+            f"{S}/operators/aclnnIm2colBackward:getWorkspaceSize",
+            '{"arguments": {"out": {"data": []}}}',
+            "the fields shape, dtype, format, strides, offset, storage_shape, buffer",
+        ),
+    ],
+)
+async def test_what_is_allowed_is_told_in_our_own_words(
+    path: str, body: str, allowed: str, client: httpx2.AsyncClient
+) -> None:
+    response = await client.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400, response.text
+    problem = response.json()
+    assert problem["allowed"] == allowed
+    assert problem["detail"] == (
+        f"{problem['parameter']}: given {problem['given']}, allowed {allowed}"
+    )
+
+
+async def test_every_fault_of_a_form_has_words_of_its_own(client: httpx2.AsyncClient) -> None:
+    faults: list[object] = [None, True, 1, 1.5, 2**70, -(2**70), "x", [], {}, [None], {"x": 1}]
+    document: Any = (await client.get("/openapi.json")).json()
+    for name in document["components"]["schemas"]["Submit"]["properties"]:
+        for fault in faults:
+            body = {name: [fault]}
+            response = await client.post(f"{S}:submit", json=body)
+            assert "a value of its schema" not in response.text, body
+    for command, reference in document["components"]["schemas"]["Command"]["properties"].items():
+        model = reference["anyOf"][0]["$ref"].rpartition("/")[2]
+        for field in document["components"]["schemas"][model]["properties"]:
+            for fault in faults:
+                body = {"commands": [{command: {field: fault}}]}
+                response = await client.post(f"{S}:submit", json=body)
+                assert response.status_code in {200, 400}, response.text
+                assert "Input should" not in response.text, body
+                assert "a value of its schema" not in response.text, body
+
+
 async def test_a_deep_document_is_refused(client: httpx2.AsyncClient) -> None:
     response = await client.post(
         PLAN, content=b"[" * 8000, headers={"Content-Type": "application/json"}

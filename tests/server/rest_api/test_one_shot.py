@@ -18,6 +18,7 @@ from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, Result
 from opserve_server.core.errors import ExecutionFailed
 from opserve_server.core.principal import Principal
+from opserve_server.rest_api.models import SPELLINGS
 from server.recording import SESSION, RecordingService
 from server.rest_api.conftest import BODY_LIMIT, RUN_LIMIT, Face
 
@@ -127,6 +128,46 @@ async def test_bf16_travels_as_its_bits(client: httpx2.AsyncClient) -> None:
     assert json.loads(response.headers["x-opserve-dtypes"])["grad_weight"] == "BF16"
     with np.load(io.BytesIO(response.content)) as loaded:
         assert loaded["grad_weight"].dtype == np.uint16
+
+
+@pytest.mark.parametrize("name", sorted(SPELLINGS))
+async def test_a_type_may_be_named_as_the_vendor_or_as_numpy_does(
+    name: str, client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    response = await run(client, grad_weight={"dtype": name})
+    assert response.status_code != 400, response.text
+    planned = service.asked[0][2][0]
+    assert isinstance(planned, core.GetWorkspaceSize)
+    chosen: DataType = planned.arguments.grad_weight.dtype
+    assert chosen.value == (name if name.isupper() else VENDORS_NAME.get(name, name.upper()))
+
+
+VENDORS_NAME = {"float32": "FLOAT", "float64": "DOUBLE", "bfloat16": "BF16"}
+
+
+async def test_bf16_inputs_may_be_called_bfloat16(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    bits = {"dy": DY.astype(np.uint16), "x": X.astype(np.uint16), "w": W.astype(np.uint16)}
+    choices = {
+        name: ARGUMENTS[name] | {"dtype": "bfloat16"} for name in ("grad_output", "input", "weight")
+    }
+    response = await run(client, npz(**bits), **choices)
+    assert response.status_code == 200, response.text
+    planned = service.asked[0][2][0]
+    assert isinstance(planned, core.GetWorkspaceSize)
+    assert planned.arguments.input.dtype is DataType.BF16
+
+
+async def test_an_unknown_type_is_refused_with_the_names_that_are_known(
+    client: httpx2.AsyncClient,
+) -> None:
+    problem = (await run(client, grad_weight={"dtype": "float8"})).json()
+    assert problem["given"] == '"float8"'
+    assert problem["allowed"].startswith("one of ")
+    assert {"FLOAT", "float32", "BF16", "bfloat16"} <= set(
+        problem["allowed"].removeprefix("one of ").split(", ")
+    )
 
 
 async def test_an_outputs_type_and_format_may_be_chosen(

@@ -16,6 +16,7 @@ class AsyncGrpcTransport(AsyncTransport):
     """A gRPC channel to a service."""
 
     def __init__(self, target: str) -> None:
+        self._target = target
         self._channel = runtime_async.open_channel(target)
 
     @override
@@ -28,7 +29,7 @@ class AsyncGrpcTransport(AsyncTransport):
         try:
             return await stub(request, timeout=timeout_s)
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     async def write(
@@ -40,7 +41,7 @@ class AsyncGrpcTransport(AsyncTransport):
         try:
             return await stub(_write_messages(request, data), timeout=timeout_s)
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
@@ -51,7 +52,7 @@ class AsyncGrpcTransport(AsyncTransport):
             async for response in stub(request, timeout=timeout_s):
                 yield response.data
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     async def close(self) -> None:

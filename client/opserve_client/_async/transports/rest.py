@@ -1,5 +1,6 @@
 """Calls over REST."""
 
+import time
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -8,6 +9,7 @@ from typing_extensions import override
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import CHUNK_BYTES, AsyncTransport
+from opserve_client.errors import timed_out
 from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import response_message, rest_request
@@ -24,6 +26,7 @@ class AsyncRestTransport(AsyncTransport):
     """
 
     def __init__(self, base_url: str, *, http: runtime_async.HttpClient | None = None) -> None:
+        self._address = base_url
         self._http = http or runtime_async.HttpClient(base_url=base_url)
 
     @override
@@ -31,15 +34,21 @@ class AsyncRestTransport(AsyncTransport):
         self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
     ) -> ResponseT:
         form = rest_request(method, request)
+        content, deadline = bytearray(), time.monotonic() + timeout_s
         try:
-            response = await self._http.request(
+            async with self._http.stream(
                 form.verb, form.path, headers=form.headers, json=form.body, timeout=timeout_s
-            )
+            ) as response:
+                # The library's own limit is one for each piece; this one is for the call.
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if time.monotonic() > deadline:
+                        raise timed_out(f"{method.rpc}: no whole answer within {timeout_s} s")
         except httpx2.TransportError as error:
-            raise from_transport_error(error) from error
+            raise from_transport_error(error, address=self._address) from error
         if response.status_code >= _FIRST_ERROR:
-            raise from_response(response.status_code, response.content)
-        return response_message(method, request, response.content)
+            raise from_response(response.status_code, bytes(content))
+        return response_message(method, request, bytes(content))
 
     @override
     async def write(
@@ -57,7 +66,7 @@ class AsyncRestTransport(AsyncTransport):
                 timeout=timeout_s,
             )
         except httpx2.TransportError as error:
-            raise from_transport_error(error) from error
+            raise from_transport_error(error, address=self._address) from error
         if response.status_code >= _FIRST_ERROR:
             raise from_response(response.status_code, response.content)
         return response_message(WRITE, request, response.content)
@@ -76,7 +85,7 @@ class AsyncRestTransport(AsyncTransport):
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.TransportError as error:
-            raise from_transport_error(error) from error
+            raise from_transport_error(error, address=self._address) from error
 
     @override
     async def close(self) -> None:

@@ -17,6 +17,7 @@ class GrpcTransport(Transport):
     """A gRPC channel to a service."""
 
     def __init__(self, target: str) -> None:
+        self._target = target
         self._channel = runtime_blocking.open_channel(target)
 
     @override
@@ -29,7 +30,7 @@ class GrpcTransport(Transport):
         try:
             return stub(request, timeout=timeout_s)
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     def write(self, request: WriteRequest, data: memoryview, *, timeout_s: float) -> WriteResponse:
@@ -39,7 +40,7 @@ class GrpcTransport(Transport):
         try:
             return stub(_write_messages(request, data), timeout=timeout_s)
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes]:
@@ -50,7 +51,7 @@ class GrpcTransport(Transport):
             for response in stub(request, timeout=timeout_s):
                 yield response.data
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     def close(self) -> None:

@@ -1,0 +1,181 @@
+"""What a Python program gives, made plain: one place for each kind, which refuses by name.
+
+What belongs to an operator's call is refused as the operator would (161002), what belongs to the
+runtime as aclrt would (107000). Integers are Python's and NumPy's, and so are booleans; neither
+stands for the other.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from numbers import Real
+from operator import index
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_client.errors import invalid_argument, invalid_handle, invalid_parameter
+
+ValueT = TypeVar("ValueT")
+HandleT = TypeVar("HandleT", bound="Owned")
+LARGEST_UINT32 = 2**32 - 1
+LARGEST_UINT64 = 2**64 - 1
+_INT64 = range(-(2**63), 2**63)
+_SHOWN = 80
+
+
+class Owned(Protocol):
+    """What belongs to a session."""
+
+    @property
+    def owner(self) -> object:
+        """The calls of its session."""
+        ...
+
+
+def int64(value: object, *, parameter: str) -> int:
+    """An integer of an operator's call."""
+    try:
+        return _integer(value)
+    except TypeError:
+        raise invalid_argument(parameter, shown(value), "an integer of 64 bits") from None
+
+
+def int64s(values: object, *, parameter: str) -> tuple[int, ...]:
+    """Integers of an operator's call: an aclIntArray, or the parts of a shape."""
+    try:
+        return tuple(_integer(value) for value in _items(values))
+    except TypeError:
+        allowed = "a sequence of integers of 64 bits"
+        raise invalid_argument(parameter, shown(values), allowed) from None
+
+
+def boolean(value: object, *, parameter: str) -> bool:
+    """A truth value of an operator's call."""
+    try:
+        return _boolean(value)
+    except TypeError:
+        raise invalid_argument(parameter, shown(value), "True or False") from None
+
+
+def booleans(values: object, *, parameter: str) -> tuple[bool, ...]:
+    """Truth values of an operator's call: an aclBoolArray."""
+    try:
+        return tuple(_boolean(value) for value in _items(values))
+    except TypeError:
+        allowed = "a sequence of True and False"
+        raise invalid_argument(parameter, shown(values), allowed) from None
+
+
+def array(value: object, *, parameter: str) -> NDArray[Any]:
+    """An array, or what NumPy makes one of; its dtype is looked at elsewhere."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        raise invalid_argument(parameter, shown(value), "an array or what makes one") from None
+
+
+def unsigned(value: object, *, parameter: str, most: int = LARGEST_UINT64) -> int:
+    """A size, offset or handle of the runtime."""
+    try:
+        return _integer(value, within=range(most + 1))
+    except TypeError:
+        allowed = f"an integer from 0 to {most}"
+        raise invalid_parameter(parameter, shown(value), allowed) from None
+
+
+def size_to_allocate(value: object) -> int:
+    """A size for aclrtMalloc, which has a code of its own; 0 is left for the service to refuse."""
+    try:
+        return _integer(value, within=range(LARGEST_UINT64 + 1))
+    except TypeError:
+        allowed = f"an integer from 1 to {LARGEST_UINT64}"
+        raise invalid_parameter("size_bytes", shown(value), allowed, code=100000) from None
+
+
+def milliseconds(value: object, *, parameter: str) -> int | None:
+    """A time limit of the runtime; None is the service's own."""
+    try:
+        return None if value is None else _integer(value)
+    except TypeError:
+        allowed = "an integer of 64 bits or None"
+        raise invalid_parameter(parameter, shown(value), allowed) from None
+
+
+def seconds(value: object, *, parameter: str) -> float:
+    """A positive time."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf:
+        raise invalid_parameter(parameter, shown(value), "a positive number of seconds")
+    return float(value)
+
+
+def text(value: object, *, parameter: str) -> str:
+    """A name."""
+    if not isinstance(value, str):
+        raise invalid_parameter(parameter, shown(value), "a string")
+    return value
+
+
+def choice(value: object, choices: Mapping[str, ValueT], *, parameter: str) -> ValueT:
+    """What a name out of few stands for."""
+    if not isinstance(value, str) or value not in choices:
+        raise invalid_parameter(parameter, shown(value), " or ".join(choices))
+    return choices[value]
+
+
+def host_bytes(value: object, *, parameter: str) -> memoryview:
+    """The bytes of an object that has them in one piece."""
+    try:
+        return memoryview(value).cast("B")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  asked here
+    except TypeError:
+        allowed = "bytes in one piece or a NumPy array"
+        raise invalid_parameter(parameter, shown(value), allowed) from None
+
+
+def own(
+    value: object, kind: type[HandleT], owner: object, *, parameter: str, hint: str = ""
+) -> HandleT:
+    """An object of this session; a handle means nothing outside its own."""
+    word = kind.__name__.removeprefix("Async").lower()
+    if not isinstance(value, kind):
+        given = type(value).__name__
+        raise invalid_parameter(parameter, given, f"{_with_article(word)} of this session{hint}")
+    check_owner(value, owner, parameter=parameter, word=word)
+    return value
+
+
+def check_owner(value: Owned, owner: object, *, parameter: str, word: str) -> None:
+    """Refuses an object of another session."""
+    if value.owner is not owner:
+        given = f"{_with_article(word)} of another session"
+        raise invalid_handle(parameter, given, "one of this session")
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: on one line, cut where it is long."""
+    written = " ".join(repr(value).split())
+    return written if len(written) <= _SHOWN else f"{written[: _SHOWN - 3]}..."
+
+
+def _integer(value: object, *, within: range = _INT64) -> int:
+    number = index(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  asked here
+    if isinstance(value, bool) or number not in within:
+        raise TypeError
+    return number
+
+
+def _boolean(value: object) -> bool:
+    if type(value) not in {bool, np.bool_}:
+        raise TypeError
+    return bool(value)
+
+
+def _items(values: object) -> Iterable[object]:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise TypeError
+    # Looked at one by one: an array of more dimensions than one has arrays, which are no integers.
+    return cast("Iterable[object]", values)
+
+
+def _with_article(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"

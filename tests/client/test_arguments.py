@@ -1,0 +1,147 @@
+"""Plain Python mistakes are refused by name, with a code of the vendor, before anything is sent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from client.fake_service import FakeService
+from client.samples import convolution, numbers
+from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
+from opserve_client import AclnnError, AclrtError, Client, Im2colBackward, Session
+from opserve_client.handles import Handles
+from opserve_client.operators import get_workspace_size_request, plain
+
+INTEGERS = "a sequence of integers of 64 bits"
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"weight": [[1.0]]}, "weight: given list, allowed a NumPy array, a tensor of the session or"),
+    ({"input": "float32"}, "input: given str, allowed a NumPy array"),
+    ({"grad_input": [1]}, "grad_input: given list, allowed a NumPy array, .* a dtype or None"),
+    ({"grad_input": "float31"}, "dtype: given float31, allowed FLOAT"),
+    ({"stride": 1}, f"stride: given 1, allowed {INTEGERS}"),
+    ({"stride": [1.0, 1.0]}, rf"stride: given \[1.0, 1.0\], allowed {INTEGERS}"),
+    ({"stride": "11"}, f"stride: given '11', allowed {INTEGERS}"),
+    ({"stride": [True, True]}, f"stride: .* allowed {INTEGERS}"),
+    ({"stride": [2**63, 1]}, rf"stride: given \[9223372036854775808, 1\], allowed {INTEGERS}"),
+    ({"stride": np.ones((2, 1), np.int64)}, f"stride: .* allowed {INTEGERS}"),
+    ({"bias_sizes": [None]}, f"bias_sizes: .* allowed {INTEGERS}"),
+    ({"groups": "1"}, "groups: given '1', allowed an integer of 64 bits"),
+    ({"groups": True}, "groups: given True, allowed an integer of 64 bits"),
+    ({"groups": 1.0}, "groups: given 1.0, allowed an integer of 64 bits"),
+    ({"cube_math_type": "KEEP"}, "cube_math_type: given 'KEEP', allowed an integer"),
+    ({"transposed": 0}, "transposed: given 0, allowed True or False"),
+    ({"output_mask": [1, 1, 1]}, "output_mask: given .* allowed a sequence of True and False"),
+    ({"output_mask": True}, "output_mask: given True, allowed a sequence of True and False"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), MISTAKES)
+@pytest.mark.parametrize("way", ["run", "get_workspace_size"])
+def test_an_argument_of_the_wrong_kind_is_refused(
+    session: Session, fake: FakeService, change: dict[str, Any], message: str, way: str
+) -> None:
+    if way == "get_workspace_size" and "float31" in str(change):
+        message = "grad_input|grad_output"  # a dtype is no argument of phase one
+    before = list(fake.calls)
+    with pytest.raises(AclnnError, match=message) as raised:
+        getattr(session, way)(convolution(**change))
+    assert raised.value.code == 161002
+    assert raised.value.parameter in raised.value.message
+    assert raised.value.given
+    assert raised.value.allowed
+    assert fake.calls == before
+
+
+def test_the_block_of_im2col_is_looked_at_before_it_is_counted(session: Session) -> None:
+    with pytest.raises(AclnnError, match="kernel_size: given 'x'"):
+        session.run(Im2colBackward(grad_output=numbers(4, 2), input_size=[1, 1], kernel_size="x"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_numpys_integers_and_booleans_are_as_good_as_pythons() -> None:
+    numpys = convolution(
+        stride=np.array([1, 1]),
+        padding=[np.int64(1), np.int8(1)],
+        groups=np.int32(1),
+        transposed=np.bool_(0),
+        output_mask=np.array([True, True, True]),
+    )
+    sent: list[GetWorkspaceSizeRequest] = [
+        get_workspace_size_request(plain(call), {}) for call in (numpys, convolution())
+    ]
+    assert sent[0] == sent[1]
+
+
+RUNTIME: list[tuple[Callable[[Any], object], int, str]] = [
+    (lambda s: s.allocate(-1), 100000, "size_bytes"),
+    (lambda s: s.allocate(2**70), 100000, "size_bytes"),
+    (lambda s: s.allocate("8"), 100000, "size_bytes"),
+    (lambda s: s.allocate(8.0), 100000, "size_bytes"),
+    (lambda s: s.empty((2**40, 2**40), "float32"), 100000, "size_bytes"),
+    (lambda s: s.empty((2, -1), "float32"), 161002, "shape"),
+    (lambda s: s.empty(5, "float32"), 161002, "shape"),
+    (lambda s: s.empty((1.5,), "float32"), 161002, "shape"),
+    (lambda s: s.empty((2,), "float32", format=["NCHW"]), 161002, "format"),
+    (lambda s: s.tensor(None, (2,), "float32", strides=1), 161002, "strides"),
+    (lambda s: s.tensor(None, (2,), "float32", offset=0.5), 161002, "offset"),
+    (lambda s: s.tensor(None, (2,), "float32", storage_shape=[2**64]), 161002, "storage_shape"),
+    (lambda s: s.allocate(8).write("text"), 107000, "data"),
+    (lambda s: s.allocate(8).write(b"", offset=-1), 107000, "offset"),
+    (lambda s: s.allocate(8).read(offset=-1), 107000, "offset"),
+    (lambda s: s.allocate(8).read(size_bytes=-1), 107000, "size_bytes"),
+    (lambda s: s.allocate(8).fill(-1), 107000, "value"),
+    (lambda s: s.allocate(8).fill(0, size_bytes=2**64), 107000, "size_bytes"),
+    (lambda s: s.allocate(8).copy_from(s.allocate(8), offset=-1), 107000, "offset"),
+    (lambda s: s.allocate(8).copy_from(s.allocate(8), source_offset=""), 107000, "source_offset"),
+    (lambda s: s.default_stream.synchronize(timeout_ms=0.5), 107000, "timeout_ms"),
+    (lambda s: s.create_event().synchronize(timeout_ms=2**63), 107000, "timeout_ms"),
+    (lambda s: s.default_stream.set_failure_mode("halt"), 107000, "mode"),
+    (lambda s: s.default_stream.set_failure_mode("unspecified"), 107000, "mode"),
+    (lambda s: s.set_deterministic_level("weak"), 107000, "level"),
+    (lambda s: s.set_deterministic_level(1), 107000, "level"),
+]
+
+
+@pytest.mark.parametrize(("use", "code", "parameter"), RUNTIME)
+def test_a_value_that_no_call_can_carry_is_refused(
+    session: Session, use: Callable[[Any], object], code: int, parameter: str
+) -> None:
+    with pytest.raises((AclnnError, AclrtError)) as raised:
+        use(session)
+    error = raised.value
+    assert (error.code, error.parameter) == (code, parameter)
+    assert error.message == f"{parameter}: given {error.given}, allowed {error.allowed}"
+    assert error.name.isupper()
+
+
+MAKING: list[Callable[[Any], object]] = [
+    lambda s: s.allocate(8),
+    lambda s: s.create_stream(),
+    lambda s: s.create_event(),
+    lambda s: s.run(convolution()),
+    lambda s: s.run(convolution(input=numbers(2, 3, 100, 100))),
+]
+
+
+@pytest.mark.parametrize("use", MAKING)
+def test_handles_that_are_used_up_are_told(session: Session, use: Callable[[Any], object]) -> None:
+    most = 2**32 - 1
+    session._calls.last = Handles(buffer=most, executor=most, stream=most, event=most)
+    with pytest.raises(AclrtError, match=f"given 4294967296, allowed .* to {most}") as raised:
+        use(session)
+    assert raised.value.code == 107000
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf"), "9", None, True])
+def test_a_time_limit_is_positive(timeout_s: Any) -> None:
+    with pytest.raises(AclrtError, match=r"timeout_s: given .* a positive number") as raised:
+        Client(timeout_s=timeout_s)
+    assert (raised.value.code, raised.value.parameter) == (107000, "timeout_s")
+
+
+def test_a_session_is_opened_with_a_name_and_a_time(client: Client) -> None:
+    wrong: Any = client
+    with pytest.raises(AclrtError, match="profile: given 910, allowed a string"):
+        wrong.open_session(910)
+    with pytest.raises(AclrtError, match="lease_s: given -1, allowed a positive number"):
+        wrong.open_session(lease_s=-1)

@@ -1,0 +1,98 @@
+"""Writes docs/settings.md from the settings; with --check, only tells whether it is fresh."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from opserve_server.settings import OPTIONS, PREFIX, Settings
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+HEAD = f"""# Settings
+
+Every setting of the service is an environment variable. `opserve serve` has options for those that
+are set most; an option wins over its variable. A value out of bounds ends the service with exit
+status 2 and one line that names the setting, what was given and what is allowed.
+
+```sh
+export {PREFIX}REST_ADDRESS=127.0.0.1:9090
+export {PREFIX}DEVICES='["ascend910b", "ascend910b"]'
+.venv/bin/opserve serve
+```
+
+This page is generated from the settings: `make settings` writes it, `make check` compares it.
+
+| variable | unit | default | meaning |
+|---|---|---|---|
+"""
+OPTIONS_HEAD = """
+| option of `opserve serve` | variable |
+|---|---|
+"""
+UNITS = {
+    "grpc_address": "host:port",
+    "rest_address": "host:port",
+    "allow_remote": "true or false",
+    "log_level": "name",
+    "devices": "JSON list",
+}
+"""Units that the ending of a name does not tell."""
+SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def main() -> int:
+    """Writes the page, or compares; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
+    check = parser.parse_args().check
+    written = page()
+    if not check:
+        PAGE.write_text(written)
+        return 0
+    if PAGE.exists() and PAGE.read_text() == written:
+        return 0
+    print("stale: docs/settings.md; run make settings")
+    return 1
+
+
+def page() -> str:
+    """The whole page."""
+    options = (f"| `{option}` | `{variable(name)}` |\n" for name, option in OPTIONS.items())
+    return HEAD + "".join(map(row, Settings.model_fields)) + OPTIONS_HEAD + "".join(options)
+
+
+def row(name: str) -> str:
+    """One setting."""
+    meaning = (Settings.model_fields[name].description or "").replace("\n", " ")
+    return f"| `{variable(name)}` | {unit(name)} | {default(name)} | {meaning} |\n"
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def unit(name: str) -> str:
+    """The unit of a setting: by its name, or else by the ending that all of its kind have."""
+    if name in UNITS:
+        return UNITS[name]
+    if name.endswith("_s"):
+        return "seconds"
+    if "bytes" in name:
+        return "bytes"
+    return "characters" if "length" in name else "count"
+
+
+def default(name: str) -> str:
+    """The default as it would be set, and a size in words as well."""
+    value: Any = Settings.model_fields[name].default
+    if unit(name) == "bytes":
+        size_bytes = int(value)
+        factor, size = next((factor, size) for factor, size in SIZES if size_bytes % factor == 0)
+        return f"`{size_bytes}` ({size_bytes // factor} {size})"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
