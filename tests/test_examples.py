@@ -45,7 +45,7 @@ def on(service: Addresses, text: str) -> str:
 
 def run_shell(script: str, folder: Path) -> None:
     """Runs a script up to its first failure, wherever in a pipe that is."""
-    script = script.replace(".venv/bin/python", sys.executable)
+    script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
     command = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -65,10 +65,11 @@ def test_python_examples_run(service: Addresses, page: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_curl_example_of_the_readme_runs(service: Addresses, tmp_path: Path) -> None:
-    (example,) = (block for block in blocks("README.md", "sh") if "curl" in block)
-    run_shell(on(service, example), tmp_path)
-    assert np.load(tmp_path / "out.npz")["out"].tolist() == IMAGE
+def test_the_shell_examples_of_the_readme_run(service: Addresses, tmp_path: Path) -> None:
+    examples = [block for block in blocks("README.md", "sh") if "curl" in block or "run" in block]
+    run_shell(on(service, "".join(examples)), tmp_path)
+    for output in ("out.npz", "cli.npz"):
+        assert np.load(tmp_path / output)["out"].tolist() == IMAGE
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
