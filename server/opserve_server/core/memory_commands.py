@@ -68,7 +68,7 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
     while users := session.buffers.get(handle).users:  # more may come during the wait
         await wait_for_all(
             list(users),
-            timeout_s=deadline_s - loop.time(),
+            timeout_s=max(deadline_s - loop.time(), 0.0),
             status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
             what=f"the queued work on buffer {handle}",
         )

@@ -184,7 +184,9 @@ class Service:
         size_bytes: int,
         chunks: AsyncIterator[bytes],
     ) -> Written:
-        """Copies host bytes into a buffer as they come.
+        """Copies host bytes into a buffer as they come; each chunk renews the lease.
+
+        A stalled upload does not keep its session: a client that went silent is gone.
 
         Raises:
             InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
@@ -192,14 +194,12 @@ class Service:
         """
         found = self._sessions.get(principal, session)
         written = 0
-        with _in_progress(found):
-            await memory_commands.idle_view(found, buffer, offset, size_bytes)
-            async for chunk in chunks:
-                if written + len(chunk) > size_bytes:
-                    raise _wrong_size(written + len(chunk), size_bytes)
-                place = (buffer, offset + written, len(chunk))
-                (await memory_commands.idle_view(found, *place))[:] = chunk
-                written += len(chunk)
+        await _idle_view(found, buffer, offset, size_bytes)
+        async for chunk in chunks:
+            if written + len(chunk) > size_bytes:
+                raise _wrong_size(written + len(chunk), size_bytes)
+            (await _idle_view(found, buffer, offset + written, len(chunk)))[:] = chunk
+            written += len(chunk)
         if written != size_bytes:
             raise _wrong_size(written, size_bytes)
         return Written(size_bytes=written)
@@ -209,11 +209,10 @@ class Service:
     ) -> AsyncIterator[bytes]:
         """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
         found = self._sessions.get(principal, session)
-        with _in_progress(found):
-            await memory_commands.idle_view(found, buffer, offset, size_bytes)
-            for start in range(offset, offset + size_bytes, self._limits.chunk_bytes):
-                size = min(self._limits.chunk_bytes, offset + size_bytes - start)
-                yield bytes(await memory_commands.idle_view(found, buffer, start, size))
+        await _idle_view(found, buffer, offset, size_bytes)
+        for start in range(offset, offset + size_bytes, self._limits.chunk_bytes):
+            size = min(self._limits.chunk_bytes, offset + size_bytes - start)
+            yield bytes(await _idle_view(found, buffer, start, size))
 
     async def stop(self) -> None:
         """Ends every session."""
@@ -306,6 +305,11 @@ async def _run(session: Session, command: Command) -> Result:
             return await event_commands.run(session, command)
         case _:
             assert_never(command)
+
+
+async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:
+    with _in_progress(session):
+        return await memory_commands.idle_view(session, buffer, offset, size_bytes)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ async def _destroy(session: Session, command: DestroyStream) -> None:
     stream = session.streams.get(command.stream)
     deadline_s = asyncio.get_running_loop().time() + session.limits.wait_limit_s
     while not stream.complete:  # work may be submitted during the wait
-        await _wait(stream, deadline_s - asyncio.get_running_loop().time())
+        await _wait(stream, max(deadline_s - asyncio.get_running_loop().time(), 0.0))
         session.check_open()
     session.streams.remove(command.stream)
     _raise_error(stream)

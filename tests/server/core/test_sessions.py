@@ -199,18 +199,39 @@ async def test_a_closed_session_is_forgotten_at_once(caller: Caller) -> None:
     assert ended() is None
 
 
-async def test_a_long_read_or_slow_upload_keeps_its_lease(caller: Caller) -> None:
+async def test_a_slow_upload_keeps_its_lease_and_a_stalled_one_does_not(caller: Caller) -> None:
     buffer = await caller.buffer()
 
-    async def slow() -> AsyncIterator[bytes]:
-        yield b"ab"
-        await asyncio.sleep(2 * LIMITS.lease_default_s)
-        yield b"cd"
+    async def write(*gaps_s: float) -> None:
+        async def parts() -> AsyncIterator[bytes]:
+            for gap_s in gaps_s:
+                yield b"ab"
+                await asyncio.sleep(gap_s)
 
-    await caller.service.write(
-        LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=4, chunks=slow()
-    )
-    assert (await caller.run(c.Read(buffer=buffer, size_bytes=4))).data == b"abcd"
+        size_bytes = 2 * len(gaps_s)
+        await caller.service.write(
+            LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=size_bytes, chunks=parts()
+        )
+
+    await write(*[LIMITS.lease_default_s - 1] * 3)
+    assert (await caller.run(c.Read(buffer=buffer, size_bytes=6))).data == b"ababab"
+    with pytest.raises(HandleNotFound):
+        await write(LIMITS.lease_default_s + 1, 0)
+
+
+async def test_a_read_that_waits_for_a_call_keeps_its_lease(caller: Caller) -> None:
+    buffer = await caller.buffer()
+    columns = Tensor(shape=(9, 4), dtype=DataType.FLOAT16, strides=(1, 9), buffer=buffer)
+    await caller.execute(await caller.plan(grad_output=columns))
+
+    async def read() -> bytes:
+        chunks = caller.service.read(LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=8)
+        return b"".join([chunk async for chunk in chunks])
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(2 * LIMITS.lease_default_s)
+    caller.device.finish(caller.device.held[0])
+    assert await reading == bytes(8)
 
 
 async def test_no_chunk_is_written_under_a_call_that_reads_it(caller: Caller) -> None:
