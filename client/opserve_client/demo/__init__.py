@@ -76,6 +76,7 @@ def main() -> int:
         report = train(addresses, train_set, test_set, console)
         show(report, console)
         show_one_call_over_rest(addresses, console)
+    console.print("[green]passed[/]" if report.passed else "[red]failed[/]")
     return 0 if report.passed else 1
 
 
@@ -159,7 +160,6 @@ def show(report: Report, console: Console) -> None:
     for what, value in rows.items():
         table.add_row(what, value)
     console.print(table)
-    console.print("[green]passed[/]" if report.passed else "[red]failed[/]")
 
 
 def show_one_call_over_rest(addresses: Addresses, console: Console) -> None:
