@@ -127,9 +127,7 @@ def test_no_file_names_a_path_of_a_machine() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    assert (
-        lines_that_match(r"index-url *[=:]|://[^ ]*/simple/?(\s|$)|--find-links [^-]") == []
-    )
+    assert lines_that_match(r"index-url *[=:]|://[^ ]*/simple/?(\s|$)|--find-links [^-]") == []
 
 
 def test_no_secret_lies_in_the_repository() -> None:
