@@ -45,13 +45,13 @@ HEADER = (
 def main(arguments: list[str]) -> int:
     """Writes the blocking client, or tells whether it is fresh."""
     if arguments not in ([], ["--check"]):
-        print(__doc__, file=sys.stderr)  # noqa: T201
+        print(__doc__, file=sys.stderr)  # noqa: T201  a program
         return 2
     made = generated()
     if arguments:
         stale = sorted(path for path in made.keys() | existing() if not _is_fresh(path, made))
         for path in stale:
-            print(f"{path} is not fresh: run python client/generate_sync.py", file=sys.stderr)  # noqa: T201
+            print(f"{path} is not fresh: run python client/generate_sync.py", file=sys.stderr)  # noqa: T201  a program
         return 1 if stale else 0
     for path in existing() - made.keys():
         path.unlink()

@@ -2,32 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Protocol
 
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT
 from opserve_kernels.status import Status
+from opserve_server.core.devices import Device
 from opserve_server.core.errors import OutOfMemory
 from opserve_server.pool.messages import Region
-from opserve_server.pool.slabs import NoMemory, Slab, SlabPool
+from opserve_server.pool.slabs import NoMemory, Slab
 
 ALIGNMENT = WORKSPACE_ALIGNMENT
-
-
-class SlabOwner(Protocol):
-    """The device as memory sees it."""
-
-    @property
-    def slabs(self) -> SlabPool:
-        """Where slabs come from."""
-        ...
-
-    def attach(self, slab: Slab) -> None:
-        """Lets the device's worker see a slab."""
-        ...
-
-    def detach(self, slab: Slab) -> None:
-        """Takes a slab from the worker's sight."""
-        ...
 
 
 class SessionMemory:
@@ -38,7 +21,7 @@ class SessionMemory:
         reclaim: Asks all sessions of the device to give back slabs they do not use.
     """
 
-    def __init__(self, device: SlabOwner, reclaim: Callable[[], None]) -> None:
+    def __init__(self, device: Device, reclaim: Callable[[], None]) -> None:
         self._device = device
         self._reclaim = reclaim
         self._slabs: dict[int, _SlabSpace] = {}

@@ -8,6 +8,7 @@ import pytest
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
+from opserve_server.core import memory_commands
 from opserve_server.core.errors import (
     ExecutionFailed,
     HandleNotFound,
@@ -18,8 +19,9 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.principal import LOCAL
 from opserve_server.pool.device import KernelFailed
+from opserve_server.pool.slabs import Slab
 from server.core.caller import SIZE, Caller
-from server.core.fakes import KIB
+from server.core.fakes import KIB, FakeDevice
 
 # Memory
 
@@ -87,6 +89,32 @@ async def test_a_copy_waits_for_the_work_on_its_buffer(caller: Caller) -> None:
     assert not reading.done()
     caller.device.finish(caller.device.held[0])
     await reading
+
+
+async def test_long_memory_work_lets_other_calls_through(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_commands, "_SLICE_BYTES", KIB)
+    buffer = await caller.buffer(64 * KIB)
+    command = c.Fill(buffer=buffer, size_bytes=64 * KIB, value=1)
+    filling = asyncio.create_task(caller.run(command))
+    await asyncio.sleep(0)
+    await caller.run(c.Free(buffer=buffer))
+    assert not filling.done(), "the loop stood still"
+    await filling
+
+
+async def test_a_slab_that_the_device_does_not_take_is_not_lost(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attach(_: FakeDevice, slab: Slab) -> None:
+        raise OSError(f"planted for slab {slab.id}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeDevice, "attach", attach)
+        with pytest.raises(OSError, match="planted"):
+            await caller.buffer()
+    await caller.buffer(caller.device.memory_bytes)
 
 
 # Executors
