@@ -2,12 +2,14 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.stamp
+BENCH_BIN := .venv-bench/bin
+BENCH_READY := .venv-bench/.stamp
 
 # Nothing but the package registry is asked: pyright ships its checker and node in wheels, and looks for no newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check check test test-slow coverage demo serve bench operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check test test-slow coverage demo serve bench bench-kernels operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -50,7 +52,13 @@ settings: $(READY) ## writes docs/settings.md from the settings
 settings-check: $(READY) ## fails when docs/settings.md is stale
 	$(BIN)/python tools/settings_page.py --check
 
-check: lint types layers protos-check sync-check settings-check ## every check that runs no test
+support: $(READY) ## writes README.md's table of support from the registry
+	$(BIN)/python tools/support_table.py
+
+support-check: $(READY) ## fails when that table is stale
+	$(BIN)/python tools/support_table.py --check
+
+check: lint types layers protos-check sync-check settings-check support-check ## every check that runs no test
 
 test: check ## every check, and all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -70,16 +78,26 @@ serve: $(READY) ## the service on its default loopback ports
 bench: $(READY) ## the service beside its yardsticks; writes benchmarks/out/service.json
 	$(BIN)/python -m benchmarks.service
 
+# An environment of its own: PyTorch is large, and nothing else needs it.
+$(BENCH_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	$(BENCH_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BENCH_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server]' --group bench
+	touch $(BENCH_READY)
+
+bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); writes benchmarks/out/kernels.{json,csv,png}
+	$(BENCH_BIN)/python -m benchmarks.kernels $(ARGS)
+
 operator: $(READY) ## make operator NAME=x: the skeleton of a new operator
 	$(BIN)/python tools/new_operator.py "$(NAME)"
 
 constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group dev pyproject.toml --output-file constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev pyproject.toml --output-file constraints.txt
 
 wheel: $(READY) ## dist/opserve-*.whl
 	$(BIN)/python -m hatchling build -t wheel
 
 clean: ## removes everything that make made
-	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-bench .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

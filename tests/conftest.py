@@ -9,6 +9,6 @@ from opserve_client.private_service import Addresses, private_service
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Addresses]:
-    """One real service for each test process, with an ascend910b device."""
-    with private_service(devices='["ascend910b"]') as addresses:
+    """One real service for each test process, with a device of each profile."""
+    with private_service() as addresses:
         yield addresses

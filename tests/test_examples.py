@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from opserve_client.private_service import Addresses
+from opserve_kernels.registry import OPERATORS
 
 pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
     "docs/two-phases.md",
-    "kernels/opserve_kernels/convolution_backward/README.md",
-    "kernels/opserve_kernels/im2col_backward/README.md",
+    "docs/tbe.md",
+    "docs/numerics.md",
+    *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
 SHELL_PAGES = ["README.md", "docs/rest.md"]
 IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]

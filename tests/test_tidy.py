@@ -200,7 +200,7 @@ def test_front_process_never_imports_numba() -> None:
 
 
 def test_client_imports_neither_server_nor_compiler() -> None:
-    strangers = "{'numba', 'fastapi', 'opserve_server', 'opserve_kernels'} & set(sys.modules)"
+    strangers = "{'numba', 'fastapi', 'opserve_server'} & set(sys.modules)"
     found = run("-c", f"import sys, opserve_client; print({strangers})")
     assert found.strip() == "set()"
 

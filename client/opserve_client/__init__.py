@@ -16,17 +16,39 @@ from opserve_client.errors import (
     AclnnError,
     AclrtError,
     CallTimedOut,
+    DeconvError,
     ExecutionFailed,
     OpserveError,
     ServiceUnreachable,
+    TbeError,
+)
+from opserve_client.operators.conv2d_backprop_filter import (
+    Conv2dBackpropFilter,
+    Conv2dBackpropFilterParaDict,
+    Conv2dBackpropFilterResult,
+)
+from opserve_client.operators.conv2d_backprop_input import (
+    Conv2dBackpropInput,
+    Conv2dBackpropInputParaDict,
+    Conv2dBackpropInputResult,
+    GroupDict,
 )
 from opserve_client.operators.convolution_backward import (
     ConvolutionBackward,
     ConvolutionBackwardResult,
     CubeMathType,
 )
+from opserve_client.operators.deconv_grad_filter import DeconvGradFilter, DeconvGradFilterResult
 from opserve_client.operators.im2col_backward import Im2colBackward, Im2colBackwardResult
 from opserve_client.tensors import TensorSpec
+from opserve_kernels.formats import (
+    fractal_z_shape,
+    from_5hd,
+    from_fractal_z,
+    group_dict,
+    to_5hd,
+    to_fractal_z,
+)
 
 __all__ = [
     "AclnnError",
@@ -42,14 +64,24 @@ __all__ = [
     "Buffer",
     "CallTimedOut",
     "Client",
+    "Conv2dBackpropFilter",
+    "Conv2dBackpropFilterParaDict",
+    "Conv2dBackpropFilterResult",
+    "Conv2dBackpropInput",
+    "Conv2dBackpropInputParaDict",
+    "Conv2dBackpropInputResult",
     "ConvolutionBackward",
     "ConvolutionBackwardResult",
     "CubeMathType",
     "DataType",
+    "DeconvError",
+    "DeconvGradFilter",
+    "DeconvGradFilterResult",
     "Event",
     "ExecutionFailed",
     "Executor",
     "Format",
+    "GroupDict",
     "Im2colBackward",
     "Im2colBackwardResult",
     "OpserveError",
@@ -57,6 +89,13 @@ __all__ = [
     "ServiceUnreachable",
     "Session",
     "Stream",
+    "TbeError",
     "Tensor",
     "TensorSpec",
+    "fractal_z_shape",
+    "from_5hd",
+    "from_fractal_z",
+    "group_dict",
+    "to_5hd",
+    "to_fractal_z",
 ]

@@ -1,11 +1,11 @@
 """What a Python program gives, made plain: one place for each kind, which refuses by name.
 
-What belongs to an operator's call is refused as the operator would (161002), what belongs to the
-runtime as aclrt would (107000). Integers are Python's and NumPy's, and so are booleans; neither
-stands for the other.
+What belongs to an operator's call is refused as its family would (161002, E60038 or
+DECONV_PARAM_INVALID; `domain` names the family), what belongs to the runtime as aclrt would
+(107000). Integers are Python's and NumPy's, and so are booleans; neither stands for the other.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from numbers import Real
 from operator import index
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_client.errors import invalid_argument, invalid_handle, invalid_parameter
+from opserve_client.errors import OPSERVE, invalid_argument, invalid_handle, invalid_parameter
 
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="Owned")
@@ -33,38 +33,63 @@ class Owned(Protocol):
         ...
 
 
-def int64(value: object, *, parameter: str) -> int:
+def int64(value: object, *, parameter: str, domain: str = OPSERVE) -> int:
     """An integer of an operator's call."""
     try:
         return _integer(value)
     except TypeError:
-        raise invalid_argument(parameter, shown(value), "an integer of 64 bits") from None
+        allowed = "an integer of 64 bits"
+        raise invalid_argument(parameter, shown(value), allowed, domain=domain) from None
 
 
-def int64s(values: object, *, parameter: str) -> tuple[int, ...]:
+def int64s(values: object, *, parameter: str, domain: str = OPSERVE) -> tuple[int, ...]:
     """Integers of an operator's call: an aclIntArray, or the parts of a shape."""
     try:
         return tuple(_integer(value) for value in _items(values))
     except TypeError:
         allowed = "a sequence of integers of 64 bits"
-        raise invalid_argument(parameter, shown(values), allowed) from None
+        raise invalid_argument(parameter, shown(values), allowed, domain=domain) from None
 
 
-def boolean(value: object, *, parameter: str) -> bool:
+def boolean(value: object, *, parameter: str, domain: str = OPSERVE) -> bool:
     """A truth value of an operator's call."""
     try:
         return _boolean(value)
     except TypeError:
-        raise invalid_argument(parameter, shown(value), "True or False") from None
+        allowed = "True or False"
+        raise invalid_argument(parameter, shown(value), allowed, domain=domain) from None
 
 
-def booleans(values: object, *, parameter: str) -> tuple[bool, ...]:
+def booleans(values: object, *, parameter: str, domain: str = OPSERVE) -> tuple[bool, ...]:
     """Truth values of an operator's call: an aclBoolArray."""
     try:
         return tuple(_boolean(value) for value in _items(values))
     except TypeError:
         allowed = "a sequence of True and False"
-        raise invalid_argument(parameter, shown(values), allowed) from None
+        raise invalid_argument(parameter, shown(values), allowed, domain=domain) from None
+
+
+def string(value: object, *, parameter: str, domain: str = OPSERVE) -> str:
+    """A word of an operator's call."""
+    try:
+        return _string(value)
+    except (TypeError, UnicodeEncodeError):
+        raise invalid_argument(parameter, shown(value), "a string", domain=domain) from None
+
+
+def members(
+    value: object, names: Collection[str], *, parameter: str, domain: str = OPSERVE
+) -> dict[str, object]:
+    """The members of a dict of an operator's call, without those that are None."""
+    if not isinstance(value, Mapping):
+        allowed = f"a dict with the keys {', '.join(names)}"
+        raise invalid_argument(parameter, shown(value), allowed, domain=domain)
+    given = cast("Mapping[object, object]", value)
+    unknown = [key for key in given if key not in names]
+    if unknown:
+        keys = f"the key {shown(unknown[0])}"
+        raise invalid_argument(parameter, keys, f"the keys {', '.join(names)}", domain=domain)
+    return {str(key): member for key, member in given.items() if member is not None}
 
 
 def array(value: object, *, parameter: str) -> NDArray[Any]:
@@ -168,6 +193,13 @@ def _boolean(value: object) -> bool:
     if type(value) not in {bool, np.bool_}:
         raise TypeError
     return bool(value)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode()  # half of a surrogate pair is no text
+    return str(value)
 
 
 def _items(values: object) -> Iterable[object]:

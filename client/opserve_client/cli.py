@@ -1,4 +1,4 @@
-"""The command line: opserve serve | devices | run | demo."""
+"""The command line: opserve serve | devices | operators | run | demo."""
 
 import importlib.util
 import json
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from opserve.v1 import tensor_pb2
 from opserve_client._sync.client import DEFAULT_ADDRESS, Client
 from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
@@ -94,6 +95,18 @@ def devices(address: Address = DEFAULT_ADDRESS) -> None:
 
 
 @app.command()
+def operators(address: Address = DEFAULT_ADDRESS) -> None:
+    """Show the operators of a service and the dtypes that each profile takes."""
+    table = Table("operator", "profile", "dtypes", "notes", box=None)
+    with Client(address) as client:
+        for operator in client.list_operators():
+            for place, row in enumerate(operator.support):
+                dtypes = ", ".join(_data_type(dtype) for dtype in row.dtypes)
+                table.add_row("" if place else operator.call, row.profile, dtypes, row.notes)
+    Console().print(table)
+
+
+@app.command()
 def run(
     call: Annotated[str, typer.Argument(help="As the vendor names it: aclnnConvolutionBackward.")],
     arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help=_ARGUMENTS_HELP)],
@@ -111,6 +124,10 @@ def run(
     for name, array in results.items():
         table.add_row(name, str(list(array.shape)), dtypes[name])
     Console().print(table)
+
+
+def _data_type(number: tensor_pb2.DataType.ValueType) -> str:
+    return tensor_pb2.DataType.Name(number).removeprefix("DATA_TYPE_")
 
 
 @app.command()

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from opserve.v1 import tensor_pb2
-from opserve_client.errors import OpserveError, invalid_argument
+from opserve_client.errors import OPSERVE, OpserveError, invalid_argument
 
 
 class DataType(StrEnum):
@@ -89,24 +89,38 @@ _NUMPY: dict[DataType, np.dtype[Any]] = {
 }
 _FROM_NUMPY = {dtype: data_type for data_type, dtype in _NUMPY.items()}
 _FORMAT_OF_RANK = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
+_TBE_RESULTS = {
+    "float16": DataType.FLOAT16,
+    "float32": DataType.FLOAT,
+    "bfloat16": DataType.BF16,
+    "float64": DataType.DOUBLE,
+}
+_TBE_FORMAT_OF_RANK = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
 
 
-def data_type_of(dtype: DTypeLike) -> DataType:
+def data_type_of(dtype: DTypeLike, *, domain: str = OPSERVE) -> DataType:
     """The element type that a name, a NumPy dtype or a scalar type stands for.
 
     Args:
         dtype: A name of the vendor ("FLOAT", "BF16") or of NumPy ("float32", "bfloat16"), a dtype
             or a scalar type.
+        domain: Family of the operator that it is for.
 
     Raises:
-        AclnnError: 161002, opserve knows no such element type.
+        AclnnError: 161002, opserve knows no such element type; TbeError or DeconvError in their
+            domains.
     """
     if isinstance(dtype, str) and dtype in DataType.__members__:
         return DataType[dtype]
     try:
         return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
     except (TypeError, ValueError, KeyError):
-        raise _unknown("dtype", str(dtype), DataType.__members__) from None
+        raise _unknown("dtype", str(dtype), DataType.__members__, domain=domain) from None
+
+
+def tbe_result_type(res_dtype: str) -> DataType | None:
+    """The dtype of a result of the TBE DSL that res_dtype asks for; None where it names none."""
+    return _TBE_RESULTS.get(res_dtype)
 
 
 def format_named(name: object) -> Format:
@@ -125,6 +139,13 @@ def format_of_rank(rank: int) -> Format:
     return _FORMAT_OF_RANK.get(rank, Format.ND)
 
 
-def _unknown(parameter: str, given: str, names: Iterable[str]) -> OpserveError:
+def format_of_tbe(rank: int) -> Format:
+    """The format of an array argument of the TBE DSL: FRACTAL_Z, NC1HWC0, else ND."""
+    return _TBE_FORMAT_OF_RANK.get(rank, Format.ND)
+
+
+def _unknown(
+    parameter: str, given: str, names: Iterable[str], *, domain: str = OPSERVE
+) -> OpserveError:
     known = ", ".join(name for name in names if name != "UNDEFINED")
-    return invalid_argument(parameter, given, known)
+    return invalid_argument(parameter, given, known, domain=domain)

@@ -1,7 +1,9 @@
 """Everything that the client raises for a call that failed, with the vendor's number and name.
 
 OpserveError                what every failure carries: code, name, parameter, given, allowed
-├── AclnnError              an operator's call was refused or failed: 161xxx, 361xxx, 561xxx
+├── AclnnError              an aclnn call was refused or failed: 161xxx, 361xxx, 561xxx
+├── TbeError                a call of the TBE DSL was refused: "E60011"; a RuntimeError as well
+├── DeconvError             a call of FT-DSP was refused: numbers of opserve's own
 └── AclrtError              sessions, memory, streams, events, devices: 1xxxxx, 2xxxxx, 5xxxxx
     ├── ExecutionFailed     a kernel failed on the device (507015); carries the executor
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
@@ -14,6 +16,11 @@ from typing_extensions import override
 
 from opserve.v1.command_service_pb2 import CommandResult, Error
 
+OPSERVE = "opserve"
+"""Domain of the codes of aclnn and aclrt."""
+TBE = "opserve.tbe"
+FT_DSP = "opserve.ft_dsp"
+
 INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
 UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
 TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
@@ -22,7 +29,11 @@ INVALID_HANDLE = (107017, "ACL_ERROR_RT_INVALID_HANDLE")
 WORTH_A_RETRY = frozenset({UNREACHABLE[0], 207004})
 """Codes of what may succeed a moment later: no connection, and no device that is ready."""
 
-_INVALID_ARGUMENT = (161002, "ACLNN_ERR_PARAM_INVALID")
+_INVALID_ARGUMENTS = {
+    OPSERVE: (161002, "ACLNN_ERR_PARAM_INVALID"),
+    TBE: (60038, "E60038"),
+    FT_DSP: (2, "DECONV_PARAM_INVALID"),
+}
 _INVALID_PARAMETERS = {100000: "ACL_ERROR_INVALID_PARAM", 107000: "ACL_ERROR_RT_PARAM_INVALID"}
 _ACLNN_THOUSANDS = frozenset({161, 361, 561})
 
@@ -32,7 +43,7 @@ class OpserveError(Exception):
 
     Attributes:
         message: One sentence: what was wrong, what was given and what is allowed.
-        code: The vendor's number, such as 161002.
+        code: The vendor's number, such as 161002, or the E-code of the TBE DSL as a string.
         name: The vendor's name of it, such as "ACLNN_ERR_PARAM_INVALID".
         parameter: The parameter at fault, in snake case, or "".
         given: What was given, or "".
@@ -45,7 +56,7 @@ class OpserveError(Exception):
         self,
         message: str,
         *,
-        code: int,
+        code: int | str,
         name: str = "",
         parameter: str = "",
         given: str = "",
@@ -69,6 +80,31 @@ class OpserveError(Exception):
 
 class AclnnError(OpserveError):
     """An operator refused its arguments (161001, 161002) or failed inside (361xxx, 561xxx)."""
+
+
+class TbeError(OpserveError, RuntimeError):
+    """A call of the TBE DSL broke a rule; `code` and `name` are the E-code, such as "E60011".
+
+    The vendor raises RuntimeError(args_dict, message), and so `args` is that pair: `args[0]` has
+    "errCode" and the members of this error.
+    """
+
+    def __init__(self, message: str, *, code: int | str, **fields: Unpack["ErrorFields"]) -> None:
+        name = fields.get("name") or str(code)
+        super().__init__(message, code=name, **fields | {"name": name})
+        members = {field: getattr(self, field) for field in _MEMBERS}
+        self.args = ({"errCode": name, **members}, message)
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class DeconvError(OpserveError):
+    """A call of FT-DSP broke a rule, where the vendor's function returns nothing.
+
+    1 DECONV_PARAM_NULL, 2 DECONV_PARAM_INVALID, 3 DECONV_DTYPE_NOT_SUPPORTED.
+    """
 
 
 class AclrtError(OpserveError):
@@ -103,15 +139,27 @@ class ErrorFields(TypedDict, total=False):
     request_id: str
 
 
+_MEMBERS = ("parameter", "given", "allowed", "request_id")
+
+
 def error_for(
-    message: str, *, code: int, executor: int = 0, **fields: Unpack[ErrorFields]
+    message: str,
+    *,
+    code: int,
+    domain: str = OPSERVE,
+    executor: int = 0,
+    **fields: Unpack[ErrorFields],
 ) -> OpserveError:
-    """The exception for an error that a wire brought, of the class that its code asks for."""
+    """The exception for an error that a wire brought, of the class of its domain and code."""
     if executor:
         failed = ExecutionFailed(message, code=code, **fields)
         failed.executor = executor
         return failed
-    return _class_of(code)(message, code=code, **fields)
+    family = _class_of(code) if domain == OPSERVE else _FAMILIES.get(domain, OpserveError)
+    return family(message, code=code, **fields)
+
+
+_FAMILIES: dict[str, type[OpserveError]] = {TBE: TbeError, FT_DSP: DeconvError}
 
 
 def _class_of(code: int) -> type[OpserveError]:
@@ -127,6 +175,7 @@ def error_from_result(error: Error) -> OpserveError:
     return error_for(
         error.message,
         code=error.code,
+        domain=error.domain or OPSERVE,
         executor=error.executor,
         name=error.reason,
         parameter=error.parameter,
@@ -135,9 +184,19 @@ def error_from_result(error: Error) -> OpserveError:
     )
 
 
-def invalid_argument(parameter: str, given: str, allowed: str) -> OpserveError:
-    """The exception for an argument of an operator that is refused before it is sent."""
-    return _refusal(*_INVALID_ARGUMENT, parameter=parameter, given=given, allowed=allowed)
+def invalid_argument(
+    parameter: str, given: str, allowed: str, *, domain: str = OPSERVE
+) -> OpserveError:
+    """The exception for an argument of an operator that is refused before it is sent.
+
+    Args:
+        parameter: The argument.
+        given: What was given.
+        allowed: What is allowed.
+        domain: The operator's family.
+    """
+    code, name = _INVALID_ARGUMENTS[domain]
+    return _refusal(code, name, domain=domain, parameter=parameter, given=given, allowed=allowed)
 
 
 def invalid_parameter(
@@ -153,11 +212,12 @@ def invalid_handle(parameter: str, given: str, allowed: str) -> OpserveError:
     return _refusal(*INVALID_HANDLE, parameter=parameter, given=given, allowed=allowed)
 
 
-def _refusal(code: int, name: str, *, parameter: str, given: str, allowed: str) -> OpserveError:
+def _refusal(
+    code: int, name: str, *, domain: str = OPSERVE, parameter: str, given: str, allowed: str
+) -> OpserveError:
     message = f"{parameter}: given {given}, allowed {allowed}"
-    return error_for(
-        message, code=code, name=name, parameter=parameter, given=given, allowed=allowed
-    )
+    fields = ErrorFields(name=name, parameter=parameter, given=given, allowed=allowed)
+    return error_for(message, code=code, domain=domain, **fields)
 
 
 def unreachable(message: str) -> OpserveError:

@@ -1,6 +1,7 @@
 """Calls in files: args.json and tensors.npz, as the one-shot REST route takes them."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -85,15 +86,15 @@ def run_file(
     session: Session, call: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Runs the operator that a file asks for; returns the outputs that it asks for."""
-    operators = {f"aclnn{operator.__name__}": operator for operator in OPERATORS.values()}
+    operators = {operator.vendor_name: operator for operator in OPERATORS.values()}
     if call not in operators:
         raise FileError(f"operator: given {call}, allowed {', '.join(operators)}")
     operator = operators[call]
     tensors = tensor_fields(operator())
-    unknown = sorted(arguments.keys() - operator.__dataclass_fields__.keys())
+    allowed = [field.name for field in fields(operator)]
+    unknown = sorted(arguments.keys() - set(allowed))
     if unknown:
-        allowed = ", ".join(operator.__dataclass_fields__)
-        raise FileError(f"arguments: given {', '.join(unknown)}, allowed {allowed}")
+        raise FileError(f"arguments: given {', '.join(unknown)}, allowed {', '.join(allowed)}")
     entries = {name: _entry(name, arguments[name]) for name in tensors if name in arguments}
     values: dict[str, Any] = dict(arguments)
     for name, entry in entries.items():

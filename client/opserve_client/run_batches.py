@@ -100,7 +100,7 @@ def _spec(
     if value is None:
         return inferred
     if isinstance(value, str | np.dtype | type):
-        return inferred and replace(inferred, dtype=data_type_of(value))
+        return inferred and replace(inferred, dtype=data_type_of(value, domain=call.domain))
     return spec_of(value, array_format=call.array_format)
 
 

@@ -14,6 +14,7 @@ from opserve_client.data_types import DataType, DTypeLike, Format, data_type_of
 from opserve_client.errors import invalid_argument
 
 Array: TypeAlias = NDArray[Any]
+_INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,26 @@ class DeviceTensor(Protocol):
         ...
 
 
+@runtime_checkable
+class DeviceBuffer(Protocol):
+    """Device memory: the client's Buffer or AsyncBuffer."""
+
+    @property
+    def handle(self) -> int:
+        """Its number within the session."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size."""
+        ...
+
+    @property
+    def owner(self) -> object:
+        """The calls of its session."""
+        ...
+
+
 TensorArgument: TypeAlias = "Array | DeviceTensor | None"
 OutputArgument: TypeAlias = "TensorArgument | DTypeLike"
 
@@ -123,6 +144,17 @@ def spec_of(value: TensorArgument, *, array_format: Callable[[int], Format]) -> 
             format=array_format(value.ndim),
         )
     return None if value is None else value.spec
+
+
+def inferred_spec(
+    shape: tuple[int, ...],
+    dtype: DataType,
+    format: Format,  # noqa: A002  the vendor's word
+) -> TensorSpec | None:
+    """The tensor that arguments imply; None where they imply sizes that no message can carry."""
+    if all(size in _INT64 for size in shape):
+        return TensorSpec(shape=shape, dtype=dtype, format=format)
+    return None
 
 
 def bytes_of(array: Array) -> memoryview:

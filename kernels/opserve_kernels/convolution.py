@@ -56,6 +56,21 @@ class Convolution:
         """Rows of the matrix of columns: every tap of every channel of a group."""
         return self.input_channels * self.taps
 
+    @property
+    def image_elements(self) -> int:
+        """Elements of X."""
+        return self.groups * self.input_channels * self.input_pixels
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of Y."""
+        return self.groups * self.output_channels * self.output_pixels
+
+    @property
+    def weight_elements(self) -> int:
+        """Elements of W."""
+        return self.groups * self.output_channels * self.column_rows
+
     def encode(self) -> tuple[int, ...]:
         """The geometry as the integers that opserve_kernels.columns reads."""
         return (

@@ -1,19 +1,20 @@
 """The root of the exception tree: what every refusal carries, whoever raises it.
 
 OpserveError
-└── InvalidArgument     a rule of the contract is broken (161001, 161002, 100000, 107000)
+└── InvalidArgument     a rule of the contract is broken (161001, 161002, 100000, 107000; the
+                        codes of TBE and FT-DSP)
 
 The core adds its own branches in opserve_server.core.errors.
 """
 
-from opserve_kernels.status import Status
+from opserve_kernels.status import AnyStatus, Status
 
 
 class OpserveError(Exception):
     """A refusal with the vendor's code: what was wrong, what was given and what is allowed.
 
     Attributes:
-        status: The vendor's code; its name is the reason on every wire.
+        status: The code; its name is the reason, and its domain the family, on every wire.
         message: One sentence for a person, complete by itself.
         parameter: The parameter at fault, in snake case, or "".
         given: What was given, or "".
@@ -22,7 +23,7 @@ class OpserveError(Exception):
 
     def __init__(
         self,
-        status: Status,
+        status: AnyStatus,
         message: str,
         *,
         parameter: str = "",
@@ -52,10 +53,16 @@ def null_argument(parameter: str) -> InvalidArgument:
     )
 
 
-def invalid_argument(parameter: str, *, given: object, allowed: object) -> InvalidArgument:
-    """An argument breaks a rule of the operator (161002)."""
+def invalid_argument(
+    parameter: str,
+    *,
+    given: object,
+    allowed: object,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
+) -> InvalidArgument:
+    """An argument breaks a rule of the operator: 161002, or the code of another family."""
     return InvalidArgument(
-        Status.ACLNN_ERR_PARAM_INVALID,
+        status,
         f"{parameter}: given {given}, allowed {allowed}",
         parameter=parameter,
         given=given,

@@ -5,11 +5,30 @@ from opserve_kernels.tensor import DataType
 FLOAT = DataType.FLOAT.acl_number
 FLOAT16 = DataType.FLOAT16.acl_number
 BF16 = DataType.BF16.acl_number
-HF32 = 1019  # no aclDataType: 8 exponent bits and 11 mantissa bits
+DOUBLE = DataType.DOUBLE.acl_number
+# No aclDataTypes:
+FLOAT16_SATURATED = 1016  # FLOAT16 whose greatest value stands for everything beyond its range
+HF32_10_BITS = 1018  # 8 exponent bits and 10 mantissa bits
+HF32 = 1019  # 8 exponent bits and 11 mantissa bits
 
 FLOATING_TYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16)
 
 
 def promote(first: DataType, second: DataType) -> DataType:
-    """The dtype that holds both: itself for equal ones, FLOAT for any two different ones."""
-    return first if first == second else DataType.FLOAT
+    """The dtype that holds both: DOUBLE with any other, else FLOAT for two different ones."""
+    if first == second:
+        return first
+    return DataType.DOUBLE if DataType.DOUBLE in {first, second} else DataType.FLOAT
+
+
+def result_format(computed: int, dtype: DataType, *, saturates: bool) -> int:
+    """What a result is rounded to before it is converted to its dtype.
+
+    Args:
+        computed: Number format of the computation.
+        dtype: Of the tensor that takes the result.
+        saturates: Whether the device keeps values within FLOAT16's range.
+    """
+    if saturates and (computed == FLOAT16 or dtype == DataType.FLOAT16):
+        return FLOAT16_SATURATED
+    return computed

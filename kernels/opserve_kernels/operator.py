@@ -5,10 +5,26 @@ from dataclasses import dataclass, fields
 from typing import Generic, TypeVar
 
 from opserve_kernels.profiles import Profile
-from opserve_kernels.tensor import Tensor
+from opserve_kernels.status import AnyStatus
+from opserve_kernels.tensor import DataType, Tensor
 
 WORKSPACE_ALIGNMENT = 512
 Arguments = TypeVar("Arguments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedBuffer:
+    """A buffer that a call names without reading or writing it.
+
+    Attributes:
+        parameter: The parameter that names it.
+        handle: Its handle.
+        size_bytes: Bytes that it must hold at least.
+    """
+
+    parameter: str
+    handle: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +35,64 @@ class Plan:
         workspace_size: Bytes of scratch memory the kernel uses, a multiple of 512; exact.
         units: Work units of the kernel, to be run in order 0 .. units-1, in slices of any size.
         parameters: Everything the kernel needs besides memory, as 64-bit integers.
+        buffers: What must be live and large enough besides the tensors.
     """
 
     workspace_size: int
     units: int
     parameters: tuple[int, ...]
+    buffers: tuple[NamedBuffer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """What one profile offers of an operator; an operator that needs more has a class of its own.
+
+    Attributes:
+        dtypes: Dtypes that tensors may have.
+        source_only: Those of them that only the vendor's newer source has, not its page.
+        notes: What else a reader of a table must know: "1-D and 2-D".
+    """
+
+    dtypes: tuple[DataType, ...]
+    source_only: tuple[DataType, ...] = ()
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A row of an operator's error table.
+
+    Attributes:
+        status: The code.
+        parameter: The parameter that the error names.
+        broken: What is wrong: "a value below 1".
+        profiles: Where it holds; empty means wherever the operator is supported.
+    """
+
+    status: AnyStatus
+    parameter: str
+    broken: str
+    profiles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A documented bound of an argument's values.
+
+    Attributes:
+        parameter: The argument.
+        where: Which of its values, and when: "H and W in 3-D"; empty means all, always.
+        least: Least value.
+        most: Greatest value.
+        profiles: Where it holds; empty means wherever the operator is supported.
+    """
+
+    parameter: str
+    where: str = ""
+    least: int
+    most: int
+    profiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +102,11 @@ class Operator(Generic[Arguments]):
     Attributes:
         name: Snake case, as in folders, messages and the registry.
         call: As the vendor names it (aclnnXxx).
+        family: "aclnn", "tbe" or "ft_dsp".
+        revision: Of the contract; grows whenever a call is answered otherwise than before.
+        support: What each profile that has the operator offers, by the profile's name.
+        rules: The error table.
+        limits: Documented bounds of values.
         schema: Frozen dataclass of the arguments; its `Tensor | None` fields, in order, are the
             tensors that a kernel receives and that SetTensorBuffer counts.
         outputs: Names of the tensor fields that the kernel writes.
@@ -46,6 +120,11 @@ class Operator(Generic[Arguments]):
 
     name: str
     call: str
+    family: str
+    revision: int
+    support: Mapping[str, Support]
+    rules: tuple[Rule, ...]
+    limits: tuple[Limit, ...] = ()
     schema: type[Arguments]
     outputs: tuple[str, ...]
     infer_outputs: Callable[[Arguments], Mapping[str, Tensor]]

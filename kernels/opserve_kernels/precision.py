@@ -1,14 +1,18 @@
-"""Conversions between float32 and the narrower number formats, bit by bit: nearest, ties to even.
+"""Conversions between float32, float64 and the narrower number formats, bit by bit.
 
-Subnormals are kept, a NaN stays a NaN, and what exceeds the range becomes infinite (as on 910B).
+To nearest; ties go to even, in HF32 away from zero. Subnormals are kept, a NaN stays a NaN, and
+what exceeds the range becomes infinite but for FLOAT16_SATURATED. Which devices saturate, and how
+HF32 breaks ties, the vendor does not say: both are unverified (opserve_kernels.profiles).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.loops import compiled
-from opserve_kernels.number_formats import BF16, FLOAT16, HF32
+from opserve_kernels.number_formats import BF16, FLOAT16, FLOAT16_SATURATED, HF32, HF32_10_BITS
 
+HF32_DROPPED_BITS = 12  # of float32's 23 mantissa bits
+HF32_10_DROPPED_BITS = 13
 _INFINITY = np.uint32(0x7F800000)
 _QUIET = np.uint32(0x00400000)
 _SIGN = np.uint32(0x80000000)
@@ -75,23 +79,66 @@ def to_bfloat(value: np.float32) -> np.uint16:
     return np.uint16(not_a_number if np.uint32(bits & ~_SIGN) > _INFINITY else nearest)
 
 
-@compiled("float32(float32)")
-def round_to_hf32(value: np.float32) -> np.float32:
-    """A float32 with 11 mantissa bits: nearest, ties away from zero, as in the vendor's tests."""
+@compiled("uint16(float32)")
+def to_half_saturated(value: np.float32) -> np.uint16:
+    """Float32 to FLOAT16, where the greatest value stands for everything beyond, infinity too."""
+    half = to_half(value)
+    infinite = np.uint16(half & np.uint16(0x7FFF)) == np.uint16(0x7C00)
+    return np.uint16(half - np.uint16(1)) if infinite else half
+
+
+@compiled("float32(float64)")
+def to_odd_float(value: np.float64) -> np.float32:
+    """Float64 to float32, where what lies between two values becomes the one whose last bit is 1.
+
+    Rounding the result again, to at most 22 digits, gives what rounding the value once would: to
+    nearest does not.
+    """
+    nearest = np.float32(value)
+    wide = np.float64(nearest)
+    bits = bits_of(nearest)
+    if wide == value or value != value or (bits & np.uint32(1)) != 0:  # noqa: PLR0124  # a NaN
+        return nearest
+    inward = abs(wide) > abs(value)
+    return float_of(np.uint32(bits - np.uint32(1)) if inward else np.uint32(bits + np.uint32(1)))
+
+
+@compiled("float32(float32, int64)")
+def round_to_hf32(value: np.float32, dropped: int) -> np.float32:
+    """A float32 without its last mantissa bits: nearest, ties away from zero.
+
+    Args:
+        value: Infinities and NaNs stay as they are.
+        dropped: Mantissa bits of float32's 23 that HF32 does not have.
+    """
     bits = bits_of(value)
-    nearest = np.uint32((bits + np.uint32(0x800)) & np.uint32(0xFFFFF000))
+    half_step = np.uint32(1) << np.uint32(dropped - 1)
+    kept = ~np.uint32((half_step << np.uint32(1)) - np.uint32(1))
+    nearest = np.uint32((bits + half_step) & kept)
     return float_of(bits if np.uint32(bits & _INFINITY) == _INFINITY else nearest)
 
 
 @compiled("void(float32[::1], int64)")
-def round_all(values: NDArray[np.float32], number_format: int) -> None:
+def _round_all_to_hf32(values: NDArray[np.float32], dropped: int) -> None:
+    for i in range(values.size):
+        values[i] = round_to_hf32(values[i], dropped)
+
+
+@compiled("void(float32[::1], int64)")
+def round_all(  # noqa: C901  # one loop for each format
+    values: NDArray[np.float32], number_format: int
+) -> None:
     """Rounds every value, in place, to a number format; FLOAT changes nothing."""
     if number_format == FLOAT16:
         for i in range(values.size):
             values[i] = from_half(to_half(values[i]))
+    elif number_format == FLOAT16_SATURATED:
+        for i in range(values.size):
+            values[i] = from_half(to_half_saturated(values[i]))
     elif number_format == BF16:
         for i in range(values.size):
             values[i] = from_bfloat(to_bfloat(values[i]))
     elif number_format == HF32:
-        for i in range(values.size):
-            values[i] = round_to_hf32(values[i])
+        _round_all_to_hf32(values, HF32_DROPPED_BITS)
+    elif number_format == HF32_10_BITS:
+        _round_all_to_hf32(values, HF32_10_DROPPED_BITS)

@@ -3,10 +3,32 @@
 from collections.abc import Mapping
 from typing import Any
 
-from opserve_kernels import convolution_backward, im2col_backward
+from opserve_kernels import (
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    convolution_backward,
+    deconv_grad_filter,
+    im2col_backward,
+)
 from opserve_kernels.operator import Operator
 
 OPERATORS: Mapping[str, Operator[Any]] = {
     operator.name: operator
-    for operator in (convolution_backward.OPERATOR, im2col_backward.OPERATOR)
+    for operator in (
+        convolution_backward.OPERATOR,
+        im2col_backward.OPERATOR,
+        conv2d_backprop_input.OPERATOR,
+        conv2d_backprop_filter.OPERATOR,
+        deconv_grad_filter.OPERATOR,
+    )
 }
+
+
+def profiles_of(operator: str) -> tuple[str, ...]:
+    """Names of the profiles that have an operator."""
+    return tuple(OPERATORS[operator].support)
+
+
+def operators_of(profile: str) -> tuple[Operator[Any], ...]:
+    """The operators that a profile has."""
+    return tuple(operator for operator in OPERATORS.values() if profile in operator.support)

@@ -1,10 +1,10 @@
-"""Checks that operators share: a value is given, a dtype is floating, integers are in range."""
+"""Checks that operators share: a value is given, a dtype is supported, integers are in range."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from opserve_kernels.errors import invalid_argument, null_argument
-from opserve_kernels.number_formats import FLOATING_TYPES
+from opserve_kernels.operator import Support
 from opserve_kernels.tensor import Tensor
 
 Value = TypeVar("Value")
@@ -17,12 +17,19 @@ def required(parameter: str, value: Value | None) -> Value:
     return value
 
 
-def check_dtype(parameter: str, tensor: Tensor) -> None:
-    """Refuses a dtype that is not FLOAT, FLOAT16 or BF16 (161002)."""
-    if tensor.dtype not in FLOATING_TYPES:
-        raise invalid_argument(
-            parameter, given=f"dtype {tensor.dtype}", allowed="dtypes FLOAT, FLOAT16, BF16"
-        )
+def check_dtype(
+    parameter: str, tensor: Tensor, *, support: Mapping[str, Support], profile: str
+) -> None:
+    """Refuses a dtype that a profile does not have, and names those that do (161002)."""
+    if tensor.dtype in support[profile].dtypes:
+        return
+    allowed = f"dtypes {', '.join(support[profile].dtypes)} on {profile}"
+    able = [name for name, row in support.items() if tensor.dtype in row.dtypes]
+    raise invalid_argument(
+        parameter,
+        given=f"dtype {tensor.dtype}",
+        allowed=f"{allowed}; {tensor.dtype} on {', '.join(able)}" if able else allowed,
+    )
 
 
 def check_length(parameter: str, values: Sequence[int], *, allowed: int) -> None:

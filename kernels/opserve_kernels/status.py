@@ -1,9 +1,18 @@
-"""The vendor's status codes that opserve returns, of aclnn and aclrt, by number and name."""
+"""Every status code that opserve returns, by family: aclnn and aclrt, TBE DSL, FT-DSP."""
 
 from enum import IntEnum
 
 
-class Status(IntEnum):
+class AnyStatus(IntEnum):
+    """A code of some family; its name is the reason on every wire."""
+
+    @property
+    def domain(self) -> str:
+        """The family: whose number this is, on every wire."""
+        return _DOMAINS[type(self)]
+
+
+class Status(AnyStatus):
     """Codes of aclnn (161xxx, 361xxx, 561xxx) and of aclrt, as the vendor numbers them."""
 
     ACL_ERROR_INVALID_PARAM = 100000
@@ -31,3 +40,44 @@ class Status(IntEnum):
     ACL_ERROR_RT_SOCKET_CLOSE = 507901
     ACLNN_ERR_INNER = 561000
     ACLNN_ERR_INNER_NULLPTR = 561103
+
+
+class TbeStatus(AnyStatus):
+    """Codes of the TBE DSL; the vendor writes them as their names."""
+
+    E60002 = 60002
+    E60005 = 60005
+    E60006 = 60006
+    E60011 = 60011
+    E60020 = 60020
+    E60023 = 60023
+    E60024 = 60024
+    E60025 = 60025
+    E60038 = 60038
+    E60108 = 60108
+    E60114 = 60114
+    E64001 = 64001
+    E64002 = 64002
+    E64003 = 64003
+    E64004 = 64004
+    E65001 = 65001
+    E65002 = 65002
+    E65003 = 65003
+    E65004 = 65004
+    E65005 = 65005
+    E65007 = 65007
+
+
+class DeconvStatus(AnyStatus):
+    """Codes of FT-DSP calls, whose originals return void: opserve's own."""
+
+    DECONV_PARAM_NULL = 1
+    DECONV_PARAM_INVALID = 2
+    DECONV_DTYPE_NOT_SUPPORTED = 3
+
+
+_DOMAINS: dict[type[AnyStatus], str] = {
+    Status: "opserve",
+    TbeStatus: "opserve.tbe",
+    DeconvStatus: "opserve.ft_dsp",
+}

@@ -2,29 +2,38 @@
 
 from collections.abc import Sequence
 
-from opserve_kernels.tensor import Tensor
+from opserve_kernels.tensor import DataType, Tensor
 
 VIEW_RANK = 6
 VIEW_LENGTH = 2 + 2 * VIEW_RANK
+Axis = tuple[int, int]
+"""Size, and step in elements."""
 
 
-def encode_view(tensor: Tensor, *, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """The elements of a tensor, row by row in an order that may differ from its own.
+def encode_view(tensor: Tensor) -> tuple[int, ...]:
+    """The elements of a tensor in row-major order."""
+    axes = zip(tensor.shape, tensor.element_strides, strict=True)
+    return encode_axes(tensor.dtype, tensor.offset, tuple(axes))
 
-    Dimensions that lie one behind the other in memory become one, so that runs are long.
+
+def encode_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Elements in row-major order of these axes, which may be another than their tensor's.
+
+    Axes that lie one behind the other in memory become one, so that runs are long.
 
     Args:
-        tensor: The tensor that gives dtype and offset.
-        shape: Sizes in the wanted order.
-        strides: Steps in elements, for the same dimensions.
+        dtype: Element type.
+        offset: Elements from the start of the buffer to the first.
+        axes: At most VIEW_RANK that do not merge.
     """
-    dimensions: list[tuple[int, int]] = []
-    for size, step in zip(shape, strides, strict=True):
+    merged: list[Axis] = []
+    for size, step in axes:
         if size == 1:
             continue
-        if dimensions and dimensions[-1][1] == size * step:
-            size *= dimensions.pop()[0]  # noqa: PLW2901
-        dimensions.append((size, step))
-    padded = [(1, 0)] * (VIEW_RANK - len(dimensions)) + dimensions
+        if merged and merged[-1][1] == size * step:
+            merged[-1] = (merged[-1][0] * size, step)
+        else:
+            merged.append((size, step))
+    padded = [(1, 0)] * (VIEW_RANK - len(merged)) + merged
     sizes, steps = zip(*padded, strict=True)
-    return (tensor.dtype.acl_number, tensor.offset, *sizes, *steps)
+    return (dtype.acl_number, offset, *sizes, *steps)

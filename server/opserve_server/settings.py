@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 from opserve_server.forms import allowed
 
 _KIB = 1024
@@ -59,9 +60,10 @@ def _an_address(address: str) -> str:
 
 
 def _a_profile(name: str) -> str:
-    if name not in PROFILES:
-        raise ValueError(f"the profiles {', '.join(sorted(PROFILES))}")
-    return name
+    try:
+        return profile_named(name).name
+    except InvalidArgument as error:
+        raise ValueError(f"the profiles {error.allowed}") from error
 
 
 Address = Annotated[str, AfterValidator(_an_address)]
@@ -89,10 +91,10 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
 
-    devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = [
-        DEFAULT_PROFILE
-    ]
-    """Profiles of the virtual devices, one entry for each device."""
+    devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = (
+        list(PROFILES)
+    )
+    """Profiles of the virtual devices, one entry for each device; a worker takes about 3 MB."""
     device_memory_bytes: Bytes = _GIB
     """Memory of each device, bytes."""
     slab_bytes: Bytes = 16 * _MIB

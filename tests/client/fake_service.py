@@ -139,7 +139,7 @@ class FakeService:
                 executor = getattr(error, "executor", 0)
                 result.error.CopyFrom(
                     command_pb2.Error(
-                        code=error.code,
+                        code=int(error.code),  # a fake refuses as aclnn does
                         reason=error.name,
                         message=error.message,
                         parameter=error.parameter,

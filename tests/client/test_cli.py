@@ -156,6 +156,47 @@ def test_arguments_that_make_no_call(
     assert not output.exists()
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments", "name", "shape"),
+    [
+        (
+            "conv2d_backprop_filter",
+            {
+                "input_x": {"array": "x"},
+                "out_backprop": {"array": "x"},
+                "filter_sizes": [32, 4, 1, 1],
+                "para_dict": {"groups": 4, "padding": [0, 0, 0, 0]},
+                "raw": True,
+            },
+            "res_tensor",
+            (1, 2, 16, 16),
+        ),
+        (
+            "deconv_grad_filter",
+            {
+                "dy_data": {"array": "dy"},
+                "x_data": {"array": "dy"},
+                "kernel_h": 2,
+                "kernel_w": 1,
+                "group": 1,
+                "row_order": "oc_kh_kw",
+            },
+            "dw_data",
+            (1, 6, 3),
+        ),
+    ],
+)
+def test_operators_of_every_family_run_by_the_vendors_name(
+    tmp_path: Path, call: str, arguments: dict[str, Any], name: str, shape: tuple[int, ...]
+) -> None:
+    arrays = {"x": numbers(1, 1, 2, 2, 16, dtype=np.float16), "dy": numbers(1, 2, 2, 3)}
+    args, tensors, output = files(tmp_path, arguments, **arrays)
+    result = invoke("run", call, args, tensors, "-o", output)
+    assert result.exit_code == 0, result.output
+    with np.load(output) as written:
+        assert written[name].shape == shape
+
+
 def test_what_the_service_refuses_is_one_line(
     tmp_path: Path, fake: FakeService, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -187,7 +228,10 @@ def test_an_unknown_operator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     command = ("run", "aclnnMatmul", *files(tmp_path, {})[:2], "-o", tmp_path / "out.npz")
-    message = "operator: given aclnnMatmul, allowed aclnnConvolutionBackward, aclnnIm2colBackward"
+    message = (
+        "operator: given aclnnMatmul, allowed aclnnConvolutionBackward, aclnnIm2colBackward, "
+        "conv2d_backprop_input, conv2d_backprop_filter, deconv_grad_filter"
+    )
     assert message in failure(monkeypatch, capsys, *command)
 
 

@@ -14,6 +14,8 @@ from opserve_client.wire.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "opserve_client"
+OF_THE_KERNELS = ("opserve_kernels.formats",)
+"""Modules of the kernels root that the client may import: NumPy alone is behind them."""
 
 
 def test_the_blocking_client_is_fresh() -> None:
@@ -27,7 +29,7 @@ def test_all_names_what_is_there() -> None:
         name
         for name, value in vars(opserve_client).items()
         if not name.startswith("_")
-        and getattr(value, "__module__", "").startswith("opserve_client.")
+        and getattr(value, "__module__", "").startswith(("opserve_client.", *OF_THE_KERNELS))
     }
     assert opserve_client.__all__ == sorted(public)
     assert transports.__all__ == sorted(transports.__all__)
@@ -63,6 +65,7 @@ def test_tensor_fields_are_counted_in_the_vendors_order() -> None:
         "grad_bias",
     )
     assert tensor_fields(opserve_client.Im2colBackward()) == ("grad_output", "out")
+    assert tensor_fields(opserve_client.DeconvGradFilter()) == ("dy_data", "x_data", "dw_data")
 
 
 def test_every_rpc_of_the_protos_has_a_row() -> None:
@@ -81,11 +84,24 @@ def test_every_route_takes_its_places_from_the_request() -> None:
         assert names - {"operator_call"} <= set(method.request.DESCRIPTOR.fields_by_name)
 
 
-def test_the_client_imports_neither_server_nor_kernels() -> None:
+def test_the_client_imports_no_server_and_of_the_kernels_what_both_sides_need() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             for name in names:
-                assert not name.startswith(("opserve_server", "opserve_kernels")), path
+                assert not name.startswith("opserve_server"), path
+                assert not name.startswith("opserve_kernels") or name in OF_THE_KERNELS, path
+
+
+def test_the_base_install_without_numba_and_the_service_is_enough() -> None:
+    missing = ("numba", "fastapi", "uvicorn", "pydantic_settings", "grpc_health")
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing})); import opserve_client; "
+        "print(*sorted(name for name in sys.modules if name.startswith('opserve_kernels.')))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert tuple(done.stdout.split()) == OF_THE_KERNELS

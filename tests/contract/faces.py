@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from kernels.samples.sample import Bytes, Sample
@@ -11,7 +11,10 @@ from opserve_client import (
     AsyncClient,
     AsyncSession,
     Client,
+    Conv2dBackpropFilter,
+    Conv2dBackpropInput,
     ConvolutionBackward,
+    DeconvGradFilter,
     Im2colBackward,
     OpserveError,
     Session,
@@ -21,6 +24,9 @@ from opserve_client.private_service import Addresses
 CLIENT_CLASSES: Mapping[str, type[Any]] = {
     "convolution_backward": ConvolutionBackward,
     "im2col_backward": Im2colBackward,
+    "conv2d_backprop_input": Conv2dBackpropInput,
+    "conv2d_backprop_filter": Conv2dBackpropFilter,
+    "deconv_grad_filter": DeconvGradFilter,
 }
 AnySession = Session | AsyncSession
 
@@ -30,7 +36,7 @@ class Refusal:
     """What a client tells of an error, but for the request's id."""
 
     kind: type[OpserveError]
-    code: int
+    code: int | str
     name: str
     message: str
     parameter: str
@@ -39,15 +45,16 @@ class Refusal:
 
 
 @asynccontextmanager
-async def every_session(service: Addresses) -> AsyncGenerator[dict[str, AnySession]]:
-    """A session for each face and kind of client."""
+async def every_session(service: Addresses, profile: str) -> AsyncGenerator[dict[str, AnySession]]:
+    """A session on a profile for each face and kind of client."""
     async with AsyncExitStack() as stack:
         sessions: dict[str, AnySession] = {}
         for face, address in (("gRPC", service.grpc), ("REST", service.rest)):
             blocking = stack.enter_context(Client(address))
-            sessions[f"{face}, blocking"] = stack.enter_context(blocking.open_session())
+            sessions[f"{face}, blocking"] = stack.enter_context(blocking.open_session(profile))
             client = await stack.enter_async_context(AsyncClient(address))
-            sessions[f"{face}, async"] = await stack.enter_async_context(client.open_session())
+            opening = client.open_session(profile)
+            sessions[f"{face}, async"] = await stack.enter_async_context(opening)
         yield sessions
 
 
@@ -86,6 +93,18 @@ def refusal(error: OpserveError) -> Refusal:
     )
 
 
+def client_scalars(sample: Sample) -> dict[str, Any]:
+    """The arguments that are no tensors, as a program gives them to the client."""
+    return {name: _plain(value) for name, value in sample.scalars.items()}
+
+
+def _plain(value: Any) -> Any:  # a dict for a dataclass of the schema
+    if not is_dataclass(value):
+        return value
+    given = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: _plain(part) for name, part in given.items() if part is not None}
+
+
 async def _execute(session: AnySession, sample: Sample, buffers: Mapping[str, Any]) -> None:
     tensors = {
         name: None
@@ -100,7 +119,7 @@ async def _execute(session: AnySession, sample: Sample, buffers: Mapping[str, An
         )
         for name, tensor in sample.tensors.items()
     }
-    call = CLIENT_CLASSES[sample.operator](**tensors, **sample.scalars)
+    call = CLIENT_CLASSES[sample.operator](**tensors, **client_scalars(sample))
     plan = await settle(session.get_workspace_size(call))
     size = plan.workspace_size
     workspace = await settle(session.allocate(size)) if size else None

@@ -1,76 +1,119 @@
 """Over gRPC and REST, blocking and async, calls end in the same bytes and the same errors."""
 
+import importlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from contract.faces import CLIENT_CLASSES, Refusal, every_session, run_two_phases, settle
-from kernels.oracles import convolution_backward, im2col_backward
-from kernels.oracles.expectation import assert_meets
+from contract.faces import (
+    CLIENT_CLASSES,
+    AnySession,
+    Refusal,
+    client_scalars,
+    every_session,
+    run_two_phases,
+    settle,
+)
+from kernels.oracles.expectation import Expectation, assert_meets
 from kernels.samples import REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
-from kernels.samples.sample import ErrorSample, Sample
+from kernels.samples.sample import Bytes, ErrorSample, Sample
+from opserve_client import AclnnError, DeconvError, OpserveError, TbeError
 from opserve_client.private_service import Addresses
+from opserve_kernels.status import AnyStatus, DeconvStatus, Status, TbeStatus
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
+Sessions = Mapping[str, AnySession]
+SessionsOn = Callable[[str], Awaitable[Sessions]]
 SAMPLES = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
-EXPECTED = {
-    "convolution_backward": convolution_backward.expected,
-    "im2col_backward": im2col_backward.expected,
+KINDS: Mapping[type[AnyStatus], type[OpserveError]] = {
+    Status: AclnnError,
+    TbeStatus: TbeError,
+    DeconvStatus: DeconvError,
 }
 ERROR_SAMPLES = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sessions_on(
+    service: Addresses,
+) -> AsyncIterator[SessionsOn]:
+    """The sessions on a profile, opened when they are first asked for: hundreds of tests do."""
+    async with AsyncExitStack() as stack:
+        opened: dict[str, Sessions] = {}
+
+        async def on(profile: str) -> Sessions:
+            if profile not in opened:
+                made = every_session(service, profile)
+                opened[profile] = await stack.enter_async_context(made)
+            return opened[profile]
+
+        yield on
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
-    service: Addresses, sample: Sample
+    sessions_on: SessionsOn, sample: Sample
 ) -> None:
     memory = sample.buffers()
-    async with every_session(service) as sessions:
-        outcomes = {
-            way: await run_two_phases(session, sample, memory) for way, session in sessions.items()
-        }
+    sessions = await sessions_on(sample.profile)
+    outcomes = {
+        way: await run_two_phases(session, sample, memory) for way, session in sessions.items()
+    }
     first = outcomes["gRPC, blocking"]
     assert not isinstance(first, Refusal), first
     assert all(outcome == first for outcome in outcomes.values())
-    for name, expectation in EXPECTED[sample.operator](sample, memory).items():
+    for name, expectation in expected(sample, memory).items():
         memory[name][:] = bytearray(first[name])
         assert_meets(sample.outputs[name].view(memory[name]), expectation)
 
 
 @pytest.mark.parametrize("error_sample", ERROR_SAMPLES, ids=lambda sample: sample.name)
 async def test_every_way_ends_in_the_same_refusal(
-    service: Addresses, error_sample: ErrorSample
+    sessions_on: SessionsOn, error_sample: ErrorSample
 ) -> None:
-    async with every_session(service) as sessions:
-        outcomes = {
-            way: await run_two_phases(session, error_sample.sample, error_sample.buffers())
-            for way, session in sessions.items()
-        }
+    outcomes = {
+        way: await run_two_phases(session, error_sample.sample, error_sample.buffers())
+        for way, session in (await sessions_on(error_sample.sample.profile)).items()
+    }
     first = outcomes["gRPC, blocking"]
     assert isinstance(first, Refusal)
-    assert (first.code, first.parameter) == (error_sample.status, error_sample.parameter)
-    assert first.name == error_sample.status.name
+    status = error_sample.status
+    assert first.kind is KINDS[type(status)]
+    assert first.code == (status.name if isinstance(status, TbeStatus) else status)
+    assert (first.name, first.parameter) == (status.name, error_sample.parameter)
     assert all(outcome == first for outcome in outcomes.values())
 
 
 @pytest.mark.parametrize("operator", REGISTRY_SAMPLES)
 async def test_session_run_gives_the_bytes_of_the_two_phases(
-    service: Addresses, operator: str
+    sessions_on: SessionsOn, operator: str
 ) -> None:
     plain = [sample for sample in REGISTRY_SAMPLES[operator] if _is_plain(sample)]
     assert len(plain) >= 10
-    async with every_session(service) as sessions:
-        for sample in plain:
-            memory = sample.buffers()
-            written = await run_two_phases(sessions["gRPC, blocking"], sample, memory)
-            assert not isinstance(written, Refusal)
-            for session in sessions.values():
-                result = await settle(session.run(_call_on_arrays(sample)))
-                for name, output in sample.outputs.items():
-                    array = getattr(result, name)
-                    if array is not None:
-                        size = array.size * output.dtype.size_bytes
-                        assert array.tobytes() == written[name][:size], (sample.name, name)
+    for sample in plain:
+        await _assert_runs_as_in_two_phases(sample, await sessions_on(sample.profile))
+
+
+async def _assert_runs_as_in_two_phases(sample: Sample, sessions: Mapping[str, AnySession]) -> None:
+    written = await run_two_phases(sessions["gRPC, blocking"], sample, sample.buffers())
+    assert not isinstance(written, Refusal), written
+    for session in sessions.values():
+        result = await settle(session.run(_call_on_arrays(sample)))
+        for name, output in sample.outputs.items():
+            array = getattr(result, name)
+            if array is not None:
+                size = array.size * output.dtype.size_bytes
+                assert array.tobytes() == written[name][:size], (sample.name, name)
+
+
+def expected(sample: Sample, memory: Mapping[str, Bytes]) -> dict[str, Expectation]:
+    """What the operator's oracle says that a sample's call must write."""
+    oracle: Any = importlib.import_module(f"kernels.oracles.{sample.operator}")
+    expectations: dict[str, Expectation] = oracle.expected(sample, memory)
+    return expectations
 
 
 def _is_plain(sample: Sample) -> bool:
@@ -81,4 +124,4 @@ def _is_plain(sample: Sample) -> bool:
 
 def _call_on_arrays(sample: Sample) -> Any:  # any operator's class
     outputs = {name: str(tensor.dtype) for name, tensor in sample.outputs.items()}
-    return CLIENT_CLASSES[sample.operator](**sample.arrays(), **outputs, **sample.scalars)
+    return CLIENT_CLASSES[sample.operator](**sample.arrays(), **outputs, **client_scalars(sample))

@@ -1,17 +1,31 @@
 """The schema, the proto message and the client's class of an operator have the same arguments."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from types import NoneType
+from typing import Any, get_args, get_type_hints, is_typeddict
 
 import pytest
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from contract.faces import CLIENT_CLASSES
+from contract.faces import CLIENT_CLASSES, client_scalars
+from kernels.samples import REGISTRY_SAMPLES
 from opserve.v1 import tensor_pb2
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_client import DataType as ClientDataType
 from opserve_client import Format as ClientFormat
+from opserve_client.operators import plain
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
+
+KINDS: dict[Any, object] = {
+    Tensor: "Tensor",
+    tuple[int, ...]: "Int64Array",
+    tuple[bool, ...]: "BoolArray",
+    int: FieldDescriptor.TYPE_INT64,
+    bool: FieldDescriptor.TYPE_BOOL,
+    str: FieldDescriptor.TYPE_STRING,
+}
+"""How a schema's types travel; every other one is a dataclass with a message of its name."""
 
 
 def message_of(name: str) -> Descriptor:
@@ -28,6 +42,34 @@ def test_schema_proto_and_client_have_the_same_arguments(name: str) -> None:
     assert schema == [field.name for field in message.fields] == client
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_parts_of_arguments_have_the_same_names_and_kinds(name: str) -> None:
+    schema, message = OPERATORS[name].schema, message_of(name)
+    compare_parts(schema, message, CLIENT_CLASSES[name])
+
+
+def compare_parts(schema: type, message: Descriptor, client: type) -> None:
+    """Compares dataclasses inside a schema with messages and TypedDicts, however deep."""
+    for argument, hint in get_type_hints(schema).items():
+        field = message.fields_by_name[argument]
+        part = field.message_type
+        (kind,) = {kind for kind in get_args(hint) if kind is not NoneType}
+        if kind not in KINDS:
+            assert part is not None
+            (typed,) = (
+                one for one in get_args(client.__annotations__[argument]) if is_typeddict(one)
+            )
+            assert [f.name for f in fields(kind)] == [f.name for f in part.fields]
+            assert list(typed.__annotations__) == [f.name for f in part.fields]
+            assert all(f.has_presence for f in part.fields)
+            assert kind.__name__ == part.name == typed.__name__
+            compare_parts(kind, part, typed)
+        elif part is not None:
+            assert part.name == KINDS[kind]
+        else:
+            assert field.type == KINDS[kind]
+
+
 def test_every_operator_has_its_place_in_the_request() -> None:
     oneof = GetWorkspaceSizeRequest.DESCRIPTOR.oneofs_by_name["operator"]
     assert {field.name for field in oneof.fields} == set(OPERATORS) == set(CLIENT_CLASSES)
@@ -39,6 +81,20 @@ def test_every_argument_can_be_absent(name: str) -> None:
     assert OPERATORS[name].schema() == OPERATORS[name].schema(
         **{field.name: None for field in fields(OPERATORS[name].schema)}
     )
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_client_and_service_infer_the_same_outputs(name: str) -> None:
+    operator = OPERATORS[name]
+    for sample in REGISTRY_SAMPLES[name]:
+        bare = replace(sample.arguments(), **dict.fromkeys(operator.outputs))
+        service = operator.infer_outputs(bare)
+        call = plain(CLIENT_CLASSES[name](**sample.arrays(), **client_scalars(sample)))
+        client = call.infer_outputs()
+        assert {
+            output: (tensor.shape, str(tensor.dtype)) for output, tensor in service.items()
+        } == {output: (spec.shape, str(spec.dtype)) for output, spec in client.items()}, sample.name
+        assert client.keys() <= set(operator.outputs)
 
 
 def test_data_types_and_formats_are_the_vendors_numbers_plus_one() -> None:

@@ -12,7 +12,6 @@ from opserve_kernels.operator import Plan
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 
-PROFILE = PROFILES["ascend910b"]
 GUARD_BYTES = 4096
 GUARD = 0x5C
 NAN_BYTE = 0xFF  # four of them are a NaN
@@ -20,7 +19,7 @@ NAN_BYTE = 0xFF  # four of them are a NaN
 
 def plan_of(sample: Sample) -> Plan:
     """Phase one."""
-    plan: Plan = OPERATORS[sample.operator].plan(sample.arguments(), PROFILE)
+    plan: Plan = OPERATORS[sample.operator].plan(sample.arguments(), PROFILES[sample.profile])
     return plan
 
 

@@ -1,62 +1,42 @@
-"""What is refused, with which code and parameter, and which of two broken rules is told."""
+"""What is refused, with which code and parameter; tables, rules and samples tell the same."""
 
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import opserve_kernels
 from kernels.execution import plan_of
 from kernels.samples import REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
-from kernels.samples.convolution_backward_errors import BASE_3D, tensor_of
-from kernels.samples.sample import ErrorSample, Sample
+from kernels.samples.sample import ErrorSample
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.status import Status
-from opserve_kernels.tensor import DataType, Format
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import AnyStatus, Status
 
 _ALL_ERRORS = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
 _KERNELS = Path(opserve_kernels.__file__).parent
+_COLUMNS = 3
+Row = tuple[str, str, str]
 
-# One broken rule each of a 3-D call, in the order in which they must be found.
-_IN_ORDER: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("input", {"input": None}),
-    ("stride", {"stride": None}),
-    ("cube_math_type", {"cube_math_type": None}),
-    ("output_mask", {"output_mask": (True,)}),
-    ("grad_input", {"grad_input": None}),
-    ("grad_output", {"grad_output": tensor_of(BASE_3D, "grad_output", dtype=DataType.INT8)}),
-    ("grad_bias", {"grad_bias": tensor_of(BASE_3D, "grad_bias", dtype=DataType.INT8)}),
-    ("grad_output", {"grad_output": tensor_of(BASE_3D, "grad_output", format=Format.NDHWC)}),
-    ("grad_weight", {"grad_weight": tensor_of(BASE_3D, "grad_weight", format=Format.NDHWC)}),
-    ("grad_bias", {"grad_bias": tensor_of(BASE_3D, "grad_bias", format=Format.NCL)}),
-    ("stride", {"stride": (0, 1, 1)}),
-    ("padding", {"padding": (-1, 0, 0)}),
-    ("dilation", {"dilation": (1, 0, 1)}),
-    ("output_padding", {"output_padding": (0, 0, 1)}),
-    ("groups", {"groups": 0}),
-    ("cube_math_type", {"cube_math_type": 9}),
-    (
-        "grad_output",
-        {"grad_output": tensor_of(BASE_3D, "grad_output", shape=(2, 6, 3), format=Format.NCL)},
-    ),
-    ("grad_input", {"grad_input": tensor_of(BASE_3D, "grad_input", shape=(2, 4, 4, 5, 5))}),
-    ("grad_weight", {"grad_weight": tensor_of(BASE_3D, "grad_weight", shape=(6, 4, 2, 3, 1))}),
-    ("grad_bias", {"grad_bias": tensor_of(BASE_3D, "grad_bias", shape=(4,))}),
-    ("stride", {"stride": (1, 1)}),
-    ("dilation", {"dilation": (1, 1)}),
-    ("padding", {"padding": (0,) * 4}),
-    ("output_padding", {"output_padding": (0,) * 4}),
-    ("groups", {"groups": 2}),
-    ("input", {"dilation": (4, 1, 1)}),
-    ("grad_output", {"stride": (2, 2, 2)}),
-    ("bias_sizes", {"bias_sizes": (5,)}),
-)
-_PAIRS = [
-    (first, second)
-    for first, second in combinations(_IN_ORDER, 2)
-    if not first[1].keys() & second[1].keys()
-]
+each_operator = pytest.mark.parametrize("operator", OPERATORS)
+
+
+def _spelled(status: AnyStatus) -> str:
+    """As a family writes its codes: aclnn's are numbers, the others' are names."""
+    return str(int(status)) if isinstance(status, Status) else status.name
+
+
+def _table(operator: str) -> list[Row]:
+    """The rows of an operator's error table: code, parameter, rule."""
+    text = (_KERNELS / operator / "README.md").read_text(encoding="utf-8")
+    lines = text.split("\n## Errors\n")[1].split("\n## ")[0].splitlines()
+    rows: list[Row] = []
+    for line in lines:
+        cells = [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == _COLUMNS:
+            rows.append((cells[0], cells[1], cells[2]))
+    assert rows[0][:2] == ("code", "parameter")
+    return rows[2:]
 
 
 @pytest.mark.parametrize("error", _ALL_ERRORS, ids=lambda error: error.sample.name)
@@ -70,31 +50,42 @@ def test_broken_rule_is_refused_with_its_code_and_parameter(error: ErrorSample) 
     assert refusal.value.message.startswith(f"{error.parameter}: ")
 
 
-@pytest.mark.parametrize(("first", "second"), _PAIRS)
-def test_of_two_broken_rules_the_earlier_is_told(
-    first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]]
-) -> None:
-    with pytest.raises(InvalidArgument) as refusal:
-        plan_of(BASE_3D.but("two broken rules", **second[1], **first[1]))
+@each_operator
+def test_every_row_of_the_error_table_is_a_rule(operator: str) -> None:
+    rules = [(_spelled(r.status), r.parameter, r.broken) for r in OPERATORS[operator].rules]
 
-    assert refusal.value.parameter == first[0]
+    assert _table(operator) == rules
+    assert len(set(rules)) == len(rules)
 
 
-def test_pairs_of_broken_rules_are_many() -> None:
-    assert len(_PAIRS) > 300
+@each_operator
+def test_every_rule_has_its_sample(operator: str) -> None:
+    samples = [(s.status, s.parameter, s.rule) for s in REGISTRY_ERROR_SAMPLES[operator]]
+
+    rules = {(r.status, r.parameter, r.broken) for r in OPERATORS[operator].rules}
+    assert set(samples) == rules
+    assert len(samples) == len(rules)
 
 
-@pytest.mark.parametrize("operator", REGISTRY_ERROR_SAMPLES)
-def test_every_row_of_the_error_table_has_its_sample(operator: str) -> None:
-    text = (_KERNELS / operator / "README.md").read_text(encoding="utf-8")
-    table = text.split("## Errors")[1].split("\n## ")[0]
-    cells = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| 161")]
+@each_operator
+def test_sample_of_a_rule_is_on_a_profile_where_the_rule_holds(operator: str) -> None:
+    rules = {(r.parameter, r.broken): r for r in OPERATORS[operator].rules}
+    supported = tuple(OPERATORS[operator].support)
 
-    rows = {tuple(cell.strip(" `") for cell in row) for row in cells}
+    for error in REGISTRY_ERROR_SAMPLES[operator]:
+        rule = rules[error.parameter, error.rule]
+        assert error.sample.profile in (rule.profiles or supported), error.name
 
-    samples = REGISTRY_ERROR_SAMPLES[operator]
-    assert rows == {(str(int(s.status)), s.parameter, s.rule) for s in samples}
-    assert len(rows) == len(samples)
+
+@each_operator
+def test_rules_and_limits_name_only_profiles_that_have_the_operator(operator: str) -> None:
+    contract = OPERATORS[operator]
+
+    named = {name for rule in contract.rules for name in rule.profiles}
+    named |= {name for limit in contract.limits for name in limit.profiles}
+
+    assert set(contract.support) <= set(PROFILES)
+    assert named <= set(contract.support)
 
 
 @pytest.mark.parametrize("operator", REGISTRY_SAMPLES)
@@ -105,21 +96,8 @@ def test_operator_has_at_least_25_samples_of_different_names(operator: str) -> N
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "status"),
-    [(DataType.FLOAT, None), (DataType.BOOL, Status.ACLNN_ERR_PARAM_INVALID)],
-)
-def test_masked_gradient_is_checked_where_it_is_given(
-    dtype: DataType, status: Status | None
-) -> None:
-    sample: Sample = BASE_3D.but(
-        "masked",
-        output_mask=(False, True, True),
-        grad_input=tensor_of(BASE_3D, "grad_input", dtype=dtype),
-    )
+@each_operator
+def test_operator_has_samples_on_every_profile_that_has_it(operator: str) -> None:
+    used = {sample.profile for sample in REGISTRY_SAMPLES[operator]}
 
-    if status is None:
-        assert plan_of(sample).units > 0
-    else:
-        with pytest.raises(InvalidArgument, match="grad_input: given dtype BOOL"):
-            plan_of(sample)
+    assert used == set(OPERATORS[operator].support)

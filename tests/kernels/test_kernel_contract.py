@@ -1,4 +1,9 @@
-"""What every kernel promises, whatever it computes: its memory, its slices, its inputs."""
+"""What every kernel promises, whatever it computes: its memory, its slices, its inputs.
+
+Every sample runs on its own profile and on `reference`, which takes whatever another one takes.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +13,12 @@ from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.sample import FILLER, Sample
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT
 
-_ALL = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
+_OWN = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
+_ALL = [*_OWN, *(replace(sample, profile="reference") for sample in _OWN)]
 every_sample = pytest.mark.parametrize(
-    "sample", _ALL, ids=lambda sample: f"{sample.operator}: {sample.name}"
+    "sample",
+    list({(s.operator, s.name, s.profile): s for s in _ALL}.values()),
+    ids=lambda sample: f"{sample.operator}: {sample.name} on {sample.profile}",
 )
 
 

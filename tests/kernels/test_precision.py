@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.oracles.rounding import round_to_hf32
+from kernels.oracles.rounding import round_to, round_to_hf32, saturate
 from kernels.samples.sample import NUMPY_DTYPES
-from opserve_kernels.number_formats import BF16, FLOAT, FLOAT16, HF32
+from opserve_kernels.number_formats import (
+    BF16,
+    FLOAT,
+    FLOAT16,
+    FLOAT16_SATURATED,
+    HF32,
+    HF32_10_BITS,
+)
 from opserve_kernels.precision import round_all
 from opserve_kernels.strided import load, store
 from opserve_kernels.tensor import DataType, Tensor
@@ -17,12 +24,15 @@ from opserve_kernels.views import encode_view
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
+both_hf32 = pytest.mark.parametrize(
+    ("number_format", "mantissa_bits"), [(HF32, 11), (HF32_10_BITS, 10)]
+)
 _NO_FLOATS = np.empty(0, dtype=np.float32)
 
 
 def _view(dtype: DataType, count: int) -> NDArray[np.int64]:
     tensor = Tensor(shape=(count,), dtype=dtype)
-    return np.array(encode_view(tensor, shape=(count,), strides=(1,)), dtype=np.int64)
+    return np.array(encode_view(tensor), dtype=np.int64)
 
 
 def _widened(patterns: Halves, dtype: DataType) -> Floats:
@@ -115,38 +125,113 @@ def test_rounding_to_float_changes_no_bit() -> None:
     np.testing.assert_array_equal(_rounded(values, FLOAT).view(np.uint32), values.view(np.uint32))
 
 
-def test_hf32_ties_go_away_from_zero() -> None:
-    kept = np.arange(0x100, 0x7F7FF, 0x101, dtype=np.uint32)  # sign, exponent, 11 mantissa bits
-    ties = (kept << 12) | 0x800
+def test_saturation_keeps_every_value_within_the_range_of_float16() -> None:
+    values = _hard_values()
+    numbers = ~np.isnan(values)
+    nearest = round_to(values[numbers].astype(np.float64), DataType.FLOAT16)
+
+    rounded = _rounded(values, FLOAT16_SATURATED)
+
+    np.testing.assert_array_equal(rounded[numbers], saturate(nearest))
+    assert np.all(np.isnan(rounded[~numbers]))
+
+
+def test_saturation_begins_where_rounding_would_overflow_and_takes_infinities() -> None:
+    values = [65503.9, 65504.0, 65519.99, 65520.0, 1e9, np.inf, -65520.0, -np.inf]
+
+    rounded = _rounded(np.array(values, dtype=np.float32), FLOAT16_SATURATED)
+
+    np.testing.assert_array_equal(rounded, [65504.0] * 6 + [-65504.0] * 2)
+
+
+@both_hf32
+def test_hf32_ties_go_away_from_zero(number_format: int, mantissa_bits: int) -> None:
+    dropped = 23 - mantissa_bits
+    kept = np.arange(0x100, (0x7F800000 >> dropped) - 1, 0x101, dtype=np.uint32)
+    ties = (kept << dropped) | (1 << (dropped - 1))
     both_signs = np.concatenate([ties, ties | 0x80000000]).view(np.float32)
 
-    rounded = _rounded(both_signs, HF32)
+    rounded = _rounded(both_signs, number_format)
 
-    away = (kept + 1) << 12
+    away = (kept + 1) << dropped
     np.testing.assert_array_equal(
         rounded.view(np.uint32), np.concatenate([away, away | 0x80000000])
     )
 
 
-def test_hf32_keeps_infinities_and_nans() -> None:
-    values = np.array([np.inf, -np.inf, np.nan], dtype=np.float32)
+@both_hf32
+def test_hf32_keeps_infinities_and_the_bits_of_nans(number_format: int, mantissa_bits: int) -> None:
+    lowest = (1 << (22 - mantissa_bits)) + 1  # a NaN only by bits that HF32 does not have
+    patterns = np.array(
+        [0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0xFF800000 | lowest],
+        dtype=np.uint32,
+    )
 
-    np.testing.assert_array_equal(_rounded(values, HF32), values)
+    rounded = _rounded(patterns.view(np.float32), number_format)
+
+    np.testing.assert_array_equal(rounded.view(np.uint32), patterns)
 
 
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False))
-def test_hf32_is_the_nearest_value_of_12_digits(value: float) -> None:
-    rounded = _rounded(np.array([value], dtype=np.float32), HF32)
+@both_hf32
+def test_hf32_of_the_greatest_floats_is_infinite(number_format: int, mantissa_bits: int) -> None:
+    greatest = (2 - 2.0**-mantissa_bits) * 2.0**127
+    below_tie = np.nextafter(np.float32(greatest + 2.0 ** (126 - mantissa_bits)), np.float32(0))
+    tie = np.float32(greatest + 2.0 ** (126 - mantissa_bits))
+
+    rounded = _rounded(np.array([below_tie, tie, -tie], dtype=np.float32), number_format)
+
+    np.testing.assert_array_equal(rounded, [np.float32(greatest), np.inf, -np.inf])
+
+
+@both_hf32
+def test_hf32_is_the_nearest_value_of_its_digits_over_all_floats(
+    number_format: int, mantissa_bits: int
+) -> None:
+    patterns = np.arange(0x00800000, 0x7F000000, 0x1777, dtype=np.uint32)  # normal numbers
+    values = np.concatenate([patterns, patterns | 0x80000000]).view(np.float32)
+
+    rounded = _rounded(values, number_format)
+
+    nearest = round_to_hf32(values.astype(np.float64), mantissa_bits=mantissa_bits)
+    np.testing.assert_array_equal(rounded, nearest)
+
+
+@both_hf32
+@given(value=st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False))
+def test_hf32_is_the_nearest_value_of_its_digits(
+    number_format: int, mantissa_bits: int, value: float
+) -> None:
+    rounded = _rounded(np.array([value], dtype=np.float32), number_format)
 
     with np.errstate(over="ignore"):
-        reference = round_to_hf32(np.array([value])).astype(np.float32)
-    np.testing.assert_array_equal(rounded, reference)
+        nearest = round_to_hf32(np.array([value]), mantissa_bits=mantissa_bits).astype(np.float32)
+    np.testing.assert_array_equal(rounded, nearest)
 
 
-@given(st.integers(0, 0x7FFFFF), st.booleans())
-def test_hf32_rounds_subnormals_in_the_same_places(mantissa: int, negative: bool) -> None:  # drawn
-    sign = 0x80000000 if negative else 0
-    rounded = _rounded(np.array([mantissa | sign], dtype=np.uint32).view(np.float32), HF32)
+@both_hf32
+@given(mantissa=st.integers(0, 0x7FFFFF), negative=st.booleans())
+def test_hf32_rounds_subnormals_in_the_same_places(
+    number_format: int, mantissa_bits: int, *, mantissa: int, negative: bool
+) -> None:
+    sign, step = 0x80000000 if negative else 0, 1 << (23 - mantissa_bits)
+    pattern = np.array([mantissa | sign], dtype=np.uint32)
 
-    nearest = (mantissa + 0x800) // 0x1000 * 0x1000
-    assert rounded.view(np.uint32)[0] == nearest | sign
+    rounded = _rounded(pattern.view(np.float32), number_format)
+
+    assert rounded.view(np.uint32)[0] == (mantissa + step // 2) // step * step | sign
+
+
+@pytest.mark.parametrize(
+    ("number_format", "dtype"), [(FLOAT16, DataType.FLOAT16), (BF16, DataType.BF16)]
+)
+@given(pattern=st.integers(0, 0xFFFFFFFF))
+def test_any_float32_is_rounded_to_the_nearest_value(
+    number_format: int, dtype: DataType, pattern: int
+) -> None:
+    values = np.array([pattern], dtype=np.uint32).view(np.float32)
+
+    rounded = _rounded(values, number_format)
+
+    with np.errstate(invalid="ignore"):
+        nearest = round_to(values.astype(np.float64), dtype)
+    np.testing.assert_array_equal(rounded, nearest)

@@ -1,10 +1,20 @@
 """One sample of every command and of every error, for tests that must leave none out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from opserve_kernels.conv2d_backprop_filter.schema import (
+    Conv2dBackpropFilter,
+    Conv2dBackpropFilterParaDict,
+)
+from opserve_kernels.conv2d_backprop_input.schema import (
+    Conv2dBackpropInput,
+    Conv2dBackpropInputParaDict,
+    GroupDict,
+)
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
-from opserve_kernels.status import Status
+from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.status import AnyStatus, DeconvStatus, Status, TbeStatus
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core import commands as core
 from opserve_server.core import errors
@@ -57,10 +67,58 @@ COMMANDS: list[Command] = [
 ]
 assert {type(command) for command in COMMANDS} == set(get_args(Command)), "one of each"
 
+OPERATOR_CALLS = [
+    core.GetWorkspaceSize(
+        operator="conv2d_backprop_input",
+        arguments=Conv2dBackpropInput(
+            filters=Tensor(
+                shape=(1, 1, 16, 16), dtype=DataType.FLOAT16, format=Format.FRACTAL_Z, buffer=1
+            ),
+            filter_sizes=(),
+            para_dict=Conv2dBackpropInputParaDict(
+                strides=(),
+                padding=(0, 0, 0, 0),
+                res_dtype="",
+                offset_x=0,
+                group_dict=GroupDict(g_extend=0, groups=3, filter_ori_format=""),
+            ),
+        ),
+    ),
+    core.GetWorkspaceSize(
+        operator="conv2d_backprop_input",
+        arguments=Conv2dBackpropInput(
+            para_dict=Conv2dBackpropInputParaDict(offset_w=0, group_dict=GroupDict())
+        ),
+    ),
+    core.GetWorkspaceSize(
+        operator="conv2d_backprop_input",
+        arguments=Conv2dBackpropInput(para_dict=Conv2dBackpropInputParaDict()),
+    ),
+    core.GetWorkspaceSize(
+        operator="conv2d_backprop_filter",
+        arguments=Conv2dBackpropFilter(
+            para_dict=Conv2dBackpropFilterParaDict(groups=0, kernel_name="é"), raw=False
+        ),
+    ),
+    core.GetWorkspaceSize(
+        operator="conv2d_backprop_filter",
+        arguments=Conv2dBackpropFilter(filter_sizes=(2**63 - 1, -(2**63)), raw=True),
+    ),
+    core.GetWorkspaceSize(
+        operator="deconv_grad_filter",
+        arguments=DeconvGradFilter(
+            param=(), core_mask=0, function="", pad_u=0, temp_space=0, row_order="kh_kw_oc"
+        ),
+    ),
+]
+"""Arguments with parts, and zeros, false and empty values that must not become absent ones."""
+
 _STATUS = Status.ACL_ERROR_RT_OVER_LIMIT
 _PARTS = {"parameter": "groups", "given": "3", "allowed": "1 to 2"}
 ERRORS: Sequence[OpserveError] = [
     errors.InvalidArgument(Status.ACLNN_ERR_PARAM_INVALID, "groups: given 3", **_PARTS),
+    errors.InvalidArgument(TbeStatus.E60011, "groups: given 3", **_PARTS),
+    errors.InvalidArgument(DeconvStatus.DECONV_PARAM_INVALID, "groups: given 3", **_PARTS),
     errors.HandleNotFound("buffer", 9),
     errors.NotSupported(_STATUS, "groups: given 3", **_PARTS),
     errors.WrongState(_STATUS, "groups: given 3", **_PARTS),
@@ -76,3 +134,9 @@ ERROR_CLASSES = {
     if isinstance(found := getattr(errors, name), type) and found is not OpserveError
 }
 assert {type(error) for error in ERRORS} == ERROR_CLASSES, "one of each"
+ERROR_IDS = [f"{type(error).__name__} {error.status.name}" for error in ERRORS]
+DOMAINS: Mapping[type[AnyStatus], str] = {
+    Status: "opserve",
+    TbeStatus: "opserve.tbe",
+    DeconvStatus: "opserve.ft_dsp",
+}

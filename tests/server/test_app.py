@@ -19,6 +19,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from opserve.v1.session_service_pb2 import ListDevicesRequest
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
+from opserve_kernels.profiles import PROFILES
 from opserve_server import app
 from opserve_server.pool.device import Device
 
@@ -60,7 +61,8 @@ async def test_a_service_announces_itself_serves_and_drains(number: signal.Signa
 
         async with grpc.aio.insecure_channel(announced["grpc"]) as channel:
             listed = await SessionServiceStub(channel).ListDevices(ListDevicesRequest())
-            assert [device.name for device in listed.devices] == ["ascend910b-0"]
+            names = [device.name for device in listed.devices]
+            assert names == [f"{profile}-0" for profile in PROFILES]
             stub: Any = HealthStub(channel)  # without types
             health: Any = await stub.Check(HealthCheckRequest())
             assert health.status == HealthCheckResponse.SERVING
@@ -157,7 +159,7 @@ def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
             "OPSERVE_DEVICES",
             '["ascend3000"]',
             (
-                "devices: given ascend3000, allowed the profiles ascend910b; "
+                f"devices: given ascend3000, allowed the profiles {', '.join(PROFILES)}; "
                 "set by OPSERVE_DEVICES or --device"
             ),
         ),

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 import opserve_server.settings
 from opserve_client.cli import app as command_line
+from opserve_kernels.profiles import PROFILES
 from opserve_server.app import core_limits, new_devices
 from opserve_server.core.limits import Limits
 from opserve_server.settings import (
@@ -38,6 +39,14 @@ def test_sizes_and_times_name_their_unit(name: str) -> None:
         assert "seconds" in description
     if "bytes" in name:
         assert "bytes" in description
+
+
+def test_there_is_a_device_of_each_profile_unless_asked_otherwise() -> None:
+    assert Settings().devices == list(PROFILES)
+    chosen = Settings(devices=["Ascend310P3", "MT7004", "ascend910b", "Ascend910B1"])
+    assert chosen.devices == ["ascend310p", "mt7004", "ascend910b", "ascend910b"]
+    names = [device.name for device in new_devices(chosen)]
+    assert names == ["ascend310p-0", "mt7004-0", "ascend910b-0", "ascend910b-1"]
 
 
 def test_every_limit_of_the_core_is_a_setting() -> None:
@@ -84,6 +93,7 @@ def test_a_setting_out_of_bounds_is_refused(
     [
         ("DEVICES", "ascend910b", "given ascend910b, allowed a JSON list of profiles, "),
         ("DEVICES", "[]", "given [], allowed a list of at least 1; "),
+        ("DEVICES", '["ascend950"]', "given ascend950, allowed the profiles ascend910b, ascend9"),
         ("SESSIONS_LIMIT", "0", "given 0, allowed at least 1; "),
         ("SESSIONS_LIMIT", "many", "given many, allowed an integer; "),
         ("LEASE_DEFAULT_S", "0", "given 0, allowed more than 0; "),

@@ -2,6 +2,8 @@
 
 from typing import Self
 
+from opserve.v1.operator_description_pb2 import OperatorDescription
+from opserve.v1.operator_service_pb2 import ListOperatorsRequest
 from opserve.v1.session_service_pb2 import Device, ListDevicesRequest, OpenSessionRequest
 from opserve_client import runtime_async
 from opserve_client._async.connection import AsyncConnection
@@ -10,7 +12,7 @@ from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport
 from opserve_client._async.transports.rest import AsyncRestTransport
 from opserve_client.arguments import seconds, text
-from opserve_client.wire.methods import LIST_DEVICES, OPEN_SESSION
+from opserve_client.wire.methods import LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -50,13 +52,19 @@ class AsyncClient:
         """The devices of the service."""
         return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
 
+    async def list_operators(self) -> list[OperatorDescription]:
+        """Every operator: its arguments, dtypes by profile, limits and errors."""
+        answer = await self._connection.call(LIST_OPERATORS, ListOperatorsRequest())
+        return list(answer.operators)
+
     def open_session(
         self, profile: str = "ascend910b", *, lease_s: float | None = None
     ) -> runtime_async.Opening[AsyncSession]:
         """Leases a device; a context manager, which closes the session.
 
         Args:
-            profile: What the device stands for.
+            profile: What the device stands for, as opserve or as the vendor spells it:
+                "ascend910b" or "Ascend910B1".
             lease_s: Seconds without a sign of life after which the service closes the session;
                 None means the service's default. A heartbeat keeps the lease meanwhile.
 

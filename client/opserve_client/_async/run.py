@@ -22,8 +22,8 @@ from opserve_client.tensors import Array, TensorSpec
 
 async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
     """Runs a call on the default stream and frees what it made, also when it fails."""
-    call = plain(call)
     check_owners(call, calls)
+    call = plain(call)
     prepared, history = prepare(call), History()
     at_once = prepared.size_bytes <= SMALL_BYTES
     try:

@@ -105,7 +105,7 @@ class AsyncSession:
             The outputs by the vendor's names, None where one was not asked for.
 
         Raises:
-            AclnnError: The operator refused its arguments.
+            AclnnError: The operator refused its arguments; TbeError or DeconvError in its family.
             ExecutionFailed: The kernel failed.
         """
         return await run(self._calls, call)
@@ -115,11 +115,11 @@ class AsyncSession:
 
         Raises:
             AclnnError: 161001 a null pointer; 161002 any other broken rule, or a tensor field that
-                holds an array: upload it first.
+                holds an array: upload it first. TbeError or DeconvError in the operator's family.
             AclrtError: 107017, a tensor is another session's.
         """
-        call = plain(call)
         check_owners(call, self._calls)
+        call = plain(call)
         request = get_workspace_size_request(call, device_tensors(call), session=self.name)
         command = Command(get_workspace_size=request)
         planned = await self._calls.make(methods.GET_WORKSPACE_SIZE, command)

@@ -1,30 +1,62 @@
 """Every operator of the client, by name, and how a call becomes the message of phase one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from opserve.v1 import operator_service_pb2, tensor_pb2
-from opserve_client.arguments import boolean, booleans, check_owner, int64, int64s
-from opserve_client.data_types import Format
+from opserve_client.arguments import (
+    boolean,
+    booleans,
+    check_owner,
+    int64,
+    int64s,
+    members,
+    string,
+)
+from opserve_client.data_types import Format, data_type_of
 from opserve_client.errors import OpserveError, invalid_argument
+from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
+from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
 from opserve_client.operators.convolution_backward import ConvolutionBackward
+from opserve_client.operators.deconv_grad_filter import DeconvGradFilter
 from opserve_client.operators.im2col_backward import Im2colBackward
-from opserve_client.tensors import Array, DeviceTensor, OutputArgument, TensorSpec
+from opserve_client.tensors import Array, DeviceBuffer, DeviceTensor, OutputArgument, TensorSpec
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
-OPERATORS: Mapping[str, type[ConvolutionBackward] | type[Im2colBackward]] = {
+OperatorClass = (
+    type[ConvolutionBackward]
+    | type[Im2colBackward]
+    | type[Conv2dBackpropInput]
+    | type[Conv2dBackpropFilter]
+    | type[DeconvGradFilter]
+)
+OPERATORS: Mapping[str, OperatorClass] = {
     "convolution_backward": ConvolutionBackward,
     "im2col_backward": Im2colBackward,
+    "conv2d_backprop_input": Conv2dBackpropInput,
+    "conv2d_backprop_filter": Conv2dBackpropFilter,
+    "deconv_grad_filter": DeconvGradFilter,
 }
 
 
 class OperatorCall(Protocol[ResultT_co]):
-    """What every operator's class offers; its dataclass fields are the arguments."""
+    """What every operator's class offers; its dataclass fields are the arguments.
+
+    Attributes:
+        vendor_name: As the vendor names the call: "aclnnConvolutionBackward".
+        domain: Family of its errors: "opserve", "opserve.tbe" or "opserve.ft_dsp".
+        buffer_entries: Arguments that may name a buffer: a number, or that entry of an array.
+    """
+
+    vendor_name: ClassVar[str]
+    domain: ClassVar[str]
+    buffer_entries: ClassVar[Mapping[str, int | None]]
 
     def asked_outputs(self) -> tuple[str, ...]:
         """Names of the outputs that the arguments ask for; empty where they do not say."""
@@ -48,7 +80,7 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
 
     Raises:
         AclnnError: 161002, a value of the wrong kind: a bool where a number is due, a list where
-            an array is, ...
+            an array is, ...; TbeError E60038 or DeconvError for the operators of those families.
     """
     fields = _message_of(call).fields
     operator: Any = call  # its class is one of OPERATORS, whose results are named tuples
@@ -59,19 +91,25 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
         if value is None:
             continue
         if field.message_type is tensor_pb2.Tensor.DESCRIPTOR:
-            _check_tensor(field.name, value, is_output=field.name in outputs)
+            is_output = field.name in outputs
+            _check_tensor(field.name, value, is_output=is_output, domain=call.domain)
         else:
-            values[field.name] = _plain_value(field, value)
+            value = _with_handle(call, field.name, value)
+            values[field.name] = _plain_value(field, value, field.name, call.domain)
     made: OperatorCall[ResultT_co] = replace(operator, **values)
     return made
 
 
 def check_owners(call: OperatorCall[Any], owner: object) -> None:
-    """Refuses tensors of another session (107017)."""
+    """Refuses tensors and buffers of another session (107017)."""
     for name in tensor_fields(call):
         value = getattr(call, name)
         if isinstance(value, DeviceTensor):
             check_owner(value, owner, parameter=name, word="tensor")
+    for name in call.buffer_entries:
+        buffer = _named_buffer(call, name)
+        if buffer is not None:
+            check_owner(buffer, owner, parameter=name, word="buffer")
 
 
 def operator_name(call: OperatorCall[Any]) -> str:
@@ -106,18 +144,11 @@ def get_workspace_size_request(
     name = operator_name(call)
     arguments = getattr(request, name)
     arguments.SetInParent()
-    tensor_names = tensor_fields(call)
-    for field_name, descriptor in arguments.DESCRIPTOR.fields_by_name.items():
-        value = getattr(call, field_name)
-        if field_name in tensor_names:
-            if field_name in tensors:
-                getattr(arguments, field_name).CopyFrom(tensors[field_name].to_message())
-        elif value is not None and descriptor.message_type is not None:
-            array = getattr(arguments, field_name)
-            array.SetInParent()
-            array.values.extend(value)
-        elif value is not None:
-            setattr(arguments, field_name, value)
+    for tensor_name, spec in tensors.items():
+        getattr(arguments, tensor_name).CopyFrom(spec.to_message())
+    names = [field.name for field in _message_of(call).fields]
+    others = set(names).difference(tensor_fields(call))
+    _fill(arguments, {other: getattr(call, other) for other in others})
     return request
 
 
@@ -133,7 +164,8 @@ def device_tensors(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
         if isinstance(value, DeviceTensor):
             tensors[name] = value.spec
         elif value is not None:
-            raise _no_tensor(name, value, "a tensor of the session (upload, empty)")
+            allowed = "a tensor of the session (upload, empty)"
+            raise _no_tensor(name, value, allowed, domain=call.domain)
     return tensors
 
 
@@ -144,25 +176,82 @@ def _message_of(call: OperatorCall[Any]) -> Descriptor:
     return message
 
 
-def _plain_value(field: FieldDescriptor, value: object) -> object:
-    if field.message_type is tensor_pb2.Int64Array.DESCRIPTOR:
-        return int64s(value, parameter=field.name)
-    if field.message_type is tensor_pb2.BoolArray.DESCRIPTOR:
-        return booleans(value, parameter=field.name)
+def _fill(message: Message, values: Mapping[str, object]) -> None:
+    """Writes plain values into a message; those that are None stay absent."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        match value:
+            case Mapping():
+                part: Message = getattr(message, name)
+                part.SetInParent()
+                _fill(part, cast("Mapping[str, object]", value))
+            case tuple():
+                array = getattr(message, name)
+                array.SetInParent()
+                array.values.extend(value)
+            case _:
+                setattr(message, name, value)
+
+
+def _plain_value(field: FieldDescriptor, value: object, parameter: str, domain: str) -> object:
+    message = field.message_type
+    if message is tensor_pb2.Int64Array.DESCRIPTOR:
+        return int64s(value, parameter=parameter, domain=domain)
+    if message is tensor_pb2.BoolArray.DESCRIPTOR:
+        return booleans(value, parameter=parameter, domain=domain)
+    if message is not None:
+        return _plain_members(message, value, parameter, domain)
     if field.type == FieldDescriptor.TYPE_BOOL:
-        return boolean(value, parameter=field.name)
+        return boolean(value, parameter=parameter, domain=domain)
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return string(value, parameter=parameter, domain=domain)
     assert field.type == FieldDescriptor.TYPE_INT64, "no operator has an argument of another kind"
-    return int64(value, parameter=field.name)
+    return int64(value, parameter=parameter, domain=domain)
 
 
-def _check_tensor(name: str, value: object, *, is_output: bool) -> None:
+def _plain_members(
+    message: Descriptor, value: object, parameter: str, domain: str
+) -> dict[str, object]:
+    """A dict as the message of its keys takes it."""
+    fields = {field.name: field for field in message.fields}
+    given = members(value, fields, parameter=parameter, domain=domain)
+    return {
+        name: _plain_value(fields[name], member, f"{parameter}.{name}", domain)
+        for name, member in given.items()
+    }
+
+
+def _named_buffer(call: OperatorCall[Any], name: str) -> DeviceBuffer | None:
+    """The buffer that an argument names as an object; None where it is a number, or wrong."""
+    value: object = getattr(call, name)
+    entry = call.buffer_entries[name]
+    if entry is not None:
+        entries = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+        value = entries[entry] if len(entries) > entry else None
+    return value if isinstance(value, DeviceBuffer) else None
+
+
+def _with_handle(call: OperatorCall[Any], name: str, value: Any) -> Any:  # noqa: ANN401  an argument
+    """An argument with the handle of the buffer that it names in that buffer's place."""
+    buffer = _named_buffer(call, name) if name in call.buffer_entries else None
+    if buffer is None:
+        return value
+    entry = call.buffer_entries[name]
+    return buffer.handle if entry is None else [*value[:entry], buffer.handle, *value[entry + 1 :]]
+
+
+def _check_tensor(name: str, value: object, *, is_output: bool, domain: str) -> None:
     allowed = "a NumPy array, a tensor of the session"
-    if is_output and not isinstance(value, np.ndarray | DeviceTensor):
-        if not isinstance(value, str | np.dtype | type):
-            raise _no_tensor(name, value, f"{allowed}, a dtype or None")
-    elif not isinstance(value, np.ndarray | DeviceTensor):
-        raise _no_tensor(name, value, f"{allowed} or None")
+    if isinstance(value, DeviceTensor):
+        return
+    if isinstance(value, np.ndarray):
+        data_type_of(cast("Array", value).dtype, domain=domain)
+    elif not is_output:
+        raise _no_tensor(name, value, f"{allowed} or None", domain=domain)
+    elif not isinstance(value, str | np.dtype | type):
+        raise _no_tensor(name, value, f"{allowed}, a dtype or None", domain=domain)
 
 
-def _no_tensor(name: str, value: object, allowed: str) -> OpserveError:
-    return invalid_argument(name, type(value).__name__, allowed)
+def _no_tensor(name: str, value: object, allowed: str, *, domain: str) -> OpserveError:
+    return invalid_argument(name, type(value).__name__, allowed, domain=domain)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from opserve_client.data_types import DataType, Format, format_of_rank
+from opserve_client.errors import OPSERVE
 from opserve_client.tensors import Array, OutputArgument, TensorArgument, TensorSpec, spec_of
 
 _OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
@@ -35,8 +36,9 @@ class ConvolutionBackward:
 
     Shapes are those of a convolution in 1, 2 or 3 spatial dimensions S: input (N, C, *S), weight
     (K, C/groups, *kernel) and grad_output (N, K, *S'); for a transposed one weight is
-    (C, K/groups, *kernel). Tensors are FLOAT, FLOAT16 or BF16. A tensor is a NumPy array (for
-    session.run) or a Tensor in device memory. Source: the vendor's page aclnnConvolutionBackward.
+    (C, K/groups, *kernel). Tensors are FLOAT, FLOAT16 or BF16, on `reference` DOUBLE too. A tensor
+    is a NumPy array (for session.run) or a Tensor in device memory. Source: the vendor's page
+    aclnnConvolutionBackward.
 
     Errors: 161001 a null pointer; 161002 a dtype, format, shape or value that breaks a rule.
 
@@ -59,6 +61,10 @@ class ConvolutionBackward:
         grad_weight: Output of weight's shape; inferred dtype promote(weight, grad_output).
         grad_bias: Output of one element for each output channel; inferred dtype grad_output's.
     """
+
+    vendor_name: ClassVar[str] = "aclnnConvolutionBackward"
+    domain: ClassVar[str] = OPSERVE
+    buffer_entries: ClassVar[Mapping[str, int | None]] = {}
 
     grad_output: TensorArgument = None
     input: TensorArgument = None

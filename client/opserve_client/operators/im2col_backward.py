@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from opserve_client.data_types import Format
+from opserve_client.errors import OPSERVE
 from opserve_client.tensors import Array, OutputArgument, TensorArgument, TensorSpec, spec_of
 
 
@@ -19,8 +20,8 @@ class Im2colBackwardResult(NamedTuple):
 class Im2colBackward:
     """Arguments of aclnnIm2colBackwardGetWorkspaceSize; None is a null pointer.
 
-    Tensors are FLOAT, FLOAT16 or BF16: a NumPy array (for session.run) or a Tensor in device
-    memory. Source: the vendor's page aclnnIm2colBackward.
+    Tensors are FLOAT, FLOAT16 or BF16, on `reference` DOUBLE too: a NumPy array (for session.run)
+    or a Tensor in device memory. Source: the vendor's page aclnnIm2colBackward.
 
     Errors: 161001 a null pointer; 161002 a dtype, rank, shape or value that breaks a rule.
 
@@ -34,6 +35,10 @@ class Im2colBackward:
         out: Output, the image (C, H, W) or (N, C, H, W). session.run makes it when it is None, in
             grad_output's dtype, and takes a dtype or an array as a wish.
     """
+
+    vendor_name: ClassVar[str] = "aclnnIm2colBackward"
+    domain: ClassVar[str] = OPSERVE
+    buffer_entries: ClassVar[Mapping[str, int | None]] = {}
 
     grad_output: TensorArgument = None
     input_size: Sequence[int] | None = None

@@ -10,6 +10,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are no
 )
 
 from opserve_client.errors import (
+    OPSERVE,
     OpserveError,
     error_for,
     incomprehensible,
@@ -67,7 +68,7 @@ def _error_info(error: FailedCall) -> error_details_pb2.ErrorInfo | None:
         if key == _DETAILS and isinstance(value, bytes):
             for detail in status_pb2.Status.FromString(value).details:
                 info = error_details_pb2.ErrorInfo()
-                if detail.Unpack(info) and info.domain == "opserve":
+                if detail.Unpack(info) and info.domain.partition(".")[0] == OPSERVE:
                     return info
     return None
 
@@ -77,6 +78,7 @@ def _from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
     return error_for(
         message,
         code=int(metadata["code"]),
+        domain=info.domain,
         executor=int(metadata.get("executor", "0")),
         name=info.reason,
         parameter=metadata.get("parameter", ""),

@@ -54,6 +54,13 @@ LIST_DEVICES = Method(
     "GET",
     "/v1/devices",
 )
+LIST_OPERATORS = Method(
+    "OperatorService/ListOperators",
+    operator.ListOperatorsRequest,
+    operator.ListOperatorsResponse,
+    "GET",
+    "/v1/operators",
+)
 OPEN_SESSION = Method(
     "SessionService/OpenSession",
     session.OpenSessionRequest,
@@ -253,6 +260,7 @@ SUBMIT = Method(
 
 METHODS: tuple[Method[Any, Any], ...] = (
     LIST_DEVICES,
+    LIST_OPERATORS,
     OPEN_SESSION,
     KEEP_ALIVE,
     CLOSE_SESSION,

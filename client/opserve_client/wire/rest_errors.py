@@ -3,7 +3,14 @@
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from opserve_client.errors import OpserveError, error_for, incomprehensible, timed_out, unreachable
+from opserve_client.errors import (
+    OPSERVE,
+    OpserveError,
+    error_for,
+    incomprehensible,
+    timed_out,
+    unreachable,
+)
 
 _GATEWAY_STATUSES = frozenset({502, 503, 504})
 
@@ -14,6 +21,7 @@ class Problem(BaseModel):
     detail: str
     code: int
     reason: str
+    domain: str = OPSERVE
     parameter: str = ""
     given: str = ""
     allowed: str = ""
@@ -31,6 +39,7 @@ def from_response(status: int, body: bytes) -> OpserveError:
     return error_for(
         problem.detail,
         code=problem.code,
+        domain=problem.domain,
         executor=problem.executor,
         name=problem.reason,
         parameter=problem.parameter,

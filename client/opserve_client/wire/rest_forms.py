@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from opserve.v1.command_service_pb2 import SubmitRequest, SubmitResponse
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_client.errors import incomprehensible
+from opserve_client.operators import OPERATORS
 from opserve_client.wire.json_messages import Json, from_json, to_json
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
@@ -71,11 +72,9 @@ def _arguments_form(request: Message) -> dict[str, Json]:
     fields = to_json(request)
     operator = cast("GetWorkspaceSizeRequest", request).WhichOneof("operator")
     assert operator is not None, "a session plans calls of operators only"
-    message = request.DESCRIPTOR.fields_by_name[operator].message_type
-    assert message is not None, "every operator of the oneof is a message"
     return fields | {
         "arguments": fields.pop(operator),
-        "operator_call": f"aclnn{message.name}",
+        "operator_call": OPERATORS[operator].vendor_name,
     }
 
 

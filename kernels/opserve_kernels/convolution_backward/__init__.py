@@ -1,5 +1,6 @@
 """aclnnConvolutionBackward: the gradients of a convolution."""
 
+from opserve_kernels.convolution_backward.contract import LIMITS, REVISION, RULES, SUPPORT
 from opserve_kernels.convolution_backward.plan import infer_outputs, plan
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.operator import Operator
@@ -7,6 +8,11 @@ from opserve_kernels.operator import Operator
 OPERATOR = Operator(
     name="convolution_backward",
     call="aclnnConvolutionBackward",
+    family="aclnn",
+    revision=REVISION,
+    support=SUPPORT,
+    rules=RULES,
+    limits=LIMITS,
     schema=ConvolutionBackward,
     outputs=("grad_input", "grad_weight", "grad_bias"),
     infer_outputs=infer_outputs,

@@ -1,11 +1,11 @@
 """The arguments of aclnnConvolutionBackward once none is missing, and what follows from them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from opserve_kernels.convolution_backward.contract import RANK_2D
 from opserve_kernels.number_formats import promote
 from opserve_kernels.tensor import DataType, Tensor
-
-RANK_1D, RANK_2D, RANK_3D = 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,19 @@ class Call:
     grad_input: Tensor | None
     grad_weight: Tensor | None
     grad_bias: Tensor | None
+
+    @property
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor that was given, masked or not, by name, in the order of the checks."""
+        tensors = (
+            ("grad_output", self.grad_output),
+            ("input", self.input),
+            ("weight", self.weight),
+            ("grad_input", self.grad_input),
+            ("grad_weight", self.grad_weight),
+            ("grad_bias", self.grad_bias),
+        )
+        return ((name, tensor) for name, tensor in tensors if tensor is not None)
 
     @property
     def image(self) -> tuple[str, Tensor]:

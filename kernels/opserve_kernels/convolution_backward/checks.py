@@ -1,55 +1,67 @@
-"""The rules of aclnnConvolutionBackward on Ascend910B, in the order of the vendor's source.
+"""The rules of aclnnConvolutionBackward, in the order of the vendor's source.
 
 The numbers in the names of the steps are those of the source's own order; what only the
-documentation states comes last.
+documentation states comes last. What differs between profiles stands in contract.PROFILE_RULES.
 """
 
-from collections.abc import Iterator
-
-from opserve_kernels.convolution_backward.call import RANK_1D, RANK_2D, RANK_3D, Call
+from opserve_kernels.convolution_backward.call import Call
+from opserve_kernels.convolution_backward.contract import (
+    BOUNDS,
+    CUBE_MATH_TYPES,
+    MOST_ELEMENTS,
+    PROFILE_RULES,
+    RANK_2D,
+    RANK_3D,
+    Bound,
+    ProfileRules,
+)
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.convolution_backward.shapes import (
+    check_batch,
     check_bias_sizes,
+    check_emptiness,
     check_equal_channels,
     check_gradient_shapes,
     check_group_channels,
     check_kernel_fits,
+    check_no_empty_tensors,
+    check_output_channels,
     check_output_padding_below_stride,
     check_ranks,
     check_spatial_sizes,
+    check_weight_is_not_empty,
 )
 from opserve_kernels.errors import InvalidArgument, invalid_argument
-from opserve_kernels.rules import check_dtype, check_length, check_range, required
+from opserve_kernels.profiles import Profile
+from opserve_kernels.rules import check_length, check_range, required
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
 
 _FORMATS = {3: (Format.ND, Format.NCL), 4: (Format.NCHW,), 5: (Format.NCDHW,)}
 _MASK_LENGTH = 3
 _GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
-_USE_FP16 = 2
-_MOST_SIZE = 2147483646
-_MOST_TAPS = _MOST_PADDING = _MOST_DILATION = 255
-_MOST_STRIDE_3D = 63
-_MOST_GROUPS = 65535
+_16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 
-def check(arguments: ConvolutionBackward) -> Call:
-    """Refuses arguments that break a rule (161001, 161002)."""
+def check(arguments: ConvolutionBackward, profile: Profile) -> Call:
+    """Refuses arguments that break a rule of the profile (161001, 161002)."""
+    rules = PROFILE_RULES[profile.name]
     call = _check_1_nulls(arguments)
-    _check_2_dtypes(call)
-    _check_3_formats(call)
+    _check_2_dtypes(call, rules)
+    _check_3_formats(call, rules)
     _check_4_values(call)
-    _check_5_cube_math_type(call)
-    if call.is_empty:
+    _check_5_cube_math_type(call, rules)
+    if call.is_empty and rules.takes_empty:
         _check_6_empty(call)
     else:
-        _check_6_shapes(call)
+        _check_6_shapes(call, rules)
         _check_6_lengths(call)
         _check_6_channels(call)
         _check_7_spatial_sizes_3d(call)
-        _check_7_groups_3d(call)
+        _check_7_3d(call, rules)
     _check_documented_shapes(call)
-    _check_documented_limits(call)
+    _check_element_counts(call)
+    _check_documented_limits(call, profile.name)
     return call
 
 
@@ -86,28 +98,36 @@ def _check_1_nulls(arguments: ConvolutionBackward) -> Call:
     return call
 
 
-def _check_2_dtypes(call: Call) -> None:
-    for name, tensor in _given_tensors(call):
-        check_dtype(name, tensor)
-
-
-def _check_3_formats(call: Call) -> None:
-    for name, tensor in _given_tensors(call):
-        if name == "grad_bias":
-            continue
-        if tensor.rank not in _FORMATS:
-            raise invalid_argument(
-                name, given=f"shape {list(tensor.shape)}", allowed="3, 4 or 5 dimensions"
-            )
-        if tensor.format not in _FORMATS[tensor.rank]:
+def _check_2_dtypes(call: Call, rules: ProfileRules) -> None:
+    for name, tensor in call.tensors:
+        if tensor.dtype not in rules.support.dtypes:
             raise invalid_argument(
                 name,
-                given=f"format {tensor.format} of a tensor of {tensor.rank} dimensions",
-                allowed=f"format {' or '.join(_FORMATS[tensor.rank])}",
+                given=f"dtype {tensor.dtype}",
+                allowed=f"dtypes {', '.join(rules.support.dtypes)}",
             )
+
+
+def _check_3_formats(call: Call, rules: ProfileRules) -> None:
+    for name, tensor in call.tensors:
+        if name != "grad_bias":
+            _check_format(name, tensor)
     bias = call.grad_bias
-    if not call.transposed and bias is not None and bias.format != Format.ND:
+    if rules.bias_is_nd and not call.transposed and bias is not None and bias.format != Format.ND:
         raise invalid_argument("grad_bias", given=f"format {bias.format}", allowed="format ND")
+
+
+def _check_format(name: str, tensor: Tensor) -> None:
+    if tensor.rank not in _FORMATS:
+        raise invalid_argument(
+            name, given=f"shape {list(tensor.shape)}", allowed="3, 4 or 5 dimensions"
+        )
+    if tensor.format not in _FORMATS[tensor.rank]:
+        raise invalid_argument(
+            name,
+            given=f"format {tensor.format} of a tensor of {tensor.rank} dimensions",
+            allowed=f"format {' or '.join(_FORMATS[tensor.rank])}",
+        )
 
 
 def _check_4_values(call: Call) -> None:
@@ -127,8 +147,17 @@ def _check_4_values(call: Call) -> None:
     check_range("groups", (call.groups,), least=1)
 
 
-def _check_5_cube_math_type(call: Call) -> None:
-    check_range("cube_math_type", (call.cube_math_type,), least=0, most=3)
+def _check_5_cube_math_type(call: Call, rules: ProfileRules) -> None:
+    limit = CUBE_MATH_TYPES
+    check_range(limit.parameter, (call.cube_math_type,), least=limit.least, most=limit.most)
+    computations = rules.computations[call.promoted]
+    if computations[call.cube_math_type] is None:
+        offered = [str(value) for value, how in enumerate(computations) if how is not None]
+        raise invalid_argument(
+            limit.parameter,
+            given=f"{call.cube_math_type} for a computation in {call.promoted}",
+            allowed=f"{' or '.join(offered)}: the profile computes {call.promoted} as FLOAT16",
+        )
 
 
 def _check_6_empty(call: Call) -> None:
@@ -137,6 +166,8 @@ def _check_6_empty(call: Call) -> None:
         if call.transposed:
             channels = call.weight.shape[1] * call.groups
         check_bias_sizes(call, channels)
+    if call.input.element_count != 0:
+        check_weight_is_not_empty(call)
     if call.output_mask[0] and call.input.shape[0] != 0 and call.input.shape[1] != 0:
         raise invalid_argument(
             "input",
@@ -165,8 +196,10 @@ def _check_6_empty_groups(call: Call) -> None:
         check_group_channels(call)
 
 
-def _check_6_shapes(call: Call) -> None:
+def _check_6_shapes(call: Call, rules: ProfileRules) -> None:
     check_ranks(call)
+    if not rules.takes_empty:
+        check_no_empty_tensors(call)
     if call.grad_output.element_count == 0:
         raise invalid_argument(
             "grad_output",
@@ -203,12 +236,22 @@ def _check_7_spatial_sizes_3d(call: Call) -> None:
         check_spatial_sizes(call)
 
 
-def _check_7_groups_3d(call: Call) -> None:
-    gradient = call.grad_weight
-    if gradient is None or not call.output_mask[1] or call.input.rank != RANK_3D:
+def _check_7_3d(call: Call, rules: ProfileRules) -> None:
+    """After all that is checked of shapes: so no deterministic level decides about 3-D groups."""
+    if call.input.rank not in rules.ranks:
+        raise invalid_argument(
+            "input",
+            given=f"shape {list(call.input.shape)}",
+            allowed="3 or 4 dimensions: the profile has no 3-D convolutions",
+        )
+    if call.input.rank != RANK_3D or not rules.narrows_grouped_weight:
         return
-    computes_in_16_bits = call.promoted != DataType.FLOAT or call.cube_math_type == _USE_FP16
-    if gradient.dtype == DataType.FLOAT and call.groups > 1 and computes_in_16_bits:
+    gradient = call.grad_weight
+    if gradient is None or not call.output_mask[1] or gradient.dtype != DataType.FLOAT:
+        return
+    computation = rules.computations[call.promoted][call.cube_math_type]
+    assert computation is not None
+    if call.groups > 1 and computation.dtype in _16_BITS:
         raise invalid_argument(
             "grad_weight",
             given=f"dtype FLOAT for groups {call.groups} computed in 16 bits",
@@ -221,76 +264,42 @@ def _check_documented_shapes(call: Call) -> None:
     check_length("output_padding", call.output_padding, allowed=call.input.rank - 2)
     if call.transposed:
         check_output_padding_below_stride(call)
-    _check_documented_emptiness(call)
+    check_emptiness(call)
     check_gradient_shapes(call)
-    if call.grad_output.shape[0] != call.input.shape[0]:
-        raise invalid_argument(
-            "grad_output",
-            given=f"shape {list(call.grad_output.shape)}",
-            allowed=f"{call.input.shape[0]} entries in dimension 0, as input has",
-        )
-    _check_documented_channels(call)
+    check_batch(call)
+    check_output_channels(call)
     check_kernel_fits(call)
     check_spatial_sizes(call)
     if call.output_mask[2] and call.bias_sizes is not None:
         check_bias_sizes(call, call.grad_output.shape[1])
 
 
-def _check_documented_emptiness(call: Call) -> None:
-    """Input may have no entries or no channels; weight is empty only for want of those channels."""
-    if 0 in call.input.shape[2:]:
-        raise invalid_argument(
-            "input",
-            given=f"shape {list(call.input.shape)}",
-            allowed="empty tensors whose N or C is 0",
-        )
-    output_channels, group_channels, *taps = call.weight.shape
-    if 0 in (output_channels, *taps) or (group_channels == 0 and call.input.shape[1] != 0):
-        raise invalid_argument(
-            "weight", given=f"shape {list(call.weight.shape)}", allowed="a tensor that is not empty"
-        )
+def _check_element_counts(call: Call) -> None:
+    """Strides of 0 make tensors of any size out of few bytes; their plan is in 64-bit integers."""
+    for name, tensor in call.tensors:
+        if tensor.element_count > MOST_ELEMENTS:
+            raise invalid_argument(
+                name,
+                given=f"shape {list(tensor.shape)}",
+                allowed=f"at most {MOST_ELEMENTS} elements",
+            )
 
 
-def _check_documented_channels(call: Call) -> None:
-    channels = call.weight.shape[0]
-    if call.transposed:
-        channels = call.weight.shape[1] * call.groups
-    if call.grad_output.shape[1] != channels:
-        raise invalid_argument(
-            "grad_output",
-            given=f"shape {list(call.grad_output.shape)}",
-            allowed=f"{channels} channels in dimension 1, as weight and groups give",
-        )
-
-
-def _check_documented_limits(call: Call) -> None:
+def _check_documented_limits(call: Call, profile: str) -> None:
+    """What only the page limits; the zeros of an empty input are accepted by now."""
     if call.transposed:
         return
-    for name, tensor in (("grad_output", call.grad_output), ("input", call.input)):
-        check_range(name, tensor.shape, least=0, most=_MOST_SIZE)
-    image_axes = 1 if call.input.rank == RANK_1D else 2
-    check_range("weight", call.weight.shape[:-image_axes], least=0, most=_MOST_SIZE)
-    check_range("weight", call.weight.shape[-image_axes:], least=1, most=_MOST_TAPS)
-    if call.input.rank == RANK_3D:
-        check_range("stride", call.stride[:1], least=1, most=_MOST_SIZE)
-        check_range("stride", call.stride[1:], least=1, most=_MOST_STRIDE_3D)
-        check_range("padding", call.padding[:1], least=0, most=_MOST_SIZE)
-        check_range("padding", call.padding[1:], least=0, most=_MOST_PADDING)
-    else:
-        check_range("stride", call.stride, least=1, most=_MOST_SIZE)
-        check_range("padding", call.padding, least=0, most=_MOST_PADDING)
-    check_range("dilation", call.dilation, least=1, most=_MOST_DILATION)
-    check_range("groups", (call.groups,), least=1, most=_MOST_GROUPS)
+    for bound in BOUNDS:
+        limit = bound.limit
+        if profile in limit.profiles and call.input.rank in bound.ranks:
+            values = _bounded(call, bound)
+            check_range(limit.parameter, values, least=limit.least, most=limit.most)
 
 
-def _given_tensors(call: Call) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor that was given, masked or not, in the order of the checks."""
-    tensors = (
-        ("grad_output", call.grad_output),
-        ("input", call.input),
-        ("weight", call.weight),
-        ("grad_input", call.grad_input),
-        ("grad_weight", call.grad_weight),
-        ("grad_bias", call.grad_bias),
-    )
-    return ((name, tensor) for name, tensor in tensors if tensor is not None)
+def _bounded(call: Call, bound: Bound) -> tuple[int, ...]:
+    """The values of the call that a limit binds."""
+    given: Tensor | tuple[int, ...] | int = getattr(call, bound.limit.parameter)
+    if isinstance(given, Tensor):
+        return tuple(size for size in given.shape[bound.values] if size != 0)
+    values = (given,) if isinstance(given, int) else given
+    return values[bound.values]

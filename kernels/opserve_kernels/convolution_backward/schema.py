@@ -14,7 +14,8 @@ class ConvolutionBackward:
     (C, K/groups, *kernel).
 
     Attributes:
-        grad_output: Gradient of the convolution's output; FLOAT, FLOAT16 or BF16.
+        grad_output: Gradient of the convolution's output, in a dtype of the profile, as are all
+            tensors: FLOAT, FLOAT16, BF16 or DOUBLE.
         input: The convolution's input.
         weight: The convolution's weight.
         bias_sizes: Shape of the bias: one entry, its channels.

@@ -16,6 +16,59 @@ def check_ranks(call: Call) -> None:
             )
 
 
+def check_weight_is_not_empty(call: Call) -> None:
+    """Only an input without channels has a weight without elements."""
+    if call.weight.element_count == 0:
+        raise invalid_argument(
+            "weight", given=f"shape {list(call.weight.shape)}", allowed="a tensor that is not empty"
+        )
+
+
+def check_no_empty_tensors(call: Call) -> None:
+    """Input and weight have elements."""
+    if call.input.element_count == 0:
+        raise invalid_argument(
+            "input", given=f"shape {list(call.input.shape)}", allowed="a tensor that is not empty"
+        )
+    check_weight_is_not_empty(call)
+
+
+def check_emptiness(call: Call) -> None:
+    """Input may have no entries or no channels; weight is empty only for want of those channels."""
+    if 0 in call.input.shape[2:]:
+        raise invalid_argument(
+            "input",
+            given=f"shape {list(call.input.shape)}",
+            allowed="empty tensors whose N or C is 0",
+        )
+    output_channels, group_channels, *taps = call.weight.shape
+    if 0 in (output_channels, *taps) or (group_channels == 0 and call.input.shape[1] != 0):
+        check_weight_is_not_empty(call)
+
+
+def check_batch(call: Call) -> None:
+    """As many entries come out as go in."""
+    if call.grad_output.shape[0] != call.input.shape[0]:
+        raise invalid_argument(
+            "grad_output",
+            given=f"shape {list(call.grad_output.shape)}",
+            allowed=f"{call.input.shape[0]} entries in dimension 0, as input has",
+        )
+
+
+def check_output_channels(call: Call) -> None:
+    """The channels of grad_output are those that weight and groups give."""
+    channels = call.weight.shape[0]
+    if call.transposed:
+        channels = call.weight.shape[1] * call.groups
+    if call.grad_output.shape[1] != channels:
+        raise invalid_argument(
+            "grad_output",
+            given=f"shape {list(call.grad_output.shape)}",
+            allowed=f"{channels} channels in dimension 1, as weight and groups give",
+        )
+
+
 def check_gradient_shapes(call: Call) -> None:
     """A gradient has the shape of what it belongs to."""
     expected = (

@@ -3,6 +3,7 @@
 out[n, c, h, w] = sum over output rows i, then output columns j, both ascending, of
                   grad_output[n, (c * kH + a) * kW + b, i * J + j]
     where a, b are the taps with h = i * stride + a * dilation - padding, and w likewise of j, b
+Sums are float32; on `reference` opserve_kernels.im2col_backward.exact_kernel sums in float64.
 """
 
 from collections.abc import Sequence
@@ -10,8 +11,26 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.im2col_backward.plan import GRAD_OUTPUT, OUT
+from opserve_kernels.exact_strided import elements_of
+from opserve_kernels.im2col_backward.exact_kernel import sum_exactly
+from opserve_kernels.im2col_backward.plan import (
+    CHUNK,
+    DILATION,
+    GRAD_OUTPUT,
+    HEIGHT,
+    HIGH,
+    KERNEL,
+    NUMBER_FORMAT,
+    OUT,
+    PADDING,
+    STRIDE,
+    VALUES,
+    VIEWS,
+    WIDE,
+    WIDTH,
+)
 from opserve_kernels.loops import compiled
+from opserve_kernels.precision import round_all
 from opserve_kernels.strided import as_floats, as_halves, load, store
 from opserve_kernels.views import VIEW_LENGTH
 
@@ -19,10 +38,6 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
-
-# Places of the parameters; two views follow.
-_IMAGE, _VALUES, _HEIGHT, _WIDTH, _HIGH, _WIDE = range(6)
-_KERNEL, _DILATION, _PADDING, _STRIDE, _NUMBERS = 6, 8, 10, 12, 14
 
 
 def run(
@@ -32,18 +47,23 @@ def run(
     first_unit: int,
     last_unit: int,
 ) -> None:
-    """Writes the image's rows first_unit .. last_unit-1, counted over all entries and channels.
+    """Writes the image's rows or pixels of the work units first_unit .. last_unit-1.
 
     Args:
         parameters: Those of the plan.
         tensors: The buffers of grad_output and out.
         workspace: As many bytes as the plan says.
-        first_unit: First row.
-        last_unit: One past the last row.
+        first_unit: First work unit.
+        last_unit: One past the last work unit.
     """
     if first_unit == last_unit:
         return
     source, target = tensors[GRAD_OUTPUT], tensors[OUT]
+    if parameters[CHUNK] > 0:
+        scratch = workspace.view(np.float64)
+        buffers = elements_of(source), elements_of(target)
+        sum_exactly(parameters, *buffers, scratch, first_unit, last_unit)
+        return
     _sum_rows(
         parameters,
         as_floats(source),
@@ -77,15 +97,15 @@ def _add_row(
         values: Scratch.
         image: The row.
     """
-    width, high, wide = parameters[_WIDTH], parameters[_HIGH], parameters[_WIDE]
-    stride = parameters[_STRIDE + 1]
-    for tap in range(parameters[_KERNEL + 1] - 1, -1, -1):
-        shift = tap * parameters[_DILATION + 1] - parameters[_PADDING + 1]
+    width, high, wide = parameters[WIDTH], parameters[HIGH], parameters[WIDE]
+    stride = parameters[STRIDE + 1]
+    for tap in range(parameters[KERNEL + 1] - 1, -1, -1):
+        shift = tap * parameters[DILATION + 1] - parameters[PADDING + 1]
         first = max(0, -(shift // stride))
         last = min(wide, (width - 1 - shift) // stride + 1)
         if first < last:
             start = (line + tap * high) * wide + first
-            load(floats, halves, parameters[_NUMBERS:], start, values[first:last])
+            load(floats, halves, parameters[VIEWS:], start, values[first:last])
             for j in range(first, last):
                 image[j * stride + shift] += values[j]
 
@@ -100,17 +120,17 @@ def _sum_row(
     plane: int,
 ) -> None:
     """Sums one row of a plane in the image's part of the workspace."""
-    width, high, wide = parameters[_WIDTH], parameters[_HIGH], parameters[_WIDE]
-    dilation, stride = parameters[_DILATION], parameters[_STRIDE]
-    image = scratch[parameters[_IMAGE] :][:width]
-    values = scratch[parameters[_VALUES] :][:wide]
+    width, high, wide = parameters[WIDTH], parameters[HIGH], parameters[WIDE]
+    dilation, stride = parameters[DILATION], parameters[STRIDE]
+    image = scratch[:width]
+    values = scratch[parameters[VALUES] :][:wide]
     image[:] = np.float32(0)
-    reach = row + parameters[_PADDING]
-    lowest = reach - (parameters[_KERNEL] - 1) * dilation
+    reach = row + parameters[PADDING]
+    lowest = reach - (parameters[KERNEL] - 1) * dilation
     for i in range(max(0, -(-lowest // stride)), min(high, reach // stride + 1)):
         if (reach - i * stride) % dilation == 0:
             tap = (reach - i * stride) // dilation
-            line = (plane * parameters[_KERNEL] + tap) * parameters[_KERNEL + 1] * high + i
+            line = (plane * parameters[KERNEL] + tap) * parameters[KERNEL + 1] * high + i
             _add_row(parameters, floats, halves, line, values, image)
 
 
@@ -128,10 +148,11 @@ def _sum_rows(
     first: int,
     last: int,
 ) -> None:
-    height, width = parameters[_HEIGHT], parameters[_WIDTH]
-    image = scratch[parameters[_IMAGE] :][:width]
-    views = parameters[_NUMBERS:]
+    height, width = parameters[HEIGHT], parameters[WIDTH]
+    image = scratch[:width]
+    views = parameters[VIEWS:]
     for unit in range(first, last):
         row, plane = unit % height, unit // height
         _sum_row(parameters, source_floats, source_halves, scratch, row, plane)
+        round_all(image, parameters[NUMBER_FORMAT])
         store(image, views[VIEW_LENGTH:], unit * width, target_floats, target_halves)

@@ -1,11 +1,17 @@
-"""Phase one of aclnnIm2colBackward: the rules in order, and a work unit for each image row."""
+"""Phase one of aclnnIm2colBackward: the rules in order, then what a work unit sums.
+
+A work unit is a row of the image; in float64, on `reference`, it is some of the image's pixels.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
+from opserve_kernels.im2col_backward.contract import LEAST, SUPPORT
 from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.number_formats import result_format
 from opserve_kernels.operator import Plan
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype, check_length, check_range, required
@@ -14,8 +20,14 @@ from opserve_kernels.views import encode_view
 from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
+# Places of the parameters; two views follow. CHUNK is how many of the PIXELS a work unit sums in
+# float64, and 0 where sums are float32; VALUES is where in the workspace float32 sums load a row.
+CHUNK, PIXELS, NUMBER_FORMAT, VALUES, HEIGHT, WIDTH, HIGH, WIDE = range(8)
+KERNEL, DILATION, PADDING, STRIDE, VIEWS = 8, 10, 12, 14, 16
 _RANKS = (2, 3)
 _PAIR = 2
+_DOUBLE_BYTES = 8
+_EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +57,7 @@ def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
     return {"out": Tensor(shape=shape, dtype=grad_output.dtype)}
 
 
-def plan(arguments: Im2colBackward, profile: Profile) -> Plan:  # noqa: ARG001  # only one
+def plan(arguments: Im2colBackward, profile: Profile) -> Plan:
     """Checks a call; an empty grad_output needs no workspace and no work, and out stays as it is.
 
     Raises:
@@ -54,39 +66,64 @@ def plan(arguments: Im2colBackward, profile: Profile) -> Plan:  # noqa: ARG001  
     for name, tensor in (("grad_output", arguments.grad_output), ("out", arguments.out)):
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    call = _check(arguments)
+    call = _check(arguments, profile.name)
     if call.grad_output.element_count == 0:
         return Plan(workspace_size=0, units=0, parameters=())
-    height, width = call.input_size
-    columns = _columns(call)
+    return _plan_exactly(call) if profile.exact else _plan_rows(call, profile)
+
+
+def _plan_rows(call: _Call, profile: Profile) -> Plan:
+    """In float32: sums are rounded to grad_output's dtype, then cast to out's."""
+    pixels, width = call.out.element_count, call.input_size[1]
     workspace = Workspace()
-    image_row, column_row = workspace.reserve(width), workspace.reserve(columns[1])
-    numbers = (image_row, column_row, *call.input_size, *columns, *call.kernel_size)
-    steps = (*call.dilation, *call.padding, *call.stride)
+    workspace.reserve(width)
+    values = workspace.reserve(_columns(call)[1])
+    computed = call.grad_output.dtype.acl_number
+    number_format = result_format(computed, call.out.dtype, saturates=profile.saturates)
     return Plan(
         workspace_size=workspace.size_bytes,
-        units=call.out.element_count // (height * width) * height,
-        parameters=(*numbers, *steps, *_view(call.grad_output), *_view(call.out)),
+        units=pixels // width,
+        parameters=(0, pixels, number_format, values, *_geometry(call)),
     )
 
 
-def _check(arguments: Im2colBackward) -> _Call:
+def _plan_exactly(call: _Call) -> Plan:
+    """In float64: sums are rounded once, to out's dtype."""
+    pixels, taps = call.out.element_count, prod(call.kernel_size)
+    chunk = max(1, min(pixels, _EXACT_TAPS // taps))
+    workspace = Workspace(value_bytes=_DOUBLE_BYTES)
+    workspace.reserve(chunk)
+    return Plan(
+        workspace_size=workspace.size_bytes,
+        units=-(-pixels // chunk),
+        parameters=(chunk, pixels, call.out.dtype.acl_number, 0, *_geometry(call)),
+    )
+
+
+def _geometry(call: _Call) -> tuple[int, ...]:
+    """The parameters from HEIGHT on."""
+    sizes = (*call.input_size, *_columns(call), *call.kernel_size)
+    steps = (*call.dilation, *call.padding, *call.stride)
+    return (*sizes, *steps, *encode_view(call.grad_output), *encode_view(call.out))
+
+
+def _check(arguments: Im2colBackward, profile: str) -> _Call:
     """The rules, in the order of the vendor's source; those that only the page states come last."""
     call = _check_nulls(arguments)
-    check_dtype("grad_output", call.grad_output)
-    check_dtype("out", call.out)
+    check_dtype("grad_output", call.grad_output, support=SUPPORT, profile=profile)
+    check_dtype("out", call.out, support=SUPPORT, profile=profile)
     _check_ranks(call)
     check_length("input_size", call.input_size, allowed=_PAIR)
     check_length("kernel_size", call.kernel_size, allowed=_PAIR)
     check_length("dilation", call.dilation, allowed=_PAIR)
     check_length("padding", call.padding, allowed=_PAIR)
     check_length("stride", call.stride, allowed=_PAIR)
-    check_range("kernel_size", call.kernel_size, least=1)
-    check_range("stride", call.stride, least=1)
-    check_range("dilation", call.dilation, least=1)
-    check_range("padding", call.padding, least=0)
+    check_range("kernel_size", call.kernel_size, least=LEAST["kernel_size"])
+    check_range("stride", call.stride, least=LEAST["stride"])
+    check_range("dilation", call.dilation, least=LEAST["dilation"])
+    check_range("padding", call.padding, least=LEAST["padding"])
     _check_shapes(call)
-    check_range("input_size", call.input_size, least=1)
+    check_range("input_size", call.input_size, least=LEAST["input_size"])
     return call
 
 
@@ -118,7 +155,7 @@ def _check_ranks(call: _Call) -> None:
 
 
 def _check_shapes(call: _Call) -> None:
-    taps = call.kernel_size[0] * call.kernel_size[1]
+    taps = prod(call.kernel_size)
     *batch, rows, length = call.grad_output.shape
     if rows % taps != 0:
         raise invalid_argument(
@@ -159,7 +196,3 @@ def _columns(call: _Call) -> tuple[int, int]:
         for axis in range(_PAIR)
     )
     return high, wide
-
-
-def _view(tensor: Tensor) -> tuple[int, ...]:
-    return encode_view(tensor, shape=tensor.shape, strides=tensor.element_strides)

@@ -10,7 +10,7 @@ class Im2colBackward:
     """Arguments of aclnnIm2colBackwardGetWorkspaceSize; None is a null pointer.
 
     Attributes:
-        grad_output: Columns (C*kH*kW, L) or (N, C*kH*kW, L); FLOAT, FLOAT16 or BF16.
+        grad_output: Columns (C*kH*kW, L) or (N, C*kH*kW, L); FLOAT, FLOAT16, BF16 or DOUBLE.
         input_size: Height and width of the image.
         kernel_size: Height and width of a block, at least 1.
         dilation: Distance between elements of a block, at least 1.

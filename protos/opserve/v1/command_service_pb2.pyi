@@ -311,10 +311,11 @@ class Error(_message.Message):
     GIVEN_FIELD_NUMBER: _builtins.int
     ALLOWED_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
     code: _builtins.int
-    """The vendor's code: 161002."""
+    """The vendor's code: 161002; of the TBE DSL 60011 for E60011."""
     reason: _builtins.str
-    """The vendor's name of the code: "ACLNN_ERR_PARAM_INVALID"."""
+    """The vendor's name of the code: "ACLNN_ERR_PARAM_INVALID", "E60011"."""
     message: _builtins.str
     parameter: _builtins.str
     """The parameter at fault, what was given and what is allowed; empty where there is none."""
@@ -322,6 +323,8 @@ class Error(_message.Message):
     allowed: _builtins.str
     executor: _builtins.int
     """The executor that failed, at synchronise; 0 elsewhere."""
+    domain: _builtins.str
+    """The family of the code: "opserve" (aclnn and aclrt), "opserve.tbe" or "opserve.ft_dsp"."""
     def __init__(
         self,
         *,
@@ -332,10 +335,11 @@ class Error(_message.Message):
         given: _builtins.str = ...,
         allowed: _builtins.str = ...,
         executor: _builtins.int = ...,
+        domain: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "code", b"code", "executor", b"executor", "given", b"given", "message", b"message", "parameter", b"parameter", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "code", b"code", "domain", b"domain", "executor", b"executor", "given", b"given", "message", b"message", "parameter", b"parameter", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,10 +3,16 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+from opserve.v1 import conv2d_backprop_filter_pb2 as _conv2d_backprop_filter_pb2
+from opserve.v1 import conv2d_backprop_input_pb2 as _conv2d_backprop_input_pb2
 from opserve.v1 import convolution_backward_pb2 as _convolution_backward_pb2
+from opserve.v1 import deconv_grad_filter_pb2 as _deconv_grad_filter_pb2
 from opserve.v1 import im2col_backward_pb2 as _im2col_backward_pb2
+from opserve.v1 import operator_description_pb2 as _operator_description_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,12 +25,50 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ListOperatorsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOperatorsRequest: _TypeAlias = ListOperatorsRequest  # noqa: Y015
+
+@_typing.final
+class ListOperatorsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATORS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def operators(self) -> _containers.RepeatedCompositeFieldContainer[_operator_description_pb2.OperatorDescription]: ...
+    def __init__(
+        self,
+        *,
+        operators: _abc.Iterable[_operator_description_pb2.OperatorDescription] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operators", b"operators"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOperatorsResponse: _TypeAlias = ListOperatorsResponse  # noqa: Y015
+
+@_typing.final
 class GetWorkspaceSizeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
     CONVOLUTION_BACKWARD_FIELD_NUMBER: _builtins.int
     IM2COL_BACKWARD_FIELD_NUMBER: _builtins.int
+    CONV2D_BACKPROP_INPUT_FIELD_NUMBER: _builtins.int
+    CONV2D_BACKPROP_FILTER_FIELD_NUMBER: _builtins.int
+    DECONV_GRAD_FILTER_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     session: _builtins.str
@@ -35,20 +79,29 @@ class GetWorkspaceSizeRequest(_message.Message):
     def convolution_backward(self) -> _convolution_backward_pb2.ConvolutionBackward: ...
     @_builtins.property
     def im2col_backward(self) -> _im2col_backward_pb2.Im2colBackward: ...
+    @_builtins.property
+    def conv2d_backprop_input(self) -> _conv2d_backprop_input_pb2.Conv2dBackpropInput: ...
+    @_builtins.property
+    def conv2d_backprop_filter(self) -> _conv2d_backprop_filter_pb2.Conv2dBackpropFilter: ...
+    @_builtins.property
+    def deconv_grad_filter(self) -> _deconv_grad_filter_pb2.DeconvGradFilter: ...
     def __init__(
         self,
         *,
         session: _builtins.str = ...,
         convolution_backward: _convolution_backward_pb2.ConvolutionBackward | None = ...,
         im2col_backward: _im2col_backward_pb2.Im2colBackward | None = ...,
+        conv2d_backprop_input: _conv2d_backprop_input_pb2.Conv2dBackpropInput | None = ...,
+        conv2d_backprop_filter: _conv2d_backprop_filter_pb2.Conv2dBackpropFilter | None = ...,
+        deconv_grad_filter: _deconv_grad_filter_pb2.DeconvGradFilter | None = ...,
         executor: _builtins.int = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["convolution_backward", b"convolution_backward", "im2col_backward", b"im2col_backward", "operator", b"operator"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "im2col_backward", b"im2col_backward", "operator", b"operator"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["convolution_backward", b"convolution_backward", "executor", b"executor", "im2col_backward", b"im2col_backward", "operator", b"operator", "request_id", b"request_id", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "executor", b"executor", "im2col_backward", b"im2col_backward", "operator", b"operator", "request_id", b"request_id", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operator: _TypeAlias = _typing.Literal["convolution_backward", "im2col_backward"]  # noqa: Y015
+    _WhichOneofReturnType_operator: _TypeAlias = _typing.Literal["convolution_backward", "im2col_backward", "conv2d_backprop_input", "conv2d_backprop_filter", "deconv_grad_filter"]  # noqa: Y015
     _WhichOneofArgType_operator: _TypeAlias = _typing.Literal["operator", b"operator"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operator) -> _WhichOneofReturnType_operator | None: ...
 

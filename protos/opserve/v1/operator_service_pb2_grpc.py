@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class OperatorServiceStub:
-    """The two phases of aclnn, and executors that may run more than once.
+    """The operators, the two phases of aclnn, and executors that may run more than once.
     """
 
     def __init__(self, channel):
@@ -35,6 +35,11 @@ class OperatorServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.ListOperators = channel.unary_unary(
+                '/opserve.v1.OperatorService/ListOperators',
+                request_serializer=opserve_dot_v1_dot_operator__service__pb2.ListOperatorsRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_operator__service__pb2.ListOperatorsResponse.FromString,
+                _registered_method=True)
         self.GetWorkspaceSize = channel.unary_unary(
                 '/opserve.v1.OperatorService/GetWorkspaceSize',
                 request_serializer=opserve_dot_v1_dot_operator__service__pb2.GetWorkspaceSizeRequest.SerializeToString,
@@ -63,13 +68,20 @@ class OperatorServiceStub:
 
 
 class OperatorServiceServicer:
-    """The two phases of aclnn, and executors that may run more than once.
+    """The operators, the two phases of aclnn, and executors that may run more than once.
     """
+
+    def ListOperators(self, request, context):
+        """Describes every operator: its arguments, dtypes by profile, limits and errors.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def GetWorkspaceSize(self, request, context):
         """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule; NOT_FOUND (107017) a dead
-        buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
+        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,6 +122,11 @@ class OperatorServiceServicer:
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ListOperators': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOperators,
+                    request_deserializer=opserve_dot_v1_dot_operator__service__pb2.ListOperatorsRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_operator__service__pb2.ListOperatorsResponse.SerializeToString,
+            ),
             'GetWorkspaceSize': grpc.unary_unary_rpc_method_handler(
                     servicer.GetWorkspaceSize,
                     request_deserializer=opserve_dot_v1_dot_operator__service__pb2.GetWorkspaceSizeRequest.FromString,
@@ -144,8 +161,35 @@ def add_OperatorServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OperatorService:
-    """The two phases of aclnn, and executors that may run more than once.
+    """The operators, the two phases of aclnn, and executors that may run more than once.
     """
+
+    @staticmethod
+    def ListOperators(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.OperatorService/ListOperators',
+            opserve_dot_v1_dot_operator__service__pb2.ListOperatorsRequest.SerializeToString,
+            opserve_dot_v1_dot_operator__service__pb2.ListOperatorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def GetWorkspaceSize(request,

@@ -27,16 +27,18 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OperatorServiceStub:
-    """The two phases of aclnn, and executors that may run more than once."""
+    """The operators, the two phases of aclnn, and executors that may run more than once."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OperatorServiceAsyncStub: ...
+    ListOperators: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.ListOperatorsRequest, _operator_service_pb2.ListOperatorsResponse]
+    """Describes every operator: its arguments, dtypes by profile, limits and errors."""
     GetWorkspaceSize: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]
     """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule; NOT_FOUND (107017) a dead
-    buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
+    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
     """
     Execute: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]
     """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
@@ -55,13 +57,15 @@ class OperatorServiceStub:
 
 @_typing.type_check_only
 class OperatorServiceAsyncStub(OperatorServiceStub):
-    """The two phases of aclnn, and executors that may run more than once."""
+    """The operators, the two phases of aclnn, and executors that may run more than once."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ListOperators: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.ListOperatorsRequest, _operator_service_pb2.ListOperatorsResponse]  # type: ignore[assignment]
+    """Describes every operator: its arguments, dtypes by profile, limits and errors."""
     GetWorkspaceSize: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]  # type: ignore[assignment]
     """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule; NOT_FOUND (107017) a dead
-    buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
+    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
     """
     Execute: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]  # type: ignore[assignment]
     """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
@@ -79,7 +83,15 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     """Ends an executor (aclDestroyAclOpExecutor). Queued runs of it still run."""
 
 class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
-    """The two phases of aclnn, and executors that may run more than once."""
+    """The operators, the two phases of aclnn, and executors that may run more than once."""
+
+    @_abc_1.abstractmethod
+    def ListOperators(
+        self,
+        request: _operator_service_pb2.ListOperatorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_operator_service_pb2.ListOperatorsResponse, _abc.Awaitable[_operator_service_pb2.ListOperatorsResponse]]:
+        """Describes every operator: its arguments, dtypes by profile, limits and errors."""
 
     @_abc_1.abstractmethod
     def GetWorkspaceSize(
@@ -88,8 +100,8 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.GetWorkspaceSizeResponse, _abc.Awaitable[_operator_service_pb2.GetWorkspaceSizeResponse]]:
         """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule; NOT_FOUND (107017) a dead
-        buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
+        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
         """
 
     @_abc_1.abstractmethod

@@ -29,8 +29,8 @@ class SessionServiceStub:
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
-    the code (ACLNN_ERR_PARAM_INVALID), domain "opserve", metadata code, parameter, given, allowed. RPCs that
-    change something take a request_id: a retry with the same id and the same request gets the first answer.
+    the code (ACLNN_ERR_PARAM_INVALID, E60011), domain the family of the code ("opserve" for aclnn and aclrt,
+    "opserve.tbe" or "opserve.ft_dsp"), metadata code, parameter, given, allowed. RPCs that change something take a request_id: a retry with the same id and the same request gets the first answer.
     """
 
     def __init__(self, channel):
@@ -70,8 +70,8 @@ class SessionServiceServicer:
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
-    the code (ACLNN_ERR_PARAM_INVALID), domain "opserve", metadata code, parameter, given, allowed. RPCs that
-    change something take a request_id: a retry with the same id and the same request gets the first answer.
+    the code (ACLNN_ERR_PARAM_INVALID, E60011), domain the family of the code ("opserve" for aclnn and aclrt,
+    "opserve.tbe" or "opserve.ft_dsp"), metadata code, parameter, given, allowed. RPCs that change something take a request_id: a retry with the same id and the same request gets the first answer.
     """
 
     def ListDevices(self, request, context):
@@ -152,8 +152,8 @@ class SessionService:
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
-    the code (ACLNN_ERR_PARAM_INVALID), domain "opserve", metadata code, parameter, given, allowed. RPCs that
-    change something take a request_id: a retry with the same id and the same request gets the first answer.
+    the code (ACLNN_ERR_PARAM_INVALID, E60011), domain the family of the code ("opserve" for aclnn and aclrt,
+    "opserve.tbe" or "opserve.ft_dsp"), metadata code, parameter, given, allowed. RPCs that change something take a request_id: a retry with the same id and the same request gets the first answer.
     """
 
     @staticmethod

@@ -30,8 +30,8 @@ class SessionServiceStub:
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
-    the code (ACLNN_ERR_PARAM_INVALID), domain "opserve", metadata code, parameter, given, allowed. RPCs that
-    change something take a request_id: a retry with the same id and the same request gets the first answer.
+    the code (ACLNN_ERR_PARAM_INVALID, E60011), domain the family of the code ("opserve" for aclnn and aclrt,
+    "opserve.tbe" or "opserve.ft_dsp"), metadata code, parameter, given, allowed. RPCs that change something take a request_id: a retry with the same id and the same request gets the first answer.
     """
 
     @_typing.overload
@@ -59,8 +59,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
-    the code (ACLNN_ERR_PARAM_INVALID), domain "opserve", metadata code, parameter, given, allowed. RPCs that
-    change something take a request_id: a retry with the same id and the same request gets the first answer.
+    the code (ACLNN_ERR_PARAM_INVALID, E60011), domain the family of the code ("opserve" for aclnn and aclrt,
+    "opserve.tbe" or "opserve.ft_dsp"), metadata code, parameter, given, allowed. RPCs that change something take a request_id: a retry with the same id and the same request gets the first answer.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -84,8 +84,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
-    the code (ACLNN_ERR_PARAM_INVALID), domain "opserve", metadata code, parameter, given, allowed. RPCs that
-    change something take a request_id: a retry with the same id and the same request gets the first answer.
+    the code (ACLNN_ERR_PARAM_INVALID, E60011), domain the family of the code ("opserve" for aclnn and aclrt,
+    "opserve.tbe" or "opserve.ft_dsp"), metadata code, parameter, given, allowed. RPCs that change something take a request_id: a retry with the same id and the same request gets the first answer.
     """
 
     @_abc_1.abstractmethod

@@ -4,17 +4,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opserve_kernels.errors import invalid_argument, null_argument
-from opserve_kernels.operator import WORKSPACE_ALIGNMENT, Operator, Plan
+from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
+from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator, Plan
 from opserve_kernels.profiles import PROFILES
-from opserve_kernels.status import Status
+from opserve_kernels.status import DeconvStatus, Status
 from opserve_kernels.tensor import Tensor, check_tensor
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Execute
-from opserve_server.core.errors import NotSupported
+from opserve_server.core.errors import NotSupported, OutOfMemory
 from opserve_server.pool.messages import KernelCall, Region
 
 BufferOf = Callable[[int], Buffer]
+_MOST = 2**63 - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +74,8 @@ def plan_executor(
 
     Raises:
         NotSupported: 200001, the profile has no such operator.
-        HandleNotFound: 107017, a tensor lies in a dead buffer.
-        InvalidArgument: 161001 or 161002, a rule is broken.
+        HandleNotFound: 107017, a tensor lies in a dead buffer, or an argument names one.
+        InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken.
     """
     check_supported(operator, profile)
     tensors: list[Tensor | None] = []
@@ -85,15 +86,30 @@ def plan_executor(
             check_tensor(name, tensor, buffer_bytes=held)
         tensors.append(tensor)
     plan = operator.plan(arguments, PROFILES[profile])
+    _check_size(plan)
     executor = Executor(handle, operator, plan, tensors, _written(operator, arguments))
+    _named_buffers(executor, buffer_of)
     _check_overlaps(executor)
     return executor
 
 
+def _check_size(plan: Plan) -> None:
+    """Refuses a call larger than 64 bits can say: strides of 0 make such tensors (207001)."""
+    largest = max(plan.workspace_size, plan.units, *plan.parameters, 0)
+    if largest > _MOST:
+        raise OutOfMemory(
+            Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+            f"call: given sizes up to {largest}, allowed {_MOST}",
+            parameter="call",
+            given=largest,
+            allowed=_MOST,
+        )
+
+
 def check_supported(operator: Operator[Any], profile: str) -> None:
     """Refuses an operator that the profile does not have, naming those that do (200001)."""
-    if operator.name not in PROFILES[profile].operators:
-        able = [name for name, row in PROFILES.items() if operator.name in row.operators]
+    if profile not in operator.support:
+        able = list(operator.support)
         raise NotSupported(
             Status.ACL_ERROR_API_NOT_SUPPORT,
             f"{operator.call}: given profile {profile}, allowed {', '.join(able)}",
@@ -109,12 +125,12 @@ def kernel_call(
     """Phase two: the call to run and the buffers it uses; changes nothing.
 
     Raises:
-        HandleNotFound: 107017, a tensor's buffer or the workspace is dead.
+        HandleNotFound: 107017, a tensor's buffer, a named one or the workspace is dead.
         InvalidArgument: 161001, a tensor has no buffer; 161002, the workspace is too small,
             misaligned or overlaps a tensor, or an output overlaps another tensor.
     """
     regions: list[Region | None] = [None] * len(executor.tensors)
-    buffers: list[Buffer] = []
+    buffers = _named_buffers(executor, buffer_of)
     for index, name, tensor in executor.used_tensors:
         if not tensor.buffer:
             raise null_argument(f"{name}.buffer")
@@ -140,6 +156,34 @@ def kernel_call(
 def _written(operator: Operator[Any], arguments: Any) -> frozenset[str]:  # noqa: ANN401  # any schema
     without_outputs = replace(arguments, **dict.fromkeys(operator.outputs))
     return frozenset(operator.infer_outputs(without_outputs))
+
+
+def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
+    """The buffers that the call names besides its tensors, which a device may use as scratch."""
+    buffers: list[Buffer] = []
+    for named in executor.plan.buffers:
+        buffer = buffer_of(named.handle)
+        if buffer.size_bytes < named.size_bytes:
+            raise _refused_buffer(
+                named,
+                given=f"buffer {named.handle} of {buffer.size_bytes} bytes",
+                allowed=f"0 or a buffer of at least {named.size_bytes} bytes",
+            )
+        for _, name, tensor in executor.used_tensors:
+            if tensor.buffer == named.handle and _intersect(_bytes(tensor), (0, named.size_bytes)):
+                raise _refused_buffer(
+                    named,
+                    given=f"buffer {named.handle}, where {name} lies",
+                    allowed="memory that no tensor of the call uses",
+                )
+        buffers.append(buffer)
+    return buffers
+
+
+def _refused_buffer(named: NamedBuffer, *, given: str, allowed: str) -> InvalidArgument:
+    # Calls of FT-DSP alone name buffers.
+    status = DeconvStatus.DECONV_PARAM_INVALID
+    return invalid_argument(named.parameter, given=given, allowed=allowed, status=status)
 
 
 def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:

@@ -29,7 +29,11 @@ from opserve_server.core.service import Service
 
 Array = NDArray[Any]
 _CHUNK_BYTES = 2**20
-_FORMATS = {4: Format.NCHW, 5: Format.NCDHW}
+_FORMATS: Mapping[str, Mapping[int, Format]] = {
+    "aclnn": {4: Format.NCHW, 5: Format.NCDHW},
+    "tbe": {4: Format.FRACTAL_Z, 5: Format.NC1HWC0},
+    "ft_dsp": {4: Format.NHWC},
+}
 
 NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
     {
@@ -59,8 +63,9 @@ class TensorChoice:
     Attributes:
         array: Name of the array that it reads; None for an output.
         dtype: Its data type; None means the array's, or for an output the inferred one.
-        format: Its format; None means NCHW in 4 dimensions, NCDHW in 5 and else ND, or for an
-            output the inferred one.
+        format: Its format; None means by the operator's family and the rank - aclnn NCHW in 4
+            dimensions and NCDHW in 5, TBE FRACTAL_Z in 4 and NC1HWC0 in 5, FT-DSP NHWC in 4 -
+            and else ND, or for an output the inferred one.
     """
 
     array: str | None = None
@@ -192,7 +197,8 @@ def _arguments(call: OneShotCall, inputs: Mapping[str, Array]) -> object:
     choices = {
         name: choice for name, choice in call.arguments.items() if isinstance(choice, TensorChoice)
     }
-    tensors = {name: _tensor(name, array, choices[name]) for name, array in inputs.items()}
+    formats = _FORMATS[call.operator.family]
+    tensors = {name: _tensor(name, inputs[name], choices[name], formats) for name in inputs}
     others = {name: value for name, value in call.arguments.items() if name not in choices}
     arguments = call.operator.schema(**others, **tensors)
     outputs = {
@@ -202,7 +208,7 @@ def _arguments(call: OneShotCall, inputs: Mapping[str, Array]) -> object:
     return replace(arguments, **outputs)
 
 
-def _tensor(name: str, array: Array, choice: TensorChoice) -> Tensor:
+def _tensor(name: str, array: Array, choice: TensorChoice, formats: Mapping[int, Format]) -> Tensor:
     dtype = choice.dtype or _DATA_TYPES[array.dtype]
     if NUMPY_TYPES.get(dtype) != array.dtype:
         raise _invalid(
@@ -210,7 +216,7 @@ def _tensor(name: str, array: Array, choice: TensorChoice) -> Tensor:
             given=f"{dtype} for an array of {array.dtype}",
             allowed="the data type of the array; BF16 for an array of uint16",
         )
-    form = choice.format or _FORMATS.get(array.ndim, Format.ND)
+    form = choice.format or formats.get(array.ndim, Format.ND)
     return Tensor(shape=array.shape, dtype=dtype, format=form)
 
 

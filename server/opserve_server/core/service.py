@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from opserve_kernels.description import OperatorDescription, describe
 from opserve_kernels.profiles import PROFILES
-from opserve_kernels.registry import OPERATORS
+from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
 from opserve_server.core import (
     event_commands,
@@ -105,6 +106,11 @@ class Service:
         """The devices of this service."""
         del principal  # every tenant may see every device
         return [self._describe(device) for device in self._devices]
+
+    def list_operators(self, principal: Principal) -> list[OperatorDescription]:
+        """Every operator, whether or not a device of this service has it."""
+        del principal  # operators are no secret
+        return [describe(operator) for operator in OPERATORS.values()]
 
     async def open_session(
         self, principal: Principal, *, profile: str = "", lease_s: float = 0.0, request_id: str = ""
@@ -256,7 +262,7 @@ class Service:
             name=device.name,
             profile=device.profile,
             products=profile.products,
-            operators=tuple(OPERATORS[name].call for name in sorted(profile.operators)),
+            operators=tuple(operator.call for operator in operators_of(profile.name)),
             memory_bytes=device.memory_bytes,
             free_memory_bytes=device.slabs.free_bytes,
             ready=device.ready,

@@ -5,7 +5,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 
-from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
+from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
 from opserve_kernels.status import Status
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
@@ -148,19 +148,15 @@ class Sessions:
             )
         return lease_s or self._limits.lease_default_s
 
-    def _choose_device(self, profile: str) -> Device:
+    def _choose_device(self, name: str) -> Device:
+        name = name[: self._limits.name_length_limit]
+        try:
+            profile = profile_named(name).name
+        except InvalidArgument as unknown:
+            raise self._not_offered(unknown.given, told="not known") from unknown
         devices = [device for device in self._devices if device.profile == profile]
         if not devices:
-            offered = ", ".join(sorted({device.profile for device in self._devices}))
-            known = "known, but not served here" if profile in PROFILES else "not known"
-            raise InvalidArgument(
-                Status.ACL_ERROR_RT_INVALID_DEVICEID,
-                f"profile: given {profile[: self._limits.name_length_limit]} ({known}), "
-                f"allowed {offered}",
-                parameter="profile",
-                given=profile[: self._limits.name_length_limit],
-                allowed=offered,
-            )
+            raise self._not_offered(name, told="known, but not served here")
         ready = [device for device in devices if device.ready]
         if not ready:
             raise Unavailable(
@@ -171,3 +167,13 @@ class Sessions:
                 allowed="a later try",
             )
         return min(ready, key=self.count)
+
+    def _not_offered(self, given: str, *, told: str) -> InvalidArgument:
+        offered = ", ".join(sorted({device.profile for device in self._devices}))
+        return InvalidArgument(
+            Status.ACL_ERROR_RT_INVALID_DEVICEID,
+            f"profile: given {given} ({told}), allowed {offered}",
+            parameter="profile",
+            given=given,
+            allowed=offered,
+        )

@@ -20,7 +20,7 @@ from opserve.v1.tensor_pb2 import Format as WireFormat
 from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.calls import malformed
+from opserve_server.calls import malformed, shortened
 from opserve_server.core.commands import (
     Allocate,
     Command,
@@ -52,6 +52,7 @@ from opserve_server.core.commands import (
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
 from opserve_server.core.service import DeterministicLevel, DeviceInfo
+from opserve_server.schemas import nested_schemas
 
 Member = TypeVar("Member")
 
@@ -124,10 +125,11 @@ def _error(error: OpserveError) -> Error:
     return Error(
         code=error.status.value,
         reason=error.status.name,
-        message=error.message,
-        parameter=error.parameter,
-        given=error.given,
-        allowed=error.allowed,
+        domain=error.status.domain,
+        message=shortened(error.message),
+        parameter=shortened(error.parameter),
+        given=shortened(error.given),
+        allowed=shortened(error.allowed),
         executor=error.executor if isinstance(error, ExecutionFailed) else 0,
     )
 
@@ -172,9 +174,16 @@ def _get_workspace_size(message: Message) -> Command:
     )
 
 
-def _arguments(message: Message, schema: Callable[..., object]) -> object:
+def _arguments(message: Message, schema: type) -> object:
+    """An instance of a schema; ListFields names what is present, zero or empty as it may be."""
+    nested = nested_schemas(schema)
     return schema(
-        **{field.name: _value(field.name, value) for field, value in message.ListFields()}
+        **{
+            field.name: _arguments(value, nested[field.name])
+            if field.name in nested
+            else _value(field.name, value)
+            for field, value in message.ListFields()
+        }
     )
 
 

@@ -139,7 +139,7 @@ def _error_info(error: OpserveError, request_id: str) -> ErrorInfo:
     }
     if isinstance(error, ExecutionFailed):
         metadata["executor"] = str(error.executor)
-    return ErrorInfo(reason=error.status.name, domain="opserve", metadata=metadata)
+    return ErrorInfo(reason=error.status.name, domain=error.status.domain, metadata=metadata)
 
 
 def _bad_request(error: OpserveError) -> BadRequest | None:

@@ -31,6 +31,7 @@ from opserve_server.grpc_api.convert import (
     result_of,
     values_of,
 )
+from opserve_server.grpc_api.descriptions import description_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Values = dict[str, Any]
@@ -170,9 +171,16 @@ async def _chunks(
 
 @dataclass(frozen=True, slots=True)
 class OperatorFace(OperatorServiceServicer):
-    """The two phases of aclnn."""
+    """The operators, and the two phases of aclnn."""
 
     service: Service
+
+    @override
+    async def ListOperators(
+        self, request: operator_pb.ListOperatorsRequest, context: Context
+    ) -> operator_pb.ListOperatorsResponse:
+        operators = map(description_of, self.service.list_operators(LOCAL))
+        return operator_pb.ListOperatorsResponse(operators=operators)
 
     @override
     async def GetWorkspaceSize(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from opserve_kernels.description import OperatorDescription
 from opserve_server.core.service import DeviceInfo
 
 
@@ -11,6 +12,13 @@ class Devices:
     """The devices of the service."""
 
     devices: list[DeviceInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
+    """Every operator: its arguments, dtypes by profile, limits and errors."""
+
+    operators: list[OperatorDescription]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ from opserve_server.rest_api.routes import (
     command_endpoint,
     keep_alive,
     list_devices,
+    list_operators,
     open_session,
     plan_endpoint,
     set_deterministic_level,
@@ -94,6 +95,14 @@ def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
         name="listDevices",
         summary="Lists the devices of this service.",
         answer=answers.Devices,
+    )
+    yield Operation(
+        method="GET",
+        path="/v1/operators",
+        endpoint=partial(list_operators, service),
+        name="listOperators",
+        summary="Describes every operator: arguments, dtypes by profile, limits and errors.",
+        answer=answers.Operators,
     )
     yield Operation(
         method="POST",

@@ -87,9 +87,11 @@ class Problem(BaseModel):
     instance: str
     """Path of the request."""
     code: int
-    """The vendor's code, such as 161002."""
+    """The vendor's code, such as 161002; of the TBE DSL 60011 for E60011."""
     reason: str
-    """The vendor's name of the code, such as ACLNN_ERR_PARAM_INVALID."""
+    """The vendor's name of the code, such as ACLNN_ERR_PARAM_INVALID or E60011."""
+    domain: str
+    """The family of the code: opserve (aclnn and aclrt), opserve.tbe or opserve.ft_dsp."""
     parameter: str
     """The parameter at fault, or empty."""
     given: str
@@ -139,6 +141,7 @@ def _answer(request: Request, error: OpserveError, row: Row) -> Response:
         instance=shortened(request.url.path),
         code=error.status.value,
         reason=error.status.name,
+        domain=error.status.domain,
         parameter=shortened(error.parameter),
         given=shortened(error.given),
         allowed=shortened(error.allowed),

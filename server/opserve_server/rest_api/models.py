@@ -7,6 +7,7 @@ import base64
 import binascii
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 from pydantic import (
@@ -24,6 +25,7 @@ from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.rest_api.errors import wrong_form
+from opserve_server.schemas import nested_schemas
 
 Model = TypeVar("Model", bound=BaseModel)
 Int64 = Annotated[int, Bounds(ge=-(2**63), le=2**63 - 1)]
@@ -82,6 +84,8 @@ _WIRE_TYPES: Mapping[object, Any] = {
     tuple[int, ...]: tuple[Int64, ...],
     tuple[int, ...] | None: tuple[Int64, ...] | None,
 }
+_DATACLASSES: dict[type, type] = {}
+"""What a model stands for inside a body, by the model."""
 
 
 def derived(
@@ -92,7 +96,7 @@ def derived(
     types: Mapping[object, Any] = _WIRE_TYPES,
     defaults: Mapping[str, object] | None = None,
 ) -> type[BaseModel]:
-    """A model with the fields of a dataclass.
+    """A model with the fields of a dataclass; dataclasses inside it become models as well.
 
     Args:
         dataclass: Where the fields come from.
@@ -103,14 +107,23 @@ def derived(
     """
     hints = get_type_hints(dataclass)
     wanted = [field for field in fields(dataclass) if field.name not in without]
+    nested = {name: _nested(part) | None for name, part in nested_schemas(dataclass).items()}
     members: dict[str, Any] = {
         field.name: (
-            types.get(hints[field.name], hints[field.name]),
+            nested.get(field.name) or types.get(hints[field.name], hints[field.name]),
             _default(field, defaults or {}),
         )
         for field in wanted
     }
     return create_model(name, __config__=STRICT, __doc__=dataclass.__doc__, **members)
+
+
+@cache
+def _nested(dataclass: type) -> type[BaseModel]:
+    """The model of a dataclass inside another; one for every place that it has."""
+    model = derived(dataclass, dataclass.__name__)
+    _DATACLASSES[model] = dataclass
+    return model
 
 
 def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
@@ -147,10 +160,9 @@ def values_of(body: BaseModel) -> dict[str, Any]:
 
 
 def _value(value: object) -> object:
-    if isinstance(value, TensorBody):
-        return Tensor(**values_of(value))
-    if isinstance(value, TensorChoiceBody):
-        return TensorChoice(**values_of(value))
+    dataclass = _DATACLASSES.get(type(value))
+    if dataclass is not None and isinstance(value, BaseModel):
+        return dataclass(**values_of(value))
     return value
 
 
@@ -158,6 +170,8 @@ TensorBody = derived(Tensor, "Tensor", defaults={"shape": (), "dtype": DataType.
 TensorChoiceBody = derived(
     TensorChoice, "TensorChoice", types={**_WIRE_TYPES, DataType | None: SpelledDataType | None}
 )
+_DATACLASSES[TensorBody] = Tensor
+_DATACLASSES[TensorChoiceBody] = TensorChoice
 _ARGUMENT_TYPES = {**_WIRE_TYPES, Tensor | None: TensorBody | None}
 _RUN_TYPES = {**_WIRE_TYPES, Tensor | None: TensorChoiceBody | None}
 

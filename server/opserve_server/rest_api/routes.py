@@ -15,7 +15,7 @@ from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, GetWorkspaceSize
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
-from opserve_server.rest_api.answers import Devices, Lease, Results
+from opserve_server.rest_api.answers import Devices, Lease, Operators, Results
 from opserve_server.rest_api.batch import SubmitBody, answer_of, commands_of
 from opserve_server.rest_api.bodies import read_json
 from opserve_server.rest_api.models import (
@@ -136,6 +136,11 @@ async def submit(service: Service, limit: int, request: Request) -> Response:
 async def list_devices(service: Service, _: Request) -> Response:
     """Every device of the service."""
     return _answer(Devices(devices=service.list_devices(LOCAL)))
+
+
+async def list_operators(service: Service, _: Request) -> Response:
+    """Every operator, described."""
+    return _answer(Operators(operators=service.list_operators(LOCAL)))
 
 
 async def open_session(service: Service, limit: int, request: Request) -> Response:

@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kernels.oracles.expectation import Doubles, Expectation, expect
+from kernels.oracles.expectation import EXACT_UNIT, Doubles, Expectation, expect
+from kernels.oracles.rounding import saturate
 from kernels.samples.sample import Bytes, Sample
+from opserve_kernels.tensor import DataType
+
+SATURATING = ("ascend910",)
 
 
 def im2col(image: Doubles, scalars: Mapping[str, Any]) -> Doubles:
@@ -50,8 +54,20 @@ def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectat
     with np.errstate(invalid="ignore"):
         value = gradients(batched, sample.scalars).reshape(out.shape)
         size = magnitude(batched, sample.scalars).reshape(out.shape)
+    return {"out": _expectation(value, size, sample)}
+
+
+def _expectation(value: Doubles, size: Doubles, sample: Sample) -> Expectation:
+    """Sums are rounded to grad_output's dtype and cast to out's; on `reference` only to out's."""
     kernel_h, kernel_w = sample.scalars["kernel_size"]
-    return {"out": expect(value, size, terms=kernel_h * kernel_w, roundings=(out.dtype,))}
+    terms, out = kernel_h * kernel_w, sample.outputs["out"].dtype
+    if sample.profile == "reference":
+        return expect(value, size, terms=terms, roundings=(out,), unit=EXACT_UNIT)
+    roundings = (sample.inputs["grad_output"].dtype, out)
+    found = expect(value, size, terms=terms, roundings=roundings)
+    if sample.profile in SATURATING and DataType.FLOAT16 in roundings:
+        return Expectation(value=saturate(found.value), tolerance=found.tolerance)
+    return found
 
 
 def _positions(scalars: Mapping[str, Any]) -> tuple[int, int]:

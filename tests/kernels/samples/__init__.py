@@ -2,14 +2,27 @@
 
 from collections.abc import Mapping
 
-from kernels.samples import convolution_backward, convolution_backward_errors, im2col_backward
+from kernels.samples import (
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    convolution_backward,
+    convolution_backward_errors,
+    deconv_grad_filter,
+    im2col_backward,
+)
 from kernels.samples.sample import ErrorSample, Sample
 
 REGISTRY_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "convolution_backward": convolution_backward.SAMPLES,
     "im2col_backward": im2col_backward.SAMPLES,
+    "deconv_grad_filter": deconv_grad_filter.SAMPLES,
+    "conv2d_backprop_filter": conv2d_backprop_filter.SAMPLES,
+    "conv2d_backprop_input": conv2d_backprop_input.SAMPLES,
 }
 REGISTRY_ERROR_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
     "convolution_backward": convolution_backward_errors.ERROR_SAMPLES,
     "im2col_backward": im2col_backward.ERROR_SAMPLES,
+    "deconv_grad_filter": deconv_grad_filter.ERROR_SAMPLES,
+    "conv2d_backprop_filter": conv2d_backprop_filter.ERROR_SAMPLES,
+    "conv2d_backprop_input": conv2d_backprop_input.ERROR_SAMPLES,
 }

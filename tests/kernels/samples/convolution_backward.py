@@ -6,6 +6,7 @@ from kernels.samples.sample import Sample, TensorSample, Values
 from opserve_kernels.tensor import DataType, Format
 
 FLOAT, FLOAT16, BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+DOUBLE = DataType.DOUBLE
 Shape = tuple[int, ...]
 
 _FORMATS = {1: Format.NCL, 2: Format.NCHW, 3: Format.NCDHW}
@@ -19,11 +20,12 @@ def convolution(name: str, input_: Shape, weight: Shape, **changes: Any) -> Samp
         input_: Shape of the input.
         weight: Shape of the weight.
         changes: Scalars, `dtypes` of grad_output, input and weight, `outs` of the
-            gradients, `values`, `format`.
+            gradients, `values`, `format`, `profile`.
     """
     dtypes = changes.pop("dtypes", (FLOAT,) * 3)
     outs = changes.pop("outs", None)
     values = changes.pop("values", Values.NORMAL)
+    profile = changes.pop("profile", "ascend910b")
     rank = len(input_) - 2
     layout = changes.pop("format", _FORMATS[rank])
     scalars: dict[str, Any] = {
@@ -52,12 +54,18 @@ def convolution(name: str, input_: Shape, weight: Shape, **changes: Any) -> Samp
         "grad_bias": TensorSample(shape=grad_output[1:2], dtype=outs[2]),
     }
     return Sample(
-        name=name, operator="convolution_backward", tensors=tensors | gradients, scalars=scalars
+        name=name,
+        operator="convolution_backward",
+        tensors=tensors | gradients,
+        scalars=scalars,
+        profile=profile,
     )
 
 
 def _wider(first: DataType, second: DataType) -> DataType:
-    return first if first == second else FLOAT
+    if first == second:
+        return first
+    return DOUBLE if DOUBLE in {first, second} else FLOAT
 
 
 def _output_shape(input_: Shape, weight: Shape, scalars: dict[str, Any]) -> Shape:
@@ -279,6 +287,59 @@ _VALUES = (
     convolution("vendor's 1-D", (4, 2, 9), (2, 2, 3), stride=(3,), values=Values.ONES),
     convolution("vendor's 3-D", (2, 2, 7, 7, 7), (2, 2, 1, 1, 1), cube_math_type=1, values=Values.ONES),
 )  # fmt: skip
+_910 = {"profile": "ascend910"}
+_310P = {"profile": "ascend310p"}
+_HALF, _DOUBLES = (FLOAT16,) * 3, (DOUBLE,) * 3
+_OLDER_PROFILES = (
+    convolution("FLOAT16 on 910", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_HALF, **_910),
+    convolution("FLOAT16 on 310p", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_HALF, **_310P),
+    convolution("FLOAT16 on 910 in 1-D", (3, 2, 9), (4, 2, 3), dtypes=_HALF, cube_math_type=3, **_910),
+    convolution("FLOAT16 on 910 transposed", (2, 3, 4, 4), (3, 2, 3, 3), stride=(2, 2), dtypes=_HALF, **_TRANSPOSED, **_910),
+    convolution("FLOAT16 on 910 into FLOAT", (2, 4, 6, 6), (4, 2, 3, 3), groups=2, dtypes=_HALF, outs=(FLOAT,) * 3, **_910),
+    convolution("FLOAT16 with FLOAT on 910", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=(FLOAT16, FLOAT, FLOAT16), cube_math_type=1, **_910),
+    convolution("FLOAT by 1 on 910", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=1, **_910),
+    convolution("FLOAT by 2 on 910", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=2, **_910),
+    convolution("FLOAT by 1 on 310p", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=1, **_310P),
+    convolution("FLOAT by 2 on 310p", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=2, **_310P),
+    convolution("FLOAT into FLOAT16 on 310p", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=1, outs=_HALF, **_310P),
+    convolution("FLOAT with groups on 310p", (2, 4, 6, 6), (4, 2, 3, 3), groups=2, cube_math_type=2, **_310P),
+    convolution("saturated FLOAT16", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_HALF, values=Values.LARGE, **_910),
+    convolution("saturated FLOAT16 into FLOAT", (2, 4, 6, 6), (4, 2, 3, 3), groups=2, dtypes=_HALF, outs=(FLOAT,) * 3, values=Values.LARGE, **_910),
+    convolution("saturated FLOAT", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=1, values=Values.LARGE, **_310P),
+    convolution("saturated FLOAT into FLOAT16", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=2, outs=_HALF, values=Values.LARGE, **_310P),
+    convolution("NaN and infinity in FLOAT16 on 910", (2, 3, 8, 8), (4, 3, 3, 3), padding=(1, 1), values=Values.SPECIAL, dtypes=_HALF, **_910),
+    convolution("NaN and infinity cast on 910", (2, 3, 8, 8), (4, 3, 3, 3), padding=(1, 1), values=Values.SPECIAL, cube_math_type=1, **_910),
+    convolution("a kernel of 256 on 910", (1, 2, 260), (2, 2, 256), dtypes=_HALF, **_910),
+    _laid_out(convolution("FLOAT with gaps on 910", (2, 3, 6, 7), (4, 3, 3, 2), cube_math_type=1, **_910), "input", (300, 90, 14, 2), 1),
+)  # fmt: skip
+_EXACT = {"profile": "reference"}
+_REFERENCE = (
+    convolution("DOUBLE", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_DOUBLES, **_EXACT),
+    convolution("DOUBLE in 1-D", (3, 2, 9), (4, 2, 3), stride=(2,), padding=(1,), dtypes=_DOUBLES, **_EXACT),
+    convolution("DOUBLE in 3-D with groups", (1, 4, 4, 5, 4), (4, 2, 2, 3, 2), groups=2, padding=(1, 0, 1), dtypes=_DOUBLES, **_EXACT),
+    convolution("DOUBLE transposed", (2, 3, 4, 5), (3, 4, 3, 2), stride=(2, 1), dtypes=_DOUBLES, **_TRANSPOSED, **_EXACT),
+    convolution("DOUBLE beside BF16", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=(BF16, DOUBLE, FLOAT16), **_EXACT),
+    convolution("DOUBLE into FLOAT16, BF16 and FLOAT", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_DOUBLES, outs=(FLOAT16, BF16, FLOAT), **_EXACT),
+    convolution("DOUBLE by USE_FP16", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_DOUBLES, cube_math_type=2, **_EXACT),
+    convolution("DOUBLE by USE_HF32", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_DOUBLES, cube_math_type=3, **_EXACT),
+    convolution("FLOAT16 into DOUBLE", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_HALF, outs=_DOUBLES, **_EXACT),
+    convolution("FLOAT on reference", (2, 3, 6, 6), (4, 3, 3, 3), **_EXACT),
+    convolution("FLOAT into DOUBLE, FLOAT16 and BF16", (2, 3, 6, 6), (4, 3, 3, 3), outs=(DOUBLE, FLOAT16, BF16), **_EXACT),
+    convolution("FLOAT by HF32 into DOUBLE", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=1, outs=_DOUBLES, **_EXACT),
+    convolution("FLOAT by HF32 transposed", (2, 3, 4, 4), (3, 2, 3, 3), cube_math_type=3, **_TRANSPOSED, **_EXACT),
+    convolution("FLOAT by FLOAT16 into DOUBLE", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=2, outs=_DOUBLES, **_EXACT),
+    convolution("BF16 by FLOAT16 into DOUBLE", (2, 3, 6, 6), (4, 3, 3, 3), cube_math_type=2, dtypes=(BF16,) * 3, outs=_DOUBLES, **_EXACT),
+    convolution("BF16 with groups in 3-D into FLOAT", (1, 4, 4, 4, 4), (4, 2, 2, 2, 2), groups=2, dtypes=(BF16,) * 3, outs=(FLOAT,) * 3, **_EXACT),
+    convolution("FLOAT16 overflows on reference", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_HALF, values=Values.LARGE, **_EXACT),
+    convolution("NaN and infinity in DOUBLE", (2, 3, 8, 8), (4, 3, 3, 3), padding=(1, 1), values=Values.SPECIAL, dtypes=_DOUBLES, **_EXACT),
+    convolution("beyond every limit in 1-D", (1, 2, 700), (2, 2, 257), padding=(256,), dilation=(2,), stride=(3,), **_EXACT),
+    convolution("beyond every limit in 3-D", (1, 1, 2, 2, 600), (2, 1, 1, 1, 3), stride=(1, 64, 65), dilation=(1, 1, 256), padding=(0, 256, 1), dtypes=_DOUBLES, **_EXACT),
+    convolution("only DOUBLE grad_bias", (2, 3, 6, 6), (4, 3, 3, 3), dtypes=_DOUBLES, output_mask=(False, False, True), **_EXACT),
+    _laid_out(convolution("DOUBLE channels last", (2, 3, 6, 7), (4, 3, 3, 2), dtypes=_DOUBLES, **_EXACT), "input", (126, 1, 21, 3), 2),
+    _laid_out(convolution("DOUBLE grad_weight transposed", (2, 3, 6, 7), (4, 3, 3, 2), dtypes=_DOUBLES, **_EXACT), "grad_weight", (1, 24, 8, 4), 3),
+    convolution("no entries on reference", (0, 3, 6, 6), (4, 3, 3, 3), dtypes=_DOUBLES, **_EXACT),
+    convolution("no channels on reference", (2, 0, 6, 6), (4, 0, 3, 3), **_EXACT),
+)  # fmt: skip
 
 SAMPLES: tuple[Sample, ...] = (
     *_SHAPES,
@@ -290,4 +351,6 @@ SAMPLES: tuple[Sample, ...] = (
     *_LAYOUTS,
     *_EMPTY,
     *_VALUES,
+    *_OLDER_PROFILES,
+    *_REFERENCE,
 )

@@ -1,25 +1,40 @@
-"""Calls of aclnnConvolutionBackward that must be refused: one for every row of its error table."""
+"""Calls of aclnnConvolutionBackward that must be refused: one for every row of its error table.
+
+A row that names no profile holds on all of them, and so its call is in FLOAT16, which all have.
+"""
 
 from dataclasses import replace
 from typing import Any
 
 from kernels.samples.convolution_backward import convolution
+from kernels.samples.convolution_backward_limits import LIMIT_ERRORS, thinned
 from kernels.samples.sample import ErrorSample, Sample, TensorSample
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format
 
 NULL, INVALID = Status.ACLNN_ERR_PARAM_NULLPTR, Status.ACLNN_ERR_PARAM_INVALID
-_HUGE = 2147483647
+_HALF = (DataType.FLOAT16,) * 3
+_OLDER = {"profile": "ascend910"}
 
-BASE = convolution("2-D", (2, 4, 6, 7), (6, 4, 3, 2))
-BASE_3D = convolution("3-D", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2))
-_TRANSPOSED = convolution("transposed", (2, 4, 4, 5), (4, 6, 3, 2), stride=(2, 2), transposed=True)
-_TRANSPOSED_3D = convolution(
-    "transposed in 3-D", (1, 2, 3, 3, 3), (2, 2, 2, 2, 2), stride=(2, 2, 2), transposed=True
+BASE = convolution("2-D", (2, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF)
+BASE_3D = convolution("3-D", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), dtypes=_HALF)
+_TRANSPOSED = convolution(
+    "transposed", (2, 4, 4, 5), (4, 6, 3, 2), stride=(2, 2), transposed=True, dtypes=_HALF
 )
-_EMPTY = convolution("empty", (0, 4, 6, 7), (6, 4, 3, 2))
-_EMPTY_TRANSPOSED = convolution("empty transposed", (0, 4, 4, 5), (4, 6, 3, 2), transposed=True)
+_TRANSPOSED_3D = convolution(
+    "transposed in 3-D",
+    (1, 2, 3, 3, 3),
+    (2, 2, 2, 2, 2),
+    stride=(2, 2, 2),
+    transposed=True,
+    dtypes=_HALF,
+)
+_EMPTY = convolution("empty", (0, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF)
+_EMPTY_TRANSPOSED = convolution(
+    "empty transposed", (0, 4, 4, 5), (4, 6, 3, 2), transposed=True, dtypes=_HALF
+)
 _GROUPED_3D = convolution("3-D with groups", (1, 4, 4, 4, 4), (4, 2, 2, 2, 2), groups=2)
+_ON_910 = convolution("on 910", (2, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF, **_OLDER)
 
 
 def tensor_of(sample: Sample, name: str, **changes: Any) -> TensorSample:
@@ -43,17 +58,6 @@ def _flattened(sample: Sample, name: str) -> TensorSample:
     return tensor_of(sample, name, shape=(2, 8))
 
 
-def _vast(sample: Sample, *names: str) -> Sample:
-    """The same call with one element behind each of some tensors."""
-    return sample.but(
-        sample.name,
-        **{
-            name: tensor_of(sample, name, strides=(0,) * len(_shape(sample, name)))
-            for name in names
-        },
-    )
-
-
 def _shape(sample: Sample, name: str) -> tuple[int, ...]:
     return tensor_of(sample, name).shape
 
@@ -74,14 +78,25 @@ _NULLS = (
     ),
     *(_missing("missing where output_mask asks for it", name) for name in _GRADIENTS),
 )
-_DTYPES = tuple(
-    _refused(
-        "dtype is not FLOAT, FLOAT16 or BF16",
-        name,
-        BASE,
-        **{name: tensor_of(BASE, name, dtype=DataType.DOUBLE)},
-    )
-    for name in (*_INPUTS, *_GRADIENTS)
+_DTYPES = (
+    *(
+        _refused(
+            "dtype is not FLOAT, FLOAT16, BF16 or, on reference, DOUBLE",
+            name,
+            BASE,
+            **{name: tensor_of(BASE, name, dtype=DataType.INT8)},
+        )
+        for name in (*_INPUTS, *_GRADIENTS)
+    ),
+    *(
+        _refused(
+            "dtype is BF16 on ascend910 and ascend310p",
+            name,
+            _ON_910,
+            **{name: tensor_of(_ON_910, name, dtype=DataType.BF16)},
+        )
+        for name in (*_INPUTS, *_GRADIENTS)
+    ),
 )
 _FORMATS = (
     *(
@@ -98,7 +113,7 @@ _FORMATS = (
         for name in (*_INPUTS, *_GRADIENTS[:2])
     ),
     _refused(
-        "format is not ND, transposed is false",
+        "format is not ND, transposed is false, on ascend910b",
         "grad_bias",
         BASE,
         grad_bias=tensor_of(BASE, "grad_bias", format=Format.NCHW),
@@ -113,36 +128,57 @@ _SCALARS = (
     _refused("not zero, transposed is false", "output_padding", BASE, output_padding=(0, 1)),
     _refused("below 1", "groups", BASE, groups=0),
     _refused("not 0, 1, 2 or 3", "cube_math_type", BASE, cube_math_type=4),
-)
-_EMPTINESS = (
-    _refused("missing or not the channels, input is empty", "bias_sizes", _EMPTY, bias_sizes=None),
     _refused(
-        "empty, but neither its N nor its C is 0",
+        "0 or 3 with FLOAT on ascend910 and ascend310p",
+        "cube_math_type",
+        convolution("FLOAT", (2, 4, 6, 7), (6, 4, 3, 2), cube_math_type=3, **_OLDER),
+    ),
+)
+_TAKING_EMPTY = "on ascend910b and reference"
+_EMPTINESS = (
+    _refused(
+        f"missing or not the channels, output_mask[2], input is empty {_TAKING_EMPTY}",
+        "bias_sizes",
+        _EMPTY,
+        bias_sizes=None,
+    ),
+    _refused(
+        f"empty, but neither its N nor its C is 0, {_TAKING_EMPTY}",
         "input",
         convolution("no height", (2, 3, 0, 7), (4, 3, 1, 1), padding=(1, 0)),
     ),
     _refused(
-        "dimension 0 is not a multiple of groups, input is empty",
+        f"dimension 0 is not a multiple of groups, input is empty {_TAKING_EMPTY}",
         "weight",
         convolution("no entries", (0, 4, 6, 7), (5, 2, 3, 2), groups=2),
     ),
     _refused(
-        "empty, but not for want of input's channels",
+        f"empty, but not for want of input's channels, {_TAKING_EMPTY}",
         "weight",
-        convolution("no kernels", (2, 4, 6, 7), (0, 4, 3, 2), output_mask=(False, True, True)),
+        convolution("no kernels", (2, 4, 6, 7), (0, 4, 3, 2)),
+    ),
+    _refused(
+        f"dimension 1 is not the channels of weight and groups, input is empty {_TAKING_EMPTY}",
+        "grad_output",
+        _EMPTY_TRANSPOSED,
+        grad_output=tensor_of(_EMPTY_TRANSPOSED, "grad_output", shape=(0, 5, 6, 6)),
+        grad_bias=tensor_of(_EMPTY_TRANSPOSED, "grad_bias", shape=(5,)),
+    ),
+    _refused(
+        "empty on ascend910 and ascend310p",
+        "input",
+        convolution("no entries", (0, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF, **_OLDER),
+    ),
+    _refused(
+        "empty on ascend910 and ascend310p",
+        "weight",
+        convolution("no kernels", (2, 4, 6, 7), (0, 4, 3, 2), dtypes=_HALF, **_OLDER),
     ),
     _refused(
         "empty, though input is not",
         "grad_output",
         BASE,
         grad_output=tensor_of(BASE, "grad_output", shape=(0, 6, 4, 6)),
-    ),
-    _refused(
-        "dimension 1 is not the channels of weight and groups, input is empty",
-        "grad_output",
-        _EMPTY_TRANSPOSED,
-        grad_output=tensor_of(_EMPTY_TRANSPOSED, "grad_output", shape=(0, 5, 6, 6)),
-        grad_bias=tensor_of(_EMPTY_TRANSPOSED, "grad_bias", shape=(5,)),
     ),
 )
 _SHAPES = (
@@ -177,7 +213,7 @@ _SHAPES = (
         grad_bias=tensor_of(BASE, "grad_bias", shape=(4,)),
     ),
     *(
-        _refused("not a value for each spatial dimension", name, BASE_3D, **{name: (values,) * 2})
+        _refused("not a value for each spatial dimension", name, BASE, **{name: (values,) * 3})
         for name, values in zip(_ARRAYS, (1, 0, 1, 0), strict=True)
     ),
     _refused("four values", "output_padding", BASE, output_padding=(0, 0, 0, 0)),
@@ -201,7 +237,7 @@ _CHANNELS = (
     _refused(
         "does not divide weight's dimension 0",
         "groups",
-        convolution("odd groups", (2, 4, 6, 7), (5, 2, 3, 2), groups=2),
+        convolution("odd groups", (2, 4, 6, 7), (5, 2, 3, 2), groups=2, dtypes=_HALF),
     ),
 )
 _SPATIAL = (
@@ -231,7 +267,15 @@ _SPATIAL = (
         stride=(1, 1),
     ),
     _refused(
-        "FLOAT in 3-D with groups computed in 16 bits", "grad_weight", _GROUPED_3D, cube_math_type=2
+        "3-D on ascend910 and ascend310p",
+        "input",
+        convolution("3-D", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), dtypes=_HALF, **_OLDER),
+    ),
+    _refused(
+        "FLOAT in 3-D with groups computed in 16 bits on ascend910b",
+        "grad_weight",
+        _GROUPED_3D,
+        cube_math_type=2,
     ),
 )
 _DOCUMENTED = (
@@ -247,70 +291,17 @@ _DOCUMENTED = (
     _refused(
         "not the channels, output_mask asks for grad_bias", "bias_sizes", BASE, bias_sizes=(4,)
     ),
-    _refused(
-        "a size above 2147483646",
-        "grad_output",
-        _vast(
-            convolution("a vast grad_output", (1, 1, 1), (1, 1, 1), padding=(_HUGE // 2,)),
-            "grad_output",
-        ),
-    ),
-    _refused(
-        "a size above 2147483646",
-        "input",
-        _vast(
-            convolution("a vast input", (1, 1, _HUGE), (1, 1, 1), stride=(2,)),
-            *("grad_output", "input", "grad_input"),
-        ),
-    ),
-    _refused(
-        "a size above 2147483646 before H and W",
-        "weight",
-        _vast(
-            convolution(
-                "a vast weight", (1, 1, 1, 1, 1), (1, 1, _HUGE, 1, 1), padding=(_HUGE // 2, 0, 0)
-            ),
-            *("weight", "grad_weight"),
-        ),
-    ),
-    _refused(
-        "H, W or L above 255", "weight", convolution("a wide kernel", (1, 1, 256), (1, 1, 256))
-    ),
-    _refused(
-        "above 2147483646",
-        "stride",
-        convolution("a vast stride", (1, 1, 1), (1, 1, 1), stride=(_HUGE,)),
-    ),
-    _refused(
-        "H or W above 63 in 3-D",
-        "stride",
-        convolution("a large stride", (1, 1, 1, 1, 1), (1, 1, 1, 1, 1), stride=(1, 64, 1)),
-    ),
-    _refused(
-        "above 255, but for D in 3-D",
-        "padding",
-        convolution("a large padding", (1, 1, 1, 1), (1, 1, 1, 1), padding=(0, 256)),
-    ),
-    _refused(
-        "D above 2147483646",
-        "padding",
-        convolution(
-            "a vast padding",
-            (1, 1, 1, 1, 1),
-            (1, 1, 1, 1, 1),
-            padding=(_HUGE, 0, 0),
-            stride=(_HUGE - 1, 1, 1),
-        ),
-    ),
-    _refused(
-        "above 255",
-        "dilation",
-        convolution("a large dilation", (1, 1, 257), (1, 1, 2), dilation=(256,)),
-    ),
-    _refused(
-        "above 65535",
-        "groups",
-        convolution("many groups", (1, 65536, 1), (65536, 1, 1), groups=65536),
+    *(
+        _refused(
+            "more than 2**57 elements",
+            name,
+            thinned(convolution("vast", input_, weight, dtypes=_HALF)),
+        )
+        for name, input_, weight in (
+            ("grad_output", (1 << 27, 1, 1 << 30), (2, 1, 1)),
+            ("input", (1 << 27, 2, 1 << 30), (1, 2, 2)),
+            ("weight", (1, 1 << 28, 3), (1 << 29, 1 << 28, 2)),
+        )
     ),
 )
 
@@ -324,4 +315,5 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     *_CHANNELS,
     *_SPATIAL,
     *_DOCUMENTED,
+    *LIMIT_ERRORS,
 )

@@ -8,6 +8,7 @@ from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format
 
 FLOAT, FLOAT16, BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+DOUBLE = DataType.DOUBLE
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
 
@@ -19,10 +20,12 @@ def image(name: str, out: Shape, kernel_size: Pair, **changes: Any) -> Sample:
         name: Of the sample.
         out: Shape of the image.
         kernel_size: Of a block.
-        changes: Scalars, `dtypes` of grad_output and out, `values`, and the `layout` of either.
+        changes: Scalars, `dtypes` of grad_output and out, `values`, the `layout` of either, and
+            `profile`.
     """
     dtypes = changes.pop("dtypes", (FLOAT, FLOAT))
     values = changes.pop("values", Values.NORMAL)
+    profile = changes.pop("profile", "ascend910b")
     layout: dict[str, Any] = changes.pop("layout", {})
     scalars: dict[str, Any] = {
         "input_size": out[-2:],
@@ -46,9 +49,19 @@ def image(name: str, out: Shape, kernel_size: Pair, **changes: Any) -> Sample:
         tensor = tensors[tensor_name]
         assert tensor is not None
         tensors[tensor_name] = replace(tensor, **steps)
-    return Sample(name=name, operator="im2col_backward", tensors=tensors, scalars=scalars)
+    return Sample(
+        name=name, operator="im2col_backward", tensors=tensors, scalars=scalars, profile=profile
+    )
 
 
+_MOST = 2**63 - 1
+_LARGE: dict[str, Any] = {"values": Values.LARGE, "profile": "ascend910"}
+_EXACT: dict[str, Any] = {
+    "stride": (2, 3),
+    "padding": (2, 1),
+    "dilation": (2, 2),
+    "profile": "reference",
+}
 _BASE = image("3-D form", (2, 3, 6, 7), (3, 2))
 
 SAMPLES: tuple[Sample, ...] = (
@@ -120,6 +133,39 @@ SAMPLES: tuple[Sample, ...] = (
     image("NaN and infinity", (2, 3, 8, 8), (3, 3), padding=(1, 1), values=Values.SPECIAL),
     image("FLOAT16 overflows", (1, 1, 9, 9), (5, 5), values=Values.LARGE, dtypes=(FLOAT, FLOAT16)),
     image("vendor's", (1, 1, 1), (2, 2), padding=(1, 1), stride=(1, 2), values=Values.TENTHS),
+    image("steps beyond all", (2, 3, 4), (1, 1), stride=(_MOST, _MOST), dilation=(_MOST, _MOST)),
+    image(
+        "FLOAT16 saturates in FLOAT16", (1, 1, 9, 9), (5, 5), dtypes=(FLOAT16, FLOAT16), **_LARGE
+    ),
+    image("FLOAT16 saturates in FLOAT", (1, 1, 9, 9), (5, 5), dtypes=(FLOAT16, FLOAT), **_LARGE),
+    image("FLOAT saturates in FLOAT16", (1, 1, 9, 9), (5, 5), dtypes=(FLOAT, FLOAT16), **_LARGE),
+    image(
+        "infinity saturates",
+        (2, 3, 8, 8),
+        (3, 3),
+        dtypes=(FLOAT16, FLOAT16),
+        values=Values.SPECIAL,
+        profile="ascend910",
+    ),
+    image("FLOAT on 910", (2, 3, 6, 7), (3, 2), profile="ascend910"),
+    image("no entries on 910", (0, 3, 6, 7), (3, 2), profile="ascend910"),
+    image("DOUBLE", (2, 3, 6, 7), (3, 2), dtypes=(DOUBLE, DOUBLE), profile="reference"),
+    image("DOUBLE, 2-D form", (3, 6, 7), (3, 2), dtypes=(DOUBLE, DOUBLE), profile="reference"),
+    image("DOUBLE into BF16", (2, 3, 6, 7), (3, 2), dtypes=(DOUBLE, BF16), profile="reference"),
+    image("FLOAT16 into DOUBLE", (2, 3, 6, 7), (3, 2), dtypes=(FLOAT16, DOUBLE), **_EXACT),
+    image("all of them in DOUBLE", (2, 3, 11, 9), (3, 2), dtypes=(DOUBLE, DOUBLE), **_EXACT),
+    image(
+        "DOUBLE with gaps",
+        (2, 3, 6, 7),
+        (3, 2),
+        dtypes=(DOUBLE, DOUBLE),
+        layout={
+            "grad_output": {"strides": (1000, 50, 2), "offset": 3},
+            "out": {"strides": (300, 100, 15, 2), "offset": 1},
+        },
+        profile="reference",
+    ),
+    image("no channels on reference", (2, 0, 6, 7), (3, 2), profile="reference"),
 )
 
 _ARRAYS = ("input_size", "kernel_size", "dilation", "padding", "stride")
@@ -132,6 +178,10 @@ def _refused(rule: str, parameter: str, **changes: Any) -> ErrorSample:
         status=Status.ACLNN_ERR_PARAM_INVALID,
         parameter=parameter,
     )
+
+
+def _on(profile: str, error: ErrorSample) -> ErrorSample:
+    return replace(error, sample=replace(error.sample, profile=profile))
 
 
 def _tensor(name: str, **changes: Any) -> TensorSample:
@@ -152,9 +202,16 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     ),
     *(
         _refused(
-            "dtype is not FLOAT, FLOAT16 or BF16",
+            "dtype is not FLOAT, FLOAT16, BF16 or, on reference, DOUBLE",
             name,
             **{name: _tensor(name, dtype=DataType.INT32)},
+        )
+        for name in ("grad_output", "out")
+    ),
+    *(
+        _on(
+            "ascend910",
+            _refused("dtype is BF16 on ascend910", name, **{name: _tensor(name, dtype=BF16)}),
         )
         for name in ("grad_output", "out")
     ),

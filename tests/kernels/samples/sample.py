@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.status import Status
+from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType, Format, Tensor
 
 Array = NDArray[Any]
@@ -116,12 +116,14 @@ class Sample:
         operator: Its name in the registry.
         tensors: By schema field; None is a null pointer.
         scalars: The other arguments, by schema field.
+        profile: Of the device that runs it.
     """
 
     name: str
     operator: str
     tensors: Mapping[str, TensorSample | None]
     scalars: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    profile: str = "ascend910b"
 
     @property
     def inputs(self) -> dict[str, TensorSample]:
@@ -209,7 +211,7 @@ class ErrorSample:
 
     rule: str
     sample: Sample
-    status: Status
+    status: AnyStatus
     parameter: str
 
     @property

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.registry import profiles_of
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
@@ -15,6 +17,7 @@ from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
+    NotSupported,
     OutOfMemory,
     Unavailable,
 )
@@ -48,6 +51,42 @@ async def test_sessions_have_a_limit_and_devices_must_be_ready(caller: Caller) -
         await caller.service.open_session(LOCAL)
     with pytest.raises(InvalidArgument, match="ascend910b"):
         await caller.service.open_session(LOCAL, profile="ascend9000")
+
+
+@pytest.mark.parametrize("spelling", ["ascend910b", "Ascend910B1", "ATLAS A2", "ascend910_93", ""])
+async def test_a_session_takes_the_vendors_spellings_of_a_profile(
+    caller: Caller, spelling: str
+) -> None:
+    opened = await caller.service.open_session(LOCAL, profile=spelling)
+    assert opened.device.profile == "ascend910b"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "told"),
+    [
+        ("Ascend310P3", r"given Ascend310P3 \(known, but not served here\), allowed ascend910b"),
+        ("tpu", r"given tpu \(not known\), allowed ascend910b"),
+        ("x" * 1000, f"given {'x' * LIMITS.name_length_limit} "),
+        ("Ascend950DT", "given Ascend950DT, whose rules are known only in part"),
+    ],
+)
+async def test_a_profile_that_is_not_here_is_refused_by_name(
+    caller: Caller, spelling: str, told: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=told) as refusal:
+        await caller.service.open_session(LOCAL, profile=spelling)
+    assert refusal.value.status is Status.ACL_ERROR_RT_INVALID_DEVICEID
+    assert refusal.value.allowed == "ascend910b"
+
+
+async def test_an_operator_that_a_profile_lacks_is_refused_with_those_that_have_it(
+    caller: Caller,
+) -> None:
+    command = c.GetWorkspaceSize(operator="deconv_grad_filter", arguments=DeconvGradFilter())
+    refusal = await caller.refused(command)
+    assert isinstance(refusal, NotSupported)
+    assert refusal.status is Status.ACL_ERROR_API_NOT_SUPPORT
+    assert refusal.allowed == ", ".join(profiles_of("deconv_grad_filter"))
 
 
 async def test_a_batch_stops_at_the_first_failure_and_what_ran_stands(caller: Caller) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 import grpc
@@ -12,7 +12,10 @@ from google.protobuf.message import Message
 from opserve.v1 import (
     command_service_pb2,
     command_service_pb2_grpc,
+    conv2d_backprop_filter_pb2,
+    conv2d_backprop_input_pb2,
     convolution_backward_pb2,
+    deconv_grad_filter_pb2,
     event_service_pb2,
     event_service_pb2_grpc,
     memory_service_pb2,
@@ -30,7 +33,7 @@ from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, FailureMode
 from opserve_server.core.service import DeterministicLevel
 from server.recording import DEVICE, RESULTS, SESSION, RecordingService
-from server.samples import COMMANDS
+from server.samples import COMMANDS, OPERATOR_CALLS
 
 MODULES = {
     memory_service_pb2: memory_service_pb2_grpc.MemoryServiceStub,
@@ -38,6 +41,12 @@ MODULES = {
     stream_service_pb2: stream_service_pb2_grpc.StreamServiceStub,
     event_service_pb2: event_service_pb2_grpc.EventServiceStub,
 }
+SCHEMAS = (
+    convolution_backward_pb2,
+    conv2d_backprop_filter_pb2,
+    conv2d_backprop_input_pb2,
+    deconv_grad_filter_pb2,
+)
 
 
 def snake(command: type) -> str:
@@ -73,6 +82,10 @@ def wire(value: object) -> Any:  # what a message's field takes
             return array_of(value)  # pyright: ignore[reportUnknownArgumentType]  # of anything
         case FailureMode():
             return stream_service_pb2.FailureMode.Value(f"FAILURE_MODE_{value}")
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            name = type(value).__name__
+            kind = next(getattr(module, name) for module in SCHEMAS if hasattr(module, name))
+            return kind(**{f.name: wire(getattr(value, f.name)) for f in fields(value)})
         case _:
             return value
 
@@ -81,11 +94,7 @@ def message(command: Command, **outer: str) -> Message:
     """The request for a command, made without the code under test."""
     values: dict[str, Any] = {f.name: getattr(command, f.name) for f in fields(command)}
     if isinstance(command, core.GetWorkspaceSize):
-        given = {
-            f.name: wire(getattr(command.arguments, f.name)) for f in fields(command.arguments)
-        }
-        arguments = convolution_backward_pb2.ConvolutionBackward(**given)
-        values = {"convolution_backward": arguments, "executor": command.executor}
+        values = {command.operator: command.arguments, "executor": command.executor}
     name = f"{type(command).__name__}Request"
     kind = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     made: Message = kind(**{field: wire(value) for field, value in values.items()}, **outer)
@@ -116,6 +125,25 @@ async def test_a_call_reaches_the_core_as_its_command(
     assert {f.name: getattr(response, f.name) for f in fields(expected)} == {
         f.name: getattr(expected, f.name) for f in fields(expected)
     }
+
+
+@pytest.mark.parametrize("command", OPERATOR_CALLS, ids=lambda command: command.operator)
+@pytest.mark.parametrize("batched", [False, True], ids=["alone", "in a batch"])
+async def test_arguments_keep_their_parts_and_what_is_zero_or_empty(
+    command: core.GetWorkspaceSize,
+    channel: grpc.aio.Channel,
+    service: RecordingService,
+    *,
+    batched: bool,
+) -> None:
+    request: Any = message(command, session=SESSION)
+    if batched:
+        entry = command_service_pb2.Command(get_workspace_size=request)
+        batch = command_service_pb2.SubmitRequest(session=SESSION, commands=[entry])
+        await command_service_pb2_grpc.CommandServiceStub(channel).Submit(batch)
+    else:
+        await operator_service_pb2_grpc.OperatorServiceStub(channel).GetWorkspaceSize(request)
+    assert service.command == command
 
 
 async def test_a_batch_reaches_the_core_in_order_and_is_answered_in_order(

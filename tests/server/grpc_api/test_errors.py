@@ -25,14 +25,14 @@ from opserve.v1.operator_service_pb2_grpc import OperatorServiceStub
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
 from opserve.v1.stream_service_pb2_grpc import StreamServiceStub
-from opserve_kernels.status import Status
+from opserve_kernels.status import Status, TbeStatus
 from opserve_server.core import errors
 from opserve_server.core.commands import Command, Result
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import Principal
 from opserve_server.grpc_api.errors import ERRORS as TABLE
 from server.recording import SESSION, RecordingService
-from server.samples import ERROR_CLASSES, ERRORS
+from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS
 
 CODES: dict[type[OpserveError], StatusCode] = {
     errors.InvalidArgument: StatusCode.INVALID_ARGUMENT,
@@ -74,7 +74,7 @@ def test_every_class_of_errors_has_a_row() -> None:
     assert set(TABLE) == ERROR_CLASSES | {OpserveError}
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", ERRORS, ids=ERROR_IDS)
 async def test_an_error_keeps_its_code_and_words(
     error: OpserveError, channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
@@ -83,7 +83,7 @@ async def test_an_error_keeps_its_code_and_words(
     assert failure.code() is CODES[type(error)]
     assert failure.details() == error.message
     info = details(failure, ErrorInfo)
-    assert (info.reason, info.domain) == (error.status.name, "opserve")
+    assert (info.reason, info.domain) == (error.status.name, DOMAINS[type(error.status)])
     request_id = dict(failure.trailing_metadata())["x-request-id"]
     assert dict(info.metadata) == {
         "code": str(error.status.value),
@@ -94,7 +94,7 @@ async def test_an_error_keeps_its_code_and_words(
     } | ({"executor": "4"} if isinstance(error, errors.ExecutionFailed) else {})
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", ERRORS, ids=ERROR_IDS)
 async def test_an_error_says_whether_to_try_again(
     error: OpserveError, channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
@@ -138,6 +138,21 @@ async def test_a_failed_command_of_a_batch_is_in_its_result(
     assert result.error.code == Status.ACL_ERROR_RT_AICORE_EXCEPTION
     assert result.error.reason == "ACL_ERROR_RT_AICORE_EXCEPTION"
     assert (result.error.message, result.error.executor) == ("executor: given 4", 4)
+    assert result.error.domain == "opserve"
+
+
+async def test_a_failed_command_tells_its_family_and_no_long_texts(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    given = "x" * 10_000
+    service.error = errors.InvalidArgument(TbeStatus.E60011, given, parameter="p", given=given)
+    free_one = command_service_pb2.Command(free=memory_service_pb2.FreeRequest(buffer=1))
+    request = command_service_pb2.SubmitRequest(session=SESSION, commands=[free_one])
+    response = await CommandServiceStub(channel).Submit(request)
+    (result,) = response.results
+    assert (result.error.domain, result.error.code) == ("opserve.tbe", 60011)
+    assert result.error.reason == "E60011"
+    assert response.ByteSize() < 2000
 
 
 async def test_a_huge_text_does_not_break_the_trailers(

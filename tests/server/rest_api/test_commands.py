@@ -14,7 +14,7 @@ from opserve_server.core import commands as core
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
 from server.recording import DEVICE, RESULTS, SESSION, RecordingService
-from server.samples import COMMANDS
+from server.samples import COMMANDS, OPERATOR_CALLS
 
 S = f"/v1/sessions/{SESSION}"
 CONV = "aclnnConvolutionBackward"
@@ -138,6 +138,47 @@ async def test_a_batch_reaches_the_core_in_order_and_is_answered_in_order(
     assert results[0] == {"allocate": {"buffer": 7, "size_bytes": 64}}
     assert results[1] == {"free": {}}
     assert base64.b64decode(results[4]["read"]["data"], validate=True) == b"\xfb\xff\xfe"
+
+
+@pytest.mark.parametrize("command", OPERATOR_CALLS, ids=lambda command: command.operator)
+@pytest.mark.parametrize("batched", [False, True], ids=["alone", "in a batch"])
+async def test_arguments_keep_their_parts_and_what_is_zero_or_empty(
+    command: core.GetWorkspaceSize,
+    client: httpx2.AsyncClient,
+    service: RecordingService,
+    *,
+    batched: bool,
+) -> None:
+    if batched:
+        response = await client.post(f"{S}:submit", json={"commands": [in_batch(command)]})
+    else:
+        path = f"{S}/operators/{OPERATORS[command.operator].call}:getWorkspaceSize"
+        response = await client.post(path, json=body(command))
+    assert response.status_code == 200, response.text
+    assert service.command == command
+
+
+@pytest.mark.parametrize(
+    ("para_dict", "parameter", "allowed"),
+    [
+        ({"strides": [1, 1.5]}, "arguments.para_dict.strides.1", "an integer"),
+        ({"stride": [1, 1]}, "arguments.para_dict.stride", "the fields strides, padding"),
+        ({"group_dict": 1}, "arguments.para_dict.group_dict", "an object"),
+        ({"group_dict": {"group": 1}}, "arguments.para_dict.group_dict.group", "the fields g_ext"),
+        ({"res_dtype": 1}, "arguments.para_dict.res_dtype", "a string"),
+        ([], "arguments.para_dict", "an object"),
+    ],
+)
+async def test_parts_of_another_form_are_refused_by_their_path(
+    para_dict: object, parameter: str, allowed: str, client: httpx2.AsyncClient
+) -> None:
+    response = await client.post(
+        f"{S}/operators/conv2d_backprop_input:getWorkspaceSize",
+        json={"arguments": {"para_dict": para_dict}},
+    )
+    assert (response.status_code, response.json()["code"]) == (400, 100000)
+    assert response.json()["parameter"] == parameter
+    assert response.json()["allowed"].startswith(allowed)
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)

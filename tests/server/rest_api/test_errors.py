@@ -9,13 +9,14 @@ import httpx2
 import pytest
 
 from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import TbeStatus
 from opserve_server.core import errors
 from opserve_server.core.errors import OpserveError
 from opserve_server.rest_api.errors import ERRORS as TABLE
 from opserve_server.rest_api.errors import BodyTooLarge, RangeNotSatisfiable
 from server.recording import SESSION, RecordingService
 from server.rest_api.conftest import BODY_LIMIT
-from server.samples import ERROR_CLASSES, ERRORS
+from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS
 
 S = f"/v1/sessions/{SESSION}"
 PLAN = f"{S}/operators/aclnnConvolutionBackward:getWorkspaceSize"
@@ -36,7 +37,7 @@ def test_every_class_of_errors_has_a_row() -> None:
     assert set(TABLE) == ERROR_CLASSES | {OpserveError, BodyTooLarge, RangeNotSatisfiable}
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", ERRORS, ids=ERROR_IDS)
 async def test_an_error_keeps_its_code_and_words(
     error: OpserveError, client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
@@ -52,6 +53,7 @@ async def test_an_error_keeps_its_code_and_words(
         "instance": f"{S}/streams",
         "code": error.status.value,
         "reason": error.status.name,
+        "domain": DOMAINS[type(error.status)],
         "parameter": error.parameter,
         "given": error.given,
         "allowed": error.allowed,
@@ -101,6 +103,7 @@ async def test_a_failed_command_of_a_batch_is_in_its_result(
                 "error": {
                     "code": 507015,
                     "reason": "ACL_ERROR_RT_AICORE_EXCEPTION",
+                    "domain": "opserve",
                     "message": "executor: given 4",
                     "parameter": "executor",
                     "given": "4",
@@ -110,6 +113,17 @@ async def test_a_failed_command_of_a_batch_is_in_its_result(
             }
         ]
     }
+
+
+async def test_a_failed_command_tells_its_family_and_no_long_texts(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    given = "x" * 10_000
+    service.error = errors.InvalidArgument(TbeStatus.E60011, given, parameter="p", given=given)
+    response = await client.post(f"{S}:submit", json={"commands": [{"free": {"buffer": 1}}]})
+    (error,) = (result["error"] for result in response.json()["results"])
+    assert (error["domain"], error["code"], error["reason"]) == ("opserve.tbe", 60011, "E60011")
+    assert len(response.content) < 2000
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""TBE DSL conv2d_backprop_input: the gradient of a convolution with respect to its input."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypedDict
+
+from opserve_client.data_types import Format, format_of_tbe, tbe_result_type
+from opserve_client.errors import TBE
+from opserve_client.tensors import (
+    Array,
+    OutputArgument,
+    TensorArgument,
+    TensorSpec,
+    inferred_spec,
+)
+
+_LANES = 16
+_SIZES = 4
+
+
+class GroupDict(TypedDict, total=False):
+    """What the vendor's formulas give for a weight's shape and its groups; see group_dict().
+
+    Attributes:
+        g_extend: Superblocks: groups / multiple_extend, rounded up.
+        multiple_extend: Groups in a superblock.
+        groups: Groups of channels.
+        dx_c1_extend: Blocks of 16 input channels in a superblock.
+        dy_c1_extend: Blocks of 16 output channels in a superblock.
+        dx_c_ori: Input channels of a group.
+        dy_c_ori: Output channels of a group.
+        filter_batch_ori: Output channels of a group.
+        filter_c_ori: Input channels of a group.
+        filter_ori_format: "NCHW".
+    """
+
+    g_extend: int
+    multiple_extend: int
+    groups: int
+    dx_c1_extend: int
+    dy_c1_extend: int
+    dx_c_ori: int
+    dy_c_ori: int
+    filter_batch_ori: int
+    filter_c_ori: int
+    filter_ori_format: str
+
+
+class Conv2dBackpropInputParaDict(TypedDict, total=False):
+    """The keys of para_dict.
+
+    Attributes:
+        strides: Steps of the kernel in height and width.
+        padding: Zeros around the image: up, down, left, right.
+        dilations: Distance of taps in N, C, height and width; 1 in N and C.
+        res_dtype: Dtype of the result: "float16", which absent means too, or "float32".
+        offset_x: Only 0 has a meaning for floating dtypes.
+        offset_w: Must be None.
+        kernel_name: Name of the kernel; changes nothing.
+        group_dict: Of a grouped convolution; absent means one group.
+    """
+
+    strides: Sequence[int]
+    padding: Sequence[int]
+    dilations: Sequence[int]
+    res_dtype: str
+    offset_x: int
+    offset_w: int | None
+    kernel_name: str
+    group_dict: GroupDict | Mapping[str, int | str] | None
+
+
+class Conv2dBackpropInputResult(NamedTuple):
+    """The gradient."""
+
+    res_tensor: Array | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conv2dBackpropInput:
+    """Arguments of the TBE DSL call conv2d_backprop_input; None is Python's.
+
+    Tensors are FLOAT16, and more on some profiles: a NumPy array (for session.run) or a Tensor in
+    device memory. An array of 4 dimensions counts as FRACTAL_Z, one of 5 as NC1HWC0; to_fractal_z
+    and to_5hd make them. Source: the vendor's page conv2d_backprop_input.
+
+    Errors: TbeError E60002 to E65007, in the vendor's order of checks.
+
+    Attributes:
+        filters: The weight, FRACTAL_Z (g_extend*dx_c1_extend*KH*KW, dy_c1_extend, 16, 16).
+        out_backprop: Gradient of the convolution's output, NC1HWC0 (N, C1, Ho, Wo, 16).
+        filter_sizes: Cout, Cin/groups, KH, KW.
+        input_sizes: N, Cin, H, W.
+        para_dict: Everything else, by the vendor's keys.
+        res_tensor: Output, the gradient of the input, NC1HWC0 (N, C1, H, W, 16). session.run makes
+            it when it is None, in res_dtype, and takes a dtype or an array as a wish.
+    """
+
+    vendor_name: ClassVar[str] = "conv2d_backprop_input"
+    domain: ClassVar[str] = TBE
+    buffer_entries: ClassVar[Mapping[str, int | None]] = {}
+
+    filters: TensorArgument = None
+    out_backprop: TensorArgument = None
+    filter_sizes: Sequence[int] | None = None
+    input_sizes: Sequence[int] | None = None
+    para_dict: Conv2dBackpropInputParaDict | None = None
+    res_tensor: OutputArgument = None
+
+    def asked_outputs(self) -> tuple[str, ...]:
+        """The gradient, always."""
+        return ("res_tensor",)
+
+    def infer_outputs(self) -> Mapping[str, TensorSpec]:
+        """The gradient; left out where malformed arguments leave it open."""
+        dtype = tbe_result_type((self.para_dict or {}).get("res_dtype", "float16"))
+        if dtype is None or self.input_sizes is None or len(self.input_sizes) != _SIZES:
+            return {}
+        batch, channels, height, width = self.input_sizes
+        shape = (batch, -(-channels // _LANES), height, width, _LANES)
+        spec = inferred_spec(shape, dtype, Format.NC1HWC0)
+        return {} if spec is None else {"res_tensor": spec}
+
+    def array_format(self, rank: int) -> Format:
+        """FRACTAL_Z for rank 4, NC1HWC0 for rank 5, else ND."""
+        return format_of_tbe(rank)
+
+    def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropInputResult:
+        """The gradient by its name."""
+        return Conv2dBackpropInputResult(outputs.get("res_tensor"))

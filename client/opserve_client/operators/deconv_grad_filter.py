@@ -1,0 +1,150 @@
+"""{fp,hp}_deconv_grad_filter_{s,p}: the gradient of a deconvolution with respect to its weight."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from opserve_client.data_types import Format
+from opserve_client.errors import FT_DSP
+from opserve_client.tensors import (
+    Array,
+    DeviceBuffer,
+    OutputArgument,
+    TensorArgument,
+    TensorSpec,
+    inferred_spec,
+    spec_of,
+)
+
+_RANK = 4
+_IN_C, _OUT_C, _KERNEL_H, _KERNEL_W, _GROUP, _TEMP_SPACE = 3, 7, 8, 9, 16, 17
+
+
+class DeconvGradFilterResult(NamedTuple):
+    """The gradient."""
+
+    dw_data: Array | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeconvGradFilter:
+    """Arguments of {fp,hp}_deconv_grad_filter_{s,p}; None means that one was not given.
+
+    The numbers come from `param`, or from the fields of the same names, but not from both. Tensors
+    are FLOAT (fp) or FLOAT16 (hp): a NumPy array (for session.run) or a Tensor in device memory.
+    Source: the vendor's page DeconvGradFilter.
+
+    Errors: DeconvError 1 something is missing; 2 a shape or value that breaks a rule; 3 a dtype
+    that the profile does not have.
+
+    Attributes:
+        dy_data: Gradient of the deconvolution's output (batch, out_h, out_w, out_c).
+        x_data: The deconvolution's input (input_batch, in_h, in_w, in_c).
+        dw_data: Output, the gradient of the weight (group, out_c/group*kernel_h*kernel_w,
+            in_c/group). session.run makes it when it is None, in x_data's dtype, and takes a dtype
+            or an array as a wish.
+        param: The vendor's array: 18 to 20 entries in the order of the fields below, the last of
+            them temp_space, which may be a Buffer.
+        core_mask: Cores to run on, a bit for each; of the _s functions only.
+        function: The function, "fp_deconv_grad_filter_s" and so on; None means fp or hp by
+            dy_data's dtype, and _s if there is a core_mask, else _p.
+        input_batch: Entries of x_data; None means its shape's, as for the next seven.
+        in_h: Height of x_data.
+        in_w: Width of x_data.
+        in_c: Channels of x_data.
+        batch: Entries of dy_data.
+        out_h: Height of dy_data.
+        out_w: Width of dy_data.
+        out_c: Channels of dy_data.
+        kernel_h: Height of the kernel.
+        kernel_w: Width of the kernel.
+        stride_h: Step in height; None means 1, as for stride_w.
+        stride_w: Step in width.
+        pad_u: Padding above; None means 0, as for pad_l.
+        pad_l: Padding on the left.
+        dilation_h: Distance of taps in height; None means 1, as for dilation_w.
+        dilation_w: Distance of taps in width.
+        group: Groups of channels; None means 1.
+        temp_space: A Buffer, its handle or 0; it is not used; None means 0.
+        row_order: Order of a group's rows in dw_data: "oc_kh_kw", which None means, or "kh_kw_oc".
+    """
+
+    vendor_name: ClassVar[str] = "deconv_grad_filter"
+    domain: ClassVar[str] = FT_DSP
+    buffer_entries: ClassVar[Mapping[str, int | None]] = {
+        "param": _TEMP_SPACE,
+        "temp_space": None,
+    }
+
+    dy_data: TensorArgument = None
+    x_data: TensorArgument = None
+    dw_data: OutputArgument = None
+    param: Sequence[int | DeviceBuffer] | None = None
+    core_mask: int | None = None
+    function: str | None = None
+    input_batch: int | None = None
+    in_h: int | None = None
+    in_w: int | None = None
+    in_c: int | None = None
+    batch: int | None = None
+    out_h: int | None = None
+    out_w: int | None = None
+    out_c: int | None = None
+    kernel_h: int | None = None
+    kernel_w: int | None = None
+    stride_h: int | None = None
+    stride_w: int | None = None
+    pad_u: int | None = None
+    pad_l: int | None = None
+    dilation_h: int | None = None
+    dilation_w: int | None = None
+    group: int | None = None
+    temp_space: int | DeviceBuffer | None = None
+    row_order: str | None = None
+
+    def asked_outputs(self) -> tuple[str, ...]:
+        """The gradient, always."""
+        return ("dw_data",)
+
+    def infer_outputs(self) -> Mapping[str, TensorSpec]:
+        """The gradient; left out where malformed arguments leave it open."""
+        x_data = self._spec(self.x_data)
+        sizes = self._sizes()
+        if x_data is None or sizes is None:
+            return {}
+        in_c, out_c, kernel_h, kernel_w, group = sizes
+        if group < 1:
+            return {}
+        shape = (group, out_c // group * kernel_h * kernel_w, in_c // group)
+        spec = inferred_spec(shape, x_data.dtype, Format.ND)
+        return {} if spec is None else {"dw_data": spec}
+
+    def array_format(self, rank: int) -> Format:
+        """NHWC for rank 4, else ND."""
+        return Format.NHWC if rank == _RANK else Format.ND
+
+    def result(self, outputs: Mapping[str, Array]) -> DeconvGradFilterResult:
+        """The gradient by its name."""
+        return DeconvGradFilterResult(outputs.get("dw_data"))
+
+    def _sizes(self) -> tuple[int, ...] | None:
+        """in_c, out_c, kernel_h, kernel_w and group; None where one of them is not there."""
+        numbers: list[int | DeviceBuffer | None]
+        if self.param is not None:
+            places = (_IN_C, _OUT_C, _KERNEL_H, _KERNEL_W, _GROUP)
+            entries = self.param[: _GROUP + 1]
+            numbers = [*(entries[place] for place in places)] if len(entries) > _GROUP else []
+        else:
+            group = 1 if self.group is None else self.group
+            in_c = self._channels(self.x_data) if self.in_c is None else self.in_c
+            out_c = self._channels(self.dy_data) if self.out_c is None else self.out_c
+            numbers = [in_c, out_c, self.kernel_h, self.kernel_w, group]
+        known = tuple(number for number in numbers if isinstance(number, int))
+        return known if len(known) == len(numbers) > 0 else None
+
+    def _channels(self, value: TensorArgument) -> int | None:
+        spec = self._spec(value)
+        return None if spec is None or len(spec.shape) != _RANK else spec.shape[-1]
+
+    def _spec(self, value: TensorArgument) -> TensorSpec | None:
+        return spec_of(value, array_format=self.array_format)

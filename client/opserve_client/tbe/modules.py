@@ -1,0 +1,46 @@
+"""Modules by the names of the vendor's, which have what opserve runs and say so of all else."""
+
+from collections.abc import Callable, Mapping
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+from typing_extensions import override
+
+_NAMES = ("tbe", "tbe.tvm", "tbe.dsl", "tbe.dsl.compute", "tbe.dsl.compute.cube_util")
+"""Every module, parents first."""
+
+
+class VendorModule(ModuleType):
+    """A module that stands for one of the vendor's."""
+
+    def __init__(self, name: str, members: Mapping[str, object]) -> None:
+        super().__init__(name, "Stands for the vendor's module: see opserve_client.tbe.")
+        self.__spec__ = ModuleSpec(name, None, is_package=True)
+        self.__path__ = []
+        vars(self).update(members)
+
+    @override
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{self.__name__}.{name}: opserve has tvm.placeholder, dsl.conv2d_backprop_input and "
+            "dsl.conv2d_backprop_filter, which do not mix with other calls of the TBE DSL",
+            name=name,
+            obj=self,
+        )
+
+
+def make_modules(
+    functions: Mapping[str, Mapping[str, Callable[..., Any]]],
+) -> dict[str, VendorModule]:
+    """The modules by name, each an attribute of its parent.
+
+    Args:
+        functions: What is in a module, by the module's name.
+    """
+    modules = {name: VendorModule(name, functions.get(name, {})) for name in _NAMES}
+    for name, module in modules.items():
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(modules[parent], own, module)
+    return modules

@@ -1,0 +1,190 @@
+"""The rules of conv2d_backprop_filter, in the order of the vendor's source; opserve's come last."""
+
+from opserve_kernels.conv2d_backprop_filter.call import (
+    ONE_BY_ONE,
+    ONES,
+    ZEROS,
+    Call,
+    result_dtype,
+)
+from opserve_kernels.conv2d_backprop_filter.contract import (
+    DILATION,
+    IMAGE_HEIGHT,
+    IMAGE_LONG_ROW,
+    IMAGE_WIDTH,
+    KERNEL,
+    OUTPUT_HEIGHT,
+    OUTPUT_LONG_ROW,
+    OUTPUT_WIDTH,
+    PADDING,
+    RESULTS,
+    STRIDE,
+    SUPPORT,
+)
+from opserve_kernels.conv2d_backprop_filter.schema import (
+    Conv2dBackpropFilter,
+    Conv2dBackpropFilterParaDict,
+)
+from opserve_kernels.convolution import output_size
+from opserve_kernels.errors import invalid_argument
+from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.profiles import Profile
+from opserve_kernels.status import TbeStatus
+from opserve_kernels.tbe_rules import (
+    BLOCK,
+    check_bytes,
+    check_equal,
+    check_format,
+    check_least,
+    check_length,
+    check_limit,
+    check_rank,
+    check_result,
+    check_supported,
+    required,
+)
+from opserve_kernels.tensor import DataType, Format
+
+_RANK = 5
+_PAIR, _QUAD = 2, 4
+_HALF_BYTES = DataType.FLOAT16.size_bytes
+_FLOAT_BYTES = DataType.FLOAT.size_bytes
+
+
+def check(arguments: Conv2dBackpropFilter, profile: Profile) -> Call:
+    """Refuses arguments that break a rule; the codes are in README.md."""
+    call = _check_given(arguments)
+    _check_dtypes(call, profile)
+    _check_lengths(call)
+    _check_channels(call)
+    _check_kernel(call)
+    _check_spatial(call)
+    _check_bytes(call)
+    _check_positive(call)
+    _check_limits(call)
+    _check_result(call)
+    return call
+
+
+def _check_given(arguments: Conv2dBackpropFilter) -> Call:
+    para_dict = arguments.para_dict or Conv2dBackpropFilterParaDict()
+    return Call(
+        input_x=required("input_x", arguments.input_x),
+        out_backprop=required("out_backprop", arguments.out_backprop),
+        filter_sizes=required("filter_sizes", arguments.filter_sizes),
+        strides=ONE_BY_ONE if para_dict.strides is None else para_dict.strides,
+        padding=ZEROS if para_dict.padding is None else para_dict.padding,
+        dilations=ONES if para_dict.dilations is None else para_dict.dilations,
+        groups=1 if para_dict.groups is None else para_dict.groups,
+        res_dtype="float32" if para_dict.res_dtype is None else para_dict.res_dtype,
+        raw=bool(arguments.raw),
+        res_tensor=arguments.res_tensor,
+    )
+
+
+def _check_dtypes(call: Call, profile: Profile) -> None:
+    dtype = call.input_x.dtype
+    check_equal("out_backprop", "dtype", call.out_backprop.dtype, dtype, status=TbeStatus.E60038)
+    check_supported("input_x", call.input_x, SUPPORT[profile.name].dtypes, status=TbeStatus.E60005)
+    check_result(call.res_dtype, RESULTS[profile.name], status=TbeStatus.E60005)
+
+
+def _check_lengths(call: Call) -> None:
+    """The vendor's source fails without a code where padding or an image is too short."""
+    for name, values, length in (
+        ("filter_sizes", call.filter_sizes, _QUAD),
+        ("para_dict.strides", call.strides, _PAIR),
+        ("para_dict.dilations", call.dilations, _QUAD),
+    ):
+        check_length(name, values, length, status=TbeStatus.E64003)
+        check_least(name, values, 1, status=TbeStatus.E64004)
+    check_length("para_dict.padding", call.padding, _QUAD, status=TbeStatus.E64003)
+    check_rank("out_backprop", call.out_backprop, _RANK, status=TbeStatus.E64003)
+    check_rank("input_x", call.input_x, _RANK, status=TbeStatus.E64003)
+
+
+def _check_channels(call: Call) -> None:
+    output, image = call.out_backprop.shape, call.input_x.shape
+    check_equal("out_backprop", "C0", output[4], BLOCK, status=TbeStatus.E64002)
+    check_equal("input_x", "C0", image[4], BLOCK, status=TbeStatus.E64002)
+    check_least("para_dict.groups", (call.groups,), 1, status=TbeStatus.E64002)
+    output_blocks = -(-call.filter_sizes[0] // BLOCK)
+    check_equal("out_backprop", "C1", output[1], output_blocks, status=TbeStatus.E64002)
+    image_blocks = -(-call.groups * call.filter_sizes[1] // BLOCK)
+    check_equal("input_x", "C1", image[1], image_blocks, status=TbeStatus.E64002)
+    check_equal("out_backprop", "N", output[0], image[0], status=TbeStatus.E64002)
+
+
+def _check_kernel(call: Call) -> None:
+    """Without dilation the vendor computes by DMA what is beyond the limits."""
+    if call.dilations != ONES:
+        check_limit(KERNEL, call.filter_sizes[2:], status=TbeStatus.E64001)
+        check_limit(STRIDE, call.strides, status=TbeStatus.E64001)
+    check_equal(
+        "para_dict.dilations", "N and C", call.dilations[:2], ONE_BY_ONE, status=TbeStatus.E60023
+    )
+    check_limit(DILATION, call.dilations[2:], status=TbeStatus.E64001)
+    if call.filter_sizes[0] % call.groups != 0:
+        raise invalid_argument(
+            "para_dict.groups",
+            given=call.groups,
+            allowed=f"divisors of the {call.filter_sizes[0]} output channels",
+            status=TbeStatus.E60108,
+        )
+
+
+def _check_spatial(call: Call) -> None:
+    codes = (("height", TbeStatus.E60024), ("width", TbeStatus.E60025))
+    for axis, (name, status) in enumerate(codes):
+        expected = output_size(
+            call.input_x.shape[2 + axis],
+            kernel=call.filter_sizes[2 + axis],
+            stride=call.strides[axis],
+            padding=sum(call.padding[2 * axis : 2 * axis + 2]),
+            dilation=call.dilations[2 + axis],
+        )
+        given = call.out_backprop.shape[2 + axis]
+        check_equal("out_backprop", name, given, expected, status=status)
+
+
+def _check_bytes(call: Call) -> None:
+    """The weight as the source counts it: whole blocks of channels, in float32."""
+    output, image = call.out_backprop.shape, call.input_x.shape
+    check_bytes("out_backprop", output, _HALF_BYTES)
+    check_bytes("input_x", image, _HALF_BYTES)
+    weight = (image[1] * call.taps, output[1] * BLOCK, BLOCK)
+    check_bytes("filter_sizes", weight, _FLOAT_BYTES)
+
+
+def _check_positive(call: Call) -> None:
+    check_least("out_backprop", call.out_backprop.shape, 1, status=TbeStatus.E64004)
+    check_least("input_x", call.input_x.shape, 1, status=TbeStatus.E64004)
+    check_least("para_dict.padding", call.padding, 0, status=TbeStatus.E64004)
+
+
+def _check_limits(call: Call) -> None:
+    output, image = call.out_backprop.shape, call.input_x.shape
+    long_row = call.has_one_row or _is_beyond_the_limits(call)
+    check_limit(OUTPUT_HEIGHT, output[2:3], status=TbeStatus.E64001)
+    width_limit = OUTPUT_LONG_ROW if long_row else OUTPUT_WIDTH
+    check_limit(width_limit, output[3:4], status=TbeStatus.E64001)
+    check_limit(IMAGE_HEIGHT, image[2:3], status=TbeStatus.E64001)
+    width_limit = IMAGE_LONG_ROW if long_row else IMAGE_WIDTH
+    check_limit(width_limit, image[3:4], status=TbeStatus.E64001)
+    check_limit(PADDING, call.padding, status=TbeStatus.E64001)
+
+
+def _is_beyond_the_limits(call: Call) -> bool:
+    """Whether the vendor computes by DMA; with dilation this was refused before."""
+    return max(call.filter_sizes[2:]) > KERNEL.most or max(call.strides) > STRIDE.most
+
+
+def _check_result(call: Call) -> None:
+    check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E64003)
+    check_format("input_x", call.input_x, Format.NC1HWC0, status=TbeStatus.E64003)
+    result = required("res_tensor", call.res_tensor)
+    dtype = result_dtype(call.res_dtype)
+    check_equal("res_tensor", "dtype", result.dtype, dtype, status=TbeStatus.E60005)
+    check_format("res_tensor", result, Format.FRACTAL_Z, status=TbeStatus.E64003)
+    shape = fractal_z_shape(call.filter_sizes, call.groups)
+    check_equal("res_tensor", "shape", result.shape, shape, status=TbeStatus.E64002)

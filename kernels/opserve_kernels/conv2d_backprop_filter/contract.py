@@ -1,0 +1,108 @@
+"""What of conv2d_backprop_filter is data: revision, support by profile, limits, error table."""
+
+from collections.abc import Mapping
+
+from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.status import TbeStatus
+from opserve_kernels.tensor import DataType
+
+REVISION = 1
+
+_FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+_PAGE = Support(dtypes=(_FLOAT16,), notes="results FLOAT")
+SUPPORT: Mapping[str, Support] = {
+    "ascend910b": Support(
+        dtypes=(_FLOAT16, _BF16), source_only=(_FLOAT16, _BF16), notes="results FLOAT"
+    ),
+    "ascend910": _PAGE,
+    "ascend310": _PAGE,
+    "reference": Support(
+        dtypes=(_FLOAT, _FLOAT16, _BF16), notes="results FLOAT, FLOAT16, BF16, DOUBLE"
+    ),
+}
+RESULTS: Mapping[str, tuple[str, ...]] = {
+    "ascend910b": ("float32",),
+    "ascend910": ("float32",),
+    "ascend310": ("float32",),
+    "reference": ("float32", "float16", "bfloat16", "float64"),
+}
+"""What res_dtype may be, by profile."""
+
+_MOST_HEIGHT, _MOST_WIDTH, _MOST_WIDTH_OF_A_ROW = 200000, 4096, 2**31 - 1
+_LONG_ROW = "width, of one row or where the vendor computes by DMA"
+KERNEL = Limit(
+    parameter="filter_sizes", where="height and width, unless dilations are ones", least=1, most=255
+)
+STRIDE = Limit(parameter="para_dict.strides", where="unless dilations are ones", least=1, most=63)
+DILATION = Limit(parameter="para_dict.dilations", where="height and width", least=1, most=255)
+PADDING = Limit(parameter="para_dict.padding", where="all", least=0, most=255)
+OUTPUT_HEIGHT = Limit(parameter="out_backprop", where="height", least=1, most=_MOST_HEIGHT)
+OUTPUT_WIDTH = Limit(parameter="out_backprop", where="width", least=1, most=_MOST_WIDTH)
+OUTPUT_LONG_ROW = Limit(
+    parameter="out_backprop", where=_LONG_ROW, least=1, most=_MOST_WIDTH_OF_A_ROW
+)
+IMAGE_HEIGHT = Limit(parameter="input_x", where="height", least=1, most=_MOST_HEIGHT)
+IMAGE_WIDTH = Limit(parameter="input_x", where="width", least=1, most=_MOST_WIDTH)
+IMAGE_LONG_ROW = Limit(parameter="input_x", where=_LONG_ROW, least=1, most=_MOST_WIDTH_OF_A_ROW)
+LIMITS = (
+    *(KERNEL, STRIDE, DILATION, PADDING),
+    *(OUTPUT_HEIGHT, OUTPUT_WIDTH, OUTPUT_LONG_ROW),
+    *(IMAGE_HEIGHT, IMAGE_WIDTH, IMAGE_LONG_ROW),
+)
+
+_REQUIRED = ("input_x", "out_backprop", "filter_sizes", "res_tensor")
+_POSITIVE = (
+    ("filter_sizes", "four"),
+    ("para_dict.strides", "two"),
+    ("para_dict.dilations", "four"),
+)
+_IMAGES = ("out_backprop", "input_x")
+
+
+def _rule(status: TbeStatus, parameter: str, broken: str) -> Rule:
+    return Rule(status=status, parameter=parameter, broken=broken)
+
+
+_E = TbeStatus
+RULES: tuple[Rule, ...] = (
+    *(_rule(_E.E60038, name, "missing") for name in _REQUIRED),
+    _rule(_E.E60038, "out_backprop", "dtype is not that of input_x"),
+    _rule(_E.E60005, "input_x", "dtype is none that the profile supports"),
+    _rule(_E.E60005, "para_dict.res_dtype", "none that the profile supports"),
+    *(
+        rule
+        for name, count in _POSITIVE
+        for rule in (
+            _rule(_E.E64003, name, f"not {count} values"),
+            _rule(_E.E64004, name, "a value below 1"),
+        )
+    ),
+    _rule(_E.E64003, "para_dict.padding", "not four values"),
+    *(_rule(_E.E64003, name, "not five dimensions") for name in _IMAGES),
+    *(_rule(_E.E64002, name, "C0 is not 16") for name in _IMAGES),
+    _rule(_E.E64002, "para_dict.groups", "below 1"),
+    _rule(_E.E64002, "out_backprop", "C1 is not that of Cout"),
+    _rule(_E.E64002, "input_x", "C1 is not that of groups times Cin/groups"),
+    _rule(_E.E64002, "out_backprop", "N is not that of input_x"),
+    _rule(_E.E64001, "filter_sizes", "height or width is outside the limit"),
+    _rule(_E.E64001, "para_dict.strides", "outside the limit"),
+    _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C"),
+    _rule(_E.E64001, "para_dict.dilations", "height or width is outside the limit"),
+    _rule(_E.E60108, "para_dict.groups", "does not divide Cout"),
+    _rule(_E.E60024, "out_backprop", "height is not that of the convolution"),
+    _rule(_E.E60025, "out_backprop", "width is not that of the convolution"),
+    *(_rule(_E.E60020, name, "more than 2^63-1 bytes") for name in (*_IMAGES, "filter_sizes")),
+    *(_rule(_E.E64004, name, "a size below 1") for name in _IMAGES),
+    _rule(_E.E64004, "para_dict.padding", "a negative value"),
+    *(
+        _rule(_E.E64001, name, f"{size} is outside the limit")
+        for name in _IMAGES
+        for size in ("height", "width")
+    ),
+    _rule(_E.E64001, "para_dict.padding", "outside the limit"),
+    *(_rule(_E.E64003, name, "format is neither NC1HWC0 nor ND") for name in _IMAGES),
+    _rule(_E.E60005, "res_tensor", "dtype is not res_dtype"),
+    _rule(_E.E64003, "res_tensor", "format is neither FRACTAL_Z nor ND"),
+    _rule(_E.E64002, "res_tensor", "shape is not that of filter_sizes and groups"),
+    _rule(_E.E60020, "filter_sizes", "a workspace of more than 2^63-1 bytes"),
+)

@@ -1,0 +1,135 @@
+"""What of conv2d_backprop_input is data: revision, support by profile, limits, error table."""
+
+from collections.abc import Mapping
+
+from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.status import TbeStatus
+from opserve_kernels.tensor import DataType
+
+REVISION = 1
+
+_FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+_PAGE = Support(dtypes=(_FLOAT16,), notes="results FLOAT16, FLOAT")
+SUPPORT: Mapping[str, Support] = {
+    "ascend910b": Support(
+        dtypes=(_FLOAT16, _BF16), source_only=(_BF16,), notes="results FLOAT16, BF16, FLOAT"
+    ),
+    "ascend910": _PAGE,
+    "ascend310p": _PAGE,
+    "ascend310b": _PAGE,
+    "ascend310": _PAGE,
+    "reference": Support(
+        dtypes=(_FLOAT, _FLOAT16, _BF16), notes="results FLOAT, FLOAT16, BF16, DOUBLE"
+    ),
+}
+RESULTS: Mapping[str, tuple[str, ...]] = {
+    "ascend910b": ("float16", "float32", "bfloat16"),
+    "ascend910": ("float16", "float32"),
+    "ascend310p": ("float16", "float32"),
+    "ascend310b": ("float16", "float32"),
+    "ascend310": ("float16", "float32"),
+    "reference": ("float16", "float32", "bfloat16", "float64"),
+}
+"""What res_dtype may be, by profile."""
+
+_MOST_HEIGHT, _MOST_WIDTH, _MOST_WIDTH_OF_A_ROW = 200000, 4096, 2**31 - 1
+HEIGHT_ON_GRID = Limit(
+    parameter="out_backprop", where="height times its stride", least=1, most=_MOST_HEIGHT
+)
+WIDTH_ON_GRID = Limit(
+    parameter="out_backprop",
+    where="width times its stride; for a kernel of 1 x 1 times the height's stride too",
+    least=1,
+    most=_MOST_WIDTH,
+)
+WIDTH_ON_GRID_OF_A_ROW = Limit(
+    parameter="out_backprop",
+    where="the same, where padded image, dilated kernel and out_backprop have one row",
+    least=1,
+    most=_MOST_WIDTH_OF_A_ROW,
+)
+HEIGHT = Limit(parameter="input_sizes", where="height", least=1, most=_MOST_HEIGHT)
+WIDTH = Limit(parameter="input_sizes", where="width", least=1, most=_MOST_WIDTH)
+WIDTH_OF_A_ROW = Limit(
+    parameter="input_sizes",
+    where="width, where padded image, dilated kernel and out_backprop have one row",
+    least=1,
+    most=_MOST_WIDTH_OF_A_ROW,
+)
+DILATION = Limit(parameter="para_dict.dilations", where="height and width", least=1, most=255)
+LIMITS = (
+    *(HEIGHT_ON_GRID, WIDTH_ON_GRID, WIDTH_ON_GRID_OF_A_ROW),
+    *(HEIGHT, WIDTH, WIDTH_OF_A_ROW, DILATION),
+)
+
+_REQUIRED = (
+    *("filters", "out_backprop", "filter_sizes", "input_sizes", "para_dict"),
+    *("para_dict.strides", "para_dict.padding", "para_dict.dilations", "res_tensor"),
+)
+_LENGTHS = (
+    ("filter_sizes", "four"),
+    ("para_dict.strides", "two"),
+    ("para_dict.dilations", "four"),
+    ("input_sizes", "four"),
+    ("para_dict.padding", "four"),
+)
+_KEYS = (
+    *("g_extend", "multiple_extend", "dx_c1_extend", "dy_c1_extend", "dx_c_ori", "dy_c_ori"),
+    *("filter_batch_ori", "filter_c_ori", "filter_ori_format"),
+)
+_UNSUPPORTED = "dtype is none that the profile supports"
+_GROUPS = "para_dict.group_dict.groups"
+
+
+def _rule(status: TbeStatus, parameter: str, broken: str) -> Rule:
+    return Rule(status=status, parameter=parameter, broken=broken)
+
+
+_E = TbeStatus
+RULES: tuple[Rule, ...] = (
+    *(_rule(_E.E60038, name, "missing") for name in _REQUIRED),
+    _rule(_E.E60011, "filters", _UNSUPPORTED),
+    _rule(_E.E60011, "out_backprop", _UNSUPPORTED),
+    _rule(_E.E60011, "para_dict.res_dtype", "none that the profile supports"),
+    _rule(_E.E65002, "out_backprop", "dtype is not that of filters"),
+    _rule(_E.E65003, "filters", "not four dimensions"),
+    _rule(_E.E65003, "out_backprop", "not five dimensions"),
+    *(_rule(_E.E60006, name, f"not {count} values") for name, count in _LENGTHS),
+    _rule(_E.E65004, "para_dict.offset_w", "given"),
+    _rule(_E.E65007, "out_backprop", "C0 is not 16"),
+    _rule(_E.E60011, "out_backprop", "height times its stride is outside the limit"),
+    _rule(_E.E60011, "out_backprop", "width times its stride is outside the limit"),
+    _rule(_E.E60011, "input_sizes", "height is outside the limit"),
+    _rule(_E.E60011, "input_sizes", "width is outside the limit"),
+    _rule(_E.E65007, "out_backprop", "N is not that of input_sizes"),
+    _rule(_E.E65007, "out_backprop", "height is not that of the convolution"),
+    _rule(_E.E65007, "out_backprop", "width is not that of the convolution"),
+    _rule(_E.E60011, "filter_sizes", "Cout or Cin/groups is below 1"),
+    _rule(_E.E65007, _GROUPS, "missing"),
+    _rule(_E.E60108, _GROUPS, "below 1, or does not divide Cout"),
+    *(
+        _rule(_E.E65007, f"para_dict.group_dict.{key}", "missing, or not what the formulas give")
+        for key in _KEYS
+    ),
+    _rule(_E.E60114, "para_dict.padding", "a negative value"),
+    _rule(_E.E65007, "filters", "Cout0 or Cin0 is not 16"),
+    _rule(_E.E65007, "filters", "dimension 1 is not dy_c1_extend"),
+    _rule(_E.E60114, "filter_sizes", "KH or KW is below 1"),
+    _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C"),
+    _rule(_E.E60011, "para_dict.dilations", "height or width is outside the limit"),
+    _rule(_E.E60020, "filters", "more than 2^63-1 bytes"),
+    _rule(_E.E60020, "out_backprop", "more than 2^63-1 bytes"),
+    _rule(_E.E60020, "input_sizes", "more than 2^63-1 bytes"),
+    _rule(_E.E60108, "filters", "dimension 0 is not a multiple of the kernel's taps"),
+    _rule(_E.E60011, "para_dict.offset_x", "not 0"),
+    _rule(_E.E65003, "filters", "format is neither FRACTAL_Z nor ND"),
+    _rule(_E.E65003, "out_backprop", "format is neither NC1HWC0 nor ND"),
+    _rule(_E.E60011, "input_sizes", "N is below 1"),
+    _rule(_E.E60002, "input_sizes", "Cin is not groups times Cin/groups of filter_sizes"),
+    _rule(_E.E60002, "out_backprop", "C1 is not that of Cout"),
+    _rule(_E.E65007, "filters", "dimension 0 is not what filter_sizes and groups give"),
+    _rule(_E.E65002, "res_tensor", "dtype is not res_dtype"),
+    _rule(_E.E65003, "res_tensor", "format is neither NC1HWC0 nor ND"),
+    _rule(_E.E65007, "res_tensor", "shape is not that of input_sizes"),
+    _rule(_E.E60020, "input_sizes", "a workspace of more than 2^63-1 bytes"),
+)

@@ -1,0 +1,79 @@
+"""What of deconv_grad_filter is data: revision, support by profile, limits, error table."""
+
+from collections.abc import Iterator, Mapping
+
+from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.status import DeconvStatus
+from opserve_kernels.tensor import DataType
+
+REVISION = 1
+SUPPORT: Mapping[str, Support] = {
+    "ft78ne": Support(dtypes=(DataType.FLOAT,), notes="fp"),
+    "mt7004": Support(dtypes=(DataType.FLOAT16, DataType.FLOAT), notes="hp and fp"),
+    "reference": Support(
+        dtypes=(DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE),
+        notes="hp and fp; BF16 and DOUBLE without a function's name",
+    ),
+}
+FUNCTION_DTYPES: Mapping[str, DataType] = {"fp": DataType.FLOAT, "hp": DataType.FLOAT16}
+"""What the first letters of a function's name stand for."""
+X_SIZES = ("input_batch", "in_h", "in_w", "in_c")
+DY_SIZES = ("batch", "out_h", "out_w", "out_c")
+_POSITIVE = ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
+_PADS = ("pad_u", "pad_l")
+_MOST = 2**31 - 1  # positions, sums of products of such numbers, then stay within 64 bits
+LIMITS: tuple[Limit, ...] = (
+    *(Limit(parameter=name, least=1, most=_MOST) for name in _POSITIVE),
+    *(Limit(parameter=name, least=0, most=_MOST) for name in _PADS),
+)
+_NULL = (
+    *((name, "missing") for name in ("dy_data", "x_data", "dw_data")),
+    ("param", "missing, and no field in its place"),
+    *((name, "missing, and no param in its place") for name in ("kernel_h", "kernel_w")),
+    ("core_mask", "missing in a call of an _s function"),
+)
+_DTYPE_NOT_SUPPORTED = (("dy_data", "dtype is not one of the profile's"),)
+_HP = Rule(
+    status=DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED,
+    parameter="function",
+    broken="hp on a profile that has only fp",
+    profiles=("ft78ne",),
+)
+_INVALID = (
+    ("function", "not a function of the library"),
+    ("core_mask", "given to a _p function"),
+    ("core_mask", "names no core"),
+    ("core_mask", "names a core that the profile does not have"),
+    ("x_data", "dtype is not dy_data's"),
+    ("dw_data", "dtype is not dy_data's"),
+    ("function", "its dtype is not dy_data's"),
+    *((name, "format is neither NHWC nor ND") for name in ("dy_data", "x_data", "dw_data")),
+    ("dy_data", "not 4 dimensions"),
+    ("x_data", "not 4 dimensions"),
+    ("dy_data", "a size of 0"),
+    ("x_data", "a size of 0"),
+    ("param", "given beside a field that it holds"),
+    ("param", "not 18 to 20 entries"),
+    *((name, f"outside 1 to {_MOST}") for name in _POSITIVE),
+    *((name, f"outside 0 to {_MOST}") for name in _PADS),
+    *((name, "not that size of x_data") for name in X_SIZES),
+    *((name, "not that size of dy_data") for name in DY_SIZES),
+    ("batch", "not input_batch"),
+    ("group", "does not divide in_c"),
+    ("group", "does not divide out_c"),
+    ("row_order", "neither oc_kh_kw nor kh_kw_oc"),
+    ("dw_data", "shape is not [group, out_c/group*kernel_h*kernel_w, in_c/group]"),
+)
+
+
+def _rules() -> Iterator[Rule]:
+    for status, rows in (
+        (DeconvStatus.DECONV_PARAM_NULL, _NULL),
+        (DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED, _DTYPE_NOT_SUPPORTED),
+        (DeconvStatus.DECONV_PARAM_INVALID, _INVALID),
+    ):
+        for parameter, broken in rows:
+            yield Rule(status=status, parameter=parameter, broken=broken)
+
+
+RULES: tuple[Rule, ...] = (*_rules(), _HP)

@@ -1,0 +1,183 @@
+"""What an operator takes, refuses and supports, told from the data that its checks use."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from opserve_kernels.operator import Limit, Operator, Rule
+from opserve_kernels.tensor import DataType, Tensor
+
+_KINDS: Mapping[object, str] = {
+    Tensor: "tensor",
+    tuple[int, ...]: "integers",
+    tuple[bool, ...]: "booleans",
+    int: "integer",
+    bool: "boolean",
+    str: "string",
+}
+_ENTRY = re.compile(r"(?P<name>\w+): (?P<text>.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """An argument of an operator.
+
+    Attributes:
+        name: Of the field.
+        kind: "tensor", "integers", "booleans", "integer", "boolean", "string" or "members".
+        written: Whether it is a tensor that the operator writes.
+        description: What it is.
+        members: Of an argument that has some, by their own names.
+    """
+
+    name: str
+    kind: str
+    written: bool
+    description: str
+    members: tuple["Parameter", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportRow:
+    """What one profile offers of an operator; see opserve_kernels.operator.Support.
+
+    Attributes:
+        profile: Name of the profile.
+        dtypes: Dtypes that tensors may have.
+        source_only: Those of them that only the vendor's newer source has, not its page.
+        notes: What else a reader must know.
+    """
+
+    profile: str
+    dtypes: tuple[DataType, ...]
+    source_only: tuple[DataType, ...]
+    notes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRow:
+    """A broken rule, and how it is answered; see opserve_kernels.operator.Rule.
+
+    Attributes:
+        code: The code as a number.
+        reason: The code's name.
+        domain: The code's family.
+        parameter: The parameter that the error names.
+        broken: What is wrong.
+        profiles: Where it holds; empty means wherever the operator is supported.
+    """
+
+    code: int
+    reason: str
+    domain: str
+    parameter: str
+    broken: str
+    profiles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorDescription:
+    """An operator as it is told to a client.
+
+    Attributes:
+        name: Snake case, as in the registry.
+        call: As the vendor names it.
+        family: "aclnn", "tbe" or "ft_dsp".
+        revision: Of the contract.
+        parameters: Its arguments in the schema's order.
+        support: A row for each profile that has it.
+        limits: Documented bounds of values.
+        errors: Its error table.
+    """
+
+    name: str
+    call: str
+    family: str
+    revision: int
+    parameters: tuple[Parameter, ...]
+    support: tuple[SupportRow, ...]
+    limits: tuple[Limit, ...]
+    errors: tuple[ErrorRow, ...]
+
+
+def describe(operator: Operator[Any]) -> OperatorDescription:
+    """All that a client may know of an operator."""
+    return OperatorDescription(
+        name=operator.name,
+        call=operator.call,
+        family=operator.family,
+        revision=operator.revision,
+        parameters=_parameters(operator.schema, operator.outputs),
+        support=tuple(
+            SupportRow(
+                profile=profile,
+                dtypes=support.dtypes,
+                source_only=support.source_only,
+                notes=support.notes,
+            )
+            for profile, support in operator.support.items()
+        ),
+        limits=operator.limits,
+        errors=tuple(map(_error, operator.rules)),
+    )
+
+
+def _error(rule: Rule) -> ErrorRow:
+    return ErrorRow(
+        code=rule.status.value,
+        reason=rule.status.name,
+        domain=rule.status.domain,
+        parameter=rule.parameter,
+        broken=rule.broken,
+        profiles=rule.profiles,
+    )
+
+
+def _parameters(schema: type, outputs: tuple[str, ...] = ()) -> tuple[Parameter, ...]:
+    hints = get_type_hints(schema)
+    described = _descriptions(schema)
+    return tuple(
+        _parameter(
+            field.name,
+            _without_none(hints[field.name]),
+            written=field.name in outputs,
+            description=described[field.name],
+        )
+        for field in fields(schema)  # pyright: ignore[reportArgumentType]  # a dataclass
+    )
+
+
+def _parameter(name: str, kind: object, *, written: bool, description: str) -> Parameter:
+    if isinstance(kind, type) and is_dataclass(kind) and kind is not Tensor:
+        return Parameter(
+            name=name,
+            kind="members",
+            written=written,
+            description=description,
+            members=_parameters(kind),
+        )
+    return Parameter(name=name, kind=_KINDS[kind], written=written, description=description)
+
+
+def _without_none(hint: object) -> object:
+    (kind,) = (part for part in get_args(hint) if part is not NoneType)
+    return kind
+
+
+def _descriptions(schema: type) -> dict[str, str]:
+    """The entries below "Attributes:" in a docstring."""
+    section = inspect.cleandoc(schema.__doc__ or "").partition("Attributes:\n")[2]
+    names = {field.name for field in fields(schema)}  # pyright: ignore[reportArgumentType]  # one
+    entries: dict[str, str] = {}
+    name = ""
+    for line in inspect.cleandoc(section).splitlines():
+        entry = _ENTRY.fullmatch(line)
+        if entry and entry["name"] in names:
+            name = entry["name"]
+            entries[name] = entry["text"]
+        else:
+            entries[name] += f" {line.strip()}"
+    return entries

@@ -1,0 +1,242 @@
+"""Plans of a convolution's gradients in float64, for the profile `reference`.
+
+Operands are loaded whole into the workspace, contiguous: images as (channel, batch, depth, height,
+width), weights as (group, output channel, input channel, tap). A product is a list of rows, each
+the sum of its steps; a work unit is some rows and all their steps, or some steps of one row.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from opserve_kernels.convolution import Convolution
+from opserve_kernels.gradients import ChannelSums, Diagonal, Gradients, Operand
+from opserve_kernels.operator import Plan
+from opserve_kernels.stages import Stage, pack_stages
+from opserve_kernels.workspace import Workspace
+
+# Kinds of stages; those of opserve_kernels.gradient_plan are below the first.
+FIRST_EXACT_KIND = 100
+(
+    EXACT_FILL,
+    EXACT_LOAD,
+    EXACT_STORE,
+    EXACT_SUM,
+    EXACT_IMAGE,
+    EXACT_OUTPUT,
+    EXACT_WEIGHT,
+    EXACT_DIAGONAL,
+) = range(FIRST_EXACT_KIND, FIRST_EXACT_KIND + 8)
+
+_DOUBLE_BYTES = 8
+_COPY_ELEMENTS = 1 << 14  # elements that one unit copies or sums, below 1 ms
+_PRODUCTS = 1 << 20  # products that one unit adds, 1 to 2 ms
+_STEP_PRODUCTS = 32  # what it costs to find the lines of a step, in products
+
+
+class _Parts(NamedTuple):
+    """Where the parts of the workspace start, in float64 values."""
+
+    image: int
+    output: int
+    weight: int
+    total: int
+    values: int
+
+
+def plan_exactly(gradients: Gradients) -> Plan:
+    """The plan of a call that sums something: channel sums first, then input, then weight."""
+    workspace = Workspace(value_bytes=_DOUBLE_BYTES)
+    parts = _reserve(gradients, workspace)
+    stages = _load_stages(gradients, parts)
+    if gradients.sums:
+        stages += _sum_stages(gradients.sums, parts)
+    if gradients.grad_image:
+        stages += _image_stages(gradients.grad_image, gradients.convolution, parts)
+    if gradients.grad_output:
+        stages += _output_stages(gradients.grad_output, gradients.convolution, parts)
+    if gradients.grad_weight:
+        stages += _weight_stages(gradients.grad_weight, gradients, parts)
+    return _plan(stages, workspace)
+
+
+def plan_zeros_exactly(results: Sequence[Operand]) -> Plan:
+    """The plan of a call that has nothing to sum."""
+    wanted = [result for result in results if result.count > 0]
+    workspace = Workspace(value_bytes=_DOUBLE_BYTES)
+    zeros = workspace.reserve(max((result.count for result in wanted), default=0))
+    stages: list[Stage] = []
+    for result in wanted:
+        stages += [_fill(zeros, result.count), _copy(EXACT_STORE, result, zeros)]
+    return _plan(stages, workspace)
+
+
+def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
+    return Plan(
+        workspace_size=workspace.size_bytes,
+        units=sum(stage.units for stage in stages),
+        parameters=pack_stages(stages),
+    )
+
+
+def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
+    """The operands, and one total that the results use one after the other."""
+    convolution, sums = gradients.convolution, gradients.sums
+    total = max(
+        convolution.image_elements if gradients.grad_image else 0,
+        convolution.output_elements if gradients.grad_output else 0,
+        convolution.weight_elements if gradients.grad_weight else 0,
+        sums.result.count if sums else 0,
+    )
+    values = min(_COPY_ELEMENTS, _pixels(sums)) if sums else 0
+    return _Parts(
+        image=workspace.reserve(convolution.image_elements if gradients.image else 0),
+        output=workspace.reserve(convolution.output_elements if gradients.output else 0),
+        weight=workspace.reserve(convolution.weight_elements if gradients.weight else 0),
+        total=workspace.reserve(total),
+        values=workspace.reserve(values),
+    )
+
+
+def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+    """Zeros first where the convolution has more channels than an image."""
+    convolution = gradients.convolution
+    loads = (
+        (gradients.image, parts.image, convolution.image_elements),
+        (gradients.output, parts.output, convolution.output_elements),
+        (gradients.weight, parts.weight, convolution.weight_elements),
+    )
+    stages: list[Stage] = []
+    for operand, start, elements in loads:
+        if operand and operand.count < elements:
+            stages.append(_fill(start, elements))
+        if operand:
+            stages.append(_copy(EXACT_LOAD, operand, start))
+    return stages
+
+
+def _sum_stages(sums: ChannelSums, parts: _Parts) -> list[Stage]:
+    """The image is read as it was given, not as products read it."""
+    image, result = sums.image, sums.result
+    chunks = -(-_pixels(sums) // _COPY_ELEMENTS)
+    numbers = (image.place, parts.total, parts.values, image.number_format)
+    sizes = (_pixels(sums), chunks, _COPY_ELEMENTS)
+    return [
+        _fill(parts.total, result.count),
+        Stage(
+            kind=EXACT_SUM,
+            units=result.count * chunks,
+            parameters=(*numbers, *sizes, *image.view()),
+        ),
+        _copy(EXACT_STORE, result, parts.total),
+    ]
+
+
+def _image_stages(result: Operand, convolution: Convolution, parts: _Parts) -> list[Stage]:
+    """A row is a line of the image; a step is an output channel and a line of taps."""
+    width = convolution.input_size[-1]
+    product = _product(
+        EXACT_IMAGE,
+        convolution,
+        places=(parts.total, parts.output, parts.weight),
+        rows=convolution.image_elements // width,
+        steps=convolution.output_channels * _tap_lines(convolution),
+        products=convolution.kernel_size[-1] * convolution.output_size[-1],
+    )
+    return [_fill(parts.total, convolution.image_elements), product, _store(result, parts)]
+
+
+def _output_stages(result: Operand, convolution: Convolution, parts: _Parts) -> list[Stage]:
+    """A row is a line of the output; a step is an input channel and a line of taps."""
+    width = convolution.output_size[-1]
+    product = _product(
+        EXACT_OUTPUT,
+        convolution,
+        places=(parts.total, parts.image, parts.weight),
+        rows=convolution.output_elements // width,
+        steps=convolution.input_channels * _tap_lines(convolution),
+        products=convolution.kernel_size[-1] * width,
+    )
+    return [_fill(parts.total, convolution.output_elements), product, _store(result, parts)]
+
+
+def _weight_stages(result: Operand, gradients: Gradients, parts: _Parts) -> list[Stage]:
+    """A row is one value of the weight; a step is a line of the output."""
+    convolution = gradients.convolution
+    width = convolution.output_size[-1]
+    product = _product(
+        EXACT_WEIGHT,
+        convolution,
+        places=(parts.total, parts.image, parts.output),
+        rows=convolution.weight_elements,
+        steps=convolution.output_pixels // width,
+        products=width,
+    )
+    stages = [_fill(parts.total, convolution.weight_elements), product]
+    if gradients.diagonal:
+        stages.append(_diagonal(gradients.diagonal, convolution, parts.total))
+    return [*stages, _store(result, parts)]
+
+
+def _product(
+    kind: int,
+    convolution: Convolution,
+    *,
+    places: tuple[int, int, int],
+    rows: int,
+    steps: int,
+    products: int,
+) -> Stage:
+    """Rows of sums in work units of about _PRODUCTS products.
+
+    Args:
+        kind: Of the stage.
+        convolution: The geometry.
+        places: Of the sums and of the two operands in the workspace.
+        rows: Of the result.
+        steps: That each row is the sum of.
+        products: In a step of a row, at most.
+    """
+    cost = products + _STEP_PRODUCTS
+    unit_steps = max(1, min(steps, _PRODUCTS // cost))
+    unit_rows = max(1, min(rows, _PRODUCTS // (steps * cost)))
+    chunks = -(-steps // unit_steps)
+    numbers = (*places, rows, unit_rows, steps, unit_steps, chunks)
+    return Stage(
+        kind=kind,
+        units=-(-rows // unit_rows) * chunks,
+        parameters=(*numbers, *convolution.encode()),
+    )
+
+
+def _diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage:
+    """A work unit for each superblock and output channel."""
+    members = (diagonal.groups, diagonal.extend)
+    channels = (diagonal.output_channels, diagonal.input_channels)
+    return Stage(
+        kind=EXACT_DIAGONAL,
+        units=convolution.groups * convolution.output_channels,
+        parameters=(start, *members, *channels, *convolution.encode()),
+    )
+
+
+def _fill(start: int, count: int) -> Stage:
+    units = -(-count // _COPY_ELEMENTS)
+    return Stage(kind=EXACT_FILL, units=units, parameters=(start, count, _COPY_ELEMENTS))
+
+
+def _store(result: Operand, parts: _Parts) -> Stage:
+    return _copy(EXACT_STORE, result, parts.total)
+
+
+def _copy(kind: int, operand: Operand, start: int) -> Stage:
+    units = -(-operand.count // _COPY_ELEMENTS)
+    numbers = (operand.place, start, operand.count, _COPY_ELEMENTS, operand.number_format)
+    return Stage(kind=kind, units=units, parameters=(*numbers, *operand.view()))
+
+
+def _tap_lines(convolution: Convolution) -> int:
+    return convolution.kernel_size[0] * convolution.kernel_size[1]
+
+
+def _pixels(sums: ChannelSums) -> int:
+    return sums.image.count // sums.result.count

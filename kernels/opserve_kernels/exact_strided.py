@@ -1,0 +1,132 @@
+"""Elements between strided tensors of any dtype and contiguous float64, for `reference`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.loops import compiled
+from opserve_kernels.number_formats import (
+    BF16,
+    DOUBLE,
+    FLOAT,
+    FLOAT16,
+    FLOAT16_SATURATED,
+    HF32,
+    HF32_10_BITS,
+)
+from opserve_kernels.precision import (
+    HF32_10_DROPPED_BITS,
+    HF32_DROPPED_BITS,
+    from_bfloat,
+    from_half,
+    round_to_hf32,
+    to_bfloat,
+    to_half,
+    to_half_saturated,
+    to_odd_float,
+)
+from opserve_kernels.views import VIEW_RANK
+
+Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Integers = NDArray[np.int64]
+Elements = tuple[Doubles, Floats, Halves]
+"""A buffer by the width of its elements: 8, 4 and 2 bytes."""
+ELEMENTS = "Tuple((float64[::1], float32[::1], uint16[::1]))"  # in a loop's signature
+
+_DTYPE, _OFFSET, _SIZES = 0, 1, 2
+_STEPS = _SIZES + VIEW_RANK
+
+
+def elements_of(buffer: NDArray[np.uint8]) -> Elements:
+    """A buffer's whole elements of each width."""
+    return (
+        buffer[: buffer.size // 8 * 8].view(np.float64),
+        buffer[: buffer.size // 4 * 4].view(np.float32),
+        buffer[: buffer.size // 2 * 2].view(np.uint16),
+    )
+
+
+@compiled("int64(int64[::1], int64)")
+def _place_of(view: Integers, index: int) -> int:
+    """Where element `index` of a view, in row-major order, lies in its buffer."""
+    place = view[_OFFSET]
+    rest = index
+    for axis in range(VIEW_RANK - 1, -1, -1):
+        size = view[_SIZES + axis]
+        if size > 1:  # divisions take most of the time
+            place += rest % size * view[_STEPS + axis]
+            rest //= size
+    return int(place)
+
+
+@compiled(f"float64({ELEMENTS}, int64[::1], int64)")
+def value_of(elements: Elements, view: Integers, index: int) -> np.float64:
+    """Element `index` of a view in float64, exact; arguments as for load."""
+    doubles, floats, halves = elements
+    place = _place_of(view, index)
+    if view[_DTYPE] == DOUBLE:
+        return np.float64(doubles[place])
+    if view[_DTYPE] == FLOAT16:
+        return np.float64(from_half(halves[place]))
+    if view[_DTYPE] == BF16:
+        return np.float64(from_bfloat(halves[place]))
+    return np.float64(floats[place])
+
+
+@compiled("float64(float64, int64)")
+def _rounded(value: np.float64, number_format: int) -> np.float64:
+    """The value in an operand's number format; FLOAT and DOUBLE leave it as it is."""
+    odd = to_odd_float(value)
+    if number_format == FLOAT16:
+        value = np.float64(from_half(to_half(odd)))
+    elif number_format == FLOAT16_SATURATED:
+        value = np.float64(from_half(to_half_saturated(odd)))
+    elif number_format == BF16:
+        value = np.float64(from_bfloat(to_bfloat(odd)))
+    elif number_format == HF32:
+        value = np.float64(round_to_hf32(odd, HF32_DROPPED_BITS))
+    elif number_format == HF32_10_BITS:
+        value = np.float64(round_to_hf32(odd, HF32_10_DROPPED_BITS))
+    return value
+
+
+@compiled(f"void({ELEMENTS}, int64[::1], int64, int64, float64[::1])")
+def load(
+    elements: Elements, view: Integers, number_format: int, first: int, target: Doubles
+) -> None:
+    """target[i] = element first + i of the view, rounded to a number format.
+
+    Args:
+        elements: The buffer.
+        view: See opserve_kernels.views.
+        number_format: See opserve_kernels.number_formats.
+        first: Row-major index of the first element.
+        target: Filled whole.
+    """
+    for i in range(target.size):
+        target[i] = _rounded(value_of(elements, view, first + i), number_format)
+
+
+@compiled(f"void(float64[::1], int64, int64[::1], int64, {ELEMENTS})")
+def store(
+    source: Doubles, number_format: int, view: Integers, first: int, elements: Elements
+) -> None:
+    """Element first + i of the view = source[i], rounded once, to the view's dtype.
+
+    Of the number formats only FLOAT16_SATURATED counts, for a view of FLOAT16.
+    """
+    doubles, floats, halves = elements
+    dtype, saturated = view[_DTYPE], number_format == FLOAT16_SATURATED
+    for i in range(source.size):
+        place = _place_of(view, first + i)
+        if dtype == DOUBLE:
+            doubles[place] = source[i]
+        elif dtype == FLOAT:
+            floats[place] = np.float32(source[i])
+        elif dtype == BF16:
+            halves[place] = to_bfloat(to_odd_float(source[i]))
+        elif dtype == FLOAT16 and saturated:
+            halves[place] = to_half_saturated(to_odd_float(source[i]))
+        elif dtype == FLOAT16:
+            halves[place] = to_half(to_odd_float(source[i]))

@@ -1,0 +1,242 @@
+"""The memory formats NC1HWC0 (5HD) and FRACTAL_Z, from and to plain arrays."""
+
+from dataclasses import dataclass
+from math import lcm
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+OUTPUT_BLOCK = 16  # N0: output channels of a block of FRACTAL_Z, whatever the dtype
+_C0 = 16  # channels of a block
+_C0_OF_BYTES = 32  # the same, of a dtype of one byte
+_C0_OF_FLOAT_CUBE = 8  # the same, as some devices compute float32; storage has 16
+_RANK, _RANK_5HD, _RANK_FRACTAL_Z = 4, 5, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Superblocks:
+    """How FRACTAL_Z arranges the groups of a convolution's weight.
+
+    As many groups as make whole blocks of channels share a superblock, on its diagonal; the last
+    superblock may hold fewer. What lies off the diagonal and beyond the channels is zero.
+
+    Attributes:
+        groups: Groups of channels.
+        input_channels: Of one group.
+        output_channels: Of one group.
+        c0: Input channels of a block.
+        extend: Groups in a superblock.
+    """
+
+    groups: int
+    input_channels: int
+    output_channels: int
+    c0: int
+    extend: int
+
+    @property
+    def count(self) -> int:
+        """Superblocks."""
+        return -(-self.groups // self.extend)
+
+    @property
+    def input_blocks(self) -> int:
+        """Blocks of c0 input channels in a superblock."""
+        return -(-self.extend * self.input_channels // self.c0)
+
+    @property
+    def output_blocks(self) -> int:
+        """Blocks of 16 output channels in a superblock."""
+        return -(-self.extend * self.output_channels // OUTPUT_BLOCK)
+
+
+def to_5hd(array_nchw: NDArray[Scalar], c0: int | None = None) -> NDArray[Scalar]:
+    """An image (N, C, H, W) as (N, C1, H, W, C0); lanes beyond C are zero.
+
+    Args:
+        array_nchw: The image.
+        c0: Channels of a block; None means 32 for dtypes of one byte, else 16. float32 may have 8.
+
+    Raises:
+        ValueError: Another number of dimensions, or another c0.
+    """
+    _check_rank("array_nchw", array_nchw, _RANK)
+    batch, channels, height, width = array_nchw.shape
+    block = _c0_of(array_nchw.dtype, c0)
+    blocks = -(-channels // block)
+    padded = np.zeros((batch, blocks * block, height, width), array_nchw.dtype)
+    padded[:, :channels] = array_nchw
+    split = padded.reshape(batch, blocks, block, height, width)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
+
+
+def from_5hd(array: NDArray[Scalar], channels: int) -> NDArray[Scalar]:
+    """The first channels of an image (N, C1, H, W, C0), as (N, C, H, W).
+
+    Args:
+        array: The image.
+        channels: C; they must fill all blocks but the last.
+
+    Raises:
+        ValueError: Another number of dimensions, or blocks of another number of channels.
+    """
+    _check_rank("array", array, _RANK_5HD)
+    batch, blocks, height, width, block = array.shape
+    least, most = (blocks - 1) * block + 1, blocks * block
+    if not max(least, 0) <= channels <= most:
+        raise ValueError(
+            f"channels: given {channels}, allowed {max(least, 0)} to {most}: "
+            f"the array has {blocks} blocks of {block}"
+        )
+    merged = array.transpose(0, 1, 4, 2, 3).reshape(batch, most, height, width)
+    return np.ascontiguousarray(merged[:, :channels])
+
+
+def to_fractal_z(
+    weight_nchw: NDArray[Scalar], groups: int = 1, c0: int | None = None
+) -> NDArray[Scalar]:
+    """A weight (Cout, Cin/groups, KH, KW) as (G*C1*KH*KW, N1, 16, C0): GC1HWN1N0C0 in memory.
+
+    Args:
+        weight_nchw: The weight.
+        groups: Groups of channels.
+        c0: Input channels of a block; None means 32 for dtypes of one byte, else 16. float32 may
+            have 8.
+
+    Raises:
+        ValueError: Another number of dimensions, groups that do not divide Cout, or another c0.
+    """
+    _check_rank("weight_nchw", weight_nchw, _RANK)
+    block = _c0_of(weight_nchw.dtype, c0)
+    blocks = superblocks(weight_nchw.shape, groups, block)
+    kernel = weight_nchw.shape[2:]
+    taps = kernel[0] * kernel[1]
+    n1, c1 = blocks.output_blocks, blocks.input_blocks
+    dense = np.zeros((blocks.count, n1 * OUTPUT_BLOCK, c1 * block, taps), weight_nchw.dtype)
+    dense[_places(blocks)] = weight_nchw.reshape(*weight_nchw.shape[:2], taps)
+    split = dense.reshape(blocks.count, n1, OUTPUT_BLOCK, c1, block, taps)
+    shape = fractal_z_shape(weight_nchw.shape, groups, block)
+    return split.transpose(0, 3, 5, 1, 2, 4).reshape(shape)
+
+
+def from_fractal_z(
+    array: NDArray[Scalar], shape_nchw: tuple[int, ...], groups: int = 1
+) -> NDArray[Scalar]:
+    """A weight in FRACTAL_Z as (Cout, Cin/groups, KH, KW); only the diagonal is read.
+
+    Args:
+        array: The weight; its last axis is C0.
+        shape_nchw: Cout, Cin/groups, KH, KW.
+        groups: Groups of channels.
+
+    Raises:
+        ValueError: Groups that do not divide Cout, or an array of another shape than follows.
+    """
+    _check_rank("array", array, _RANK_FRACTAL_Z)
+    block = array.shape[-1]
+    expected = fractal_z_shape(shape_nchw, groups, _c0_of(array.dtype, block))
+    if array.shape != expected:
+        raise ValueError(f"array: given shape {array.shape}, allowed {expected}")
+    blocks = superblocks(shape_nchw, groups, block)
+    taps = shape_nchw[2] * shape_nchw[3]
+    n1, c1 = blocks.output_blocks, blocks.input_blocks
+    split = array.reshape(blocks.count, c1, taps, n1, OUTPUT_BLOCK, block)
+    dense = split.transpose(0, 3, 4, 1, 5, 2).reshape(
+        blocks.count, n1 * OUTPUT_BLOCK, c1 * block, taps
+    )
+    return dense[_places(blocks)].reshape(shape_nchw)
+
+
+def fractal_z_shape(
+    shape_nchw: tuple[int, ...], groups: int = 1, c0: int = _C0
+) -> tuple[int, int, int, int]:
+    """The shape (G*C1*KH*KW, N1, 16, C0) of a weight (Cout, Cin/groups, KH, KW) in FRACTAL_Z.
+
+    Raises:
+        ValueError: A size below 1, or groups that do not divide Cout.
+    """
+    blocks = superblocks(shape_nchw, groups, c0)
+    rows = blocks.count * blocks.input_blocks * shape_nchw[2] * shape_nchw[3]
+    return (rows, blocks.output_blocks, OUTPUT_BLOCK, c0)
+
+
+def group_dict(w_shape_nchw: tuple[int, ...], groups: int, c0: int = _C0) -> dict[str, int | str]:
+    """The group_dict of conv2d_backprop_input's para_dict, with the vendor's keys.
+
+    The vendor's page gives no formula for g_extend: groups / multiple_extend, rounded up.
+
+    Args:
+        w_shape_nchw: Cout, Cin/groups, KH, KW.
+        groups: Groups of channels.
+        c0: Input channels of a block.
+
+    Raises:
+        ValueError: A size below 1, or groups that do not divide Cout.
+    """
+    blocks = superblocks(w_shape_nchw, groups, c0)
+    return {
+        "g_extend": blocks.count,
+        "multiple_extend": blocks.extend,
+        "groups": groups,
+        "dx_c1_extend": blocks.input_blocks,
+        "dy_c1_extend": blocks.output_blocks,
+        "dx_c_ori": blocks.input_channels,
+        "dy_c_ori": blocks.output_channels,
+        "filter_batch_ori": blocks.output_channels,
+        "filter_c_ori": blocks.input_channels,
+        "filter_ori_format": "NCHW",
+    }
+
+
+def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = _C0) -> Superblocks:
+    """How FRACTAL_Z arranges a weight (Cout, Cin/groups, KH, KW).
+
+    Raises:
+        ValueError: A size below 1, or groups that do not divide Cout.
+    """
+    if len(shape_nchw) != _RANK or min(shape_nchw) < 1:
+        raise ValueError(f"shape_nchw: given {shape_nchw}, allowed 4 sizes, each at least 1")
+    if c0 < 1:
+        raise ValueError(f"c0: given {c0}, allowed at least 1")
+    if groups < 1 or shape_nchw[0] % groups != 0:
+        raise ValueError(f"groups: given {groups}, allowed divisors of Cout = {shape_nchw[0]}")
+    inputs, outputs = shape_nchw[1], shape_nchw[0] // groups
+    whole = lcm(lcm(inputs, c0) // inputs, lcm(outputs, OUTPUT_BLOCK) // outputs)
+    return Superblocks(
+        groups=groups,
+        input_channels=inputs,
+        output_channels=outputs,
+        c0=c0,
+        extend=min(whole, groups),
+    )
+
+
+def _places(
+    blocks: Superblocks,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Superblock, output channel in it and input channel in it of every (Cout, Cin/groups)."""
+    outputs = np.arange(blocks.groups * blocks.output_channels)[:, None]
+    superblock, member = np.divmod(outputs // blocks.output_channels, blocks.extend)
+    inputs = member * blocks.input_channels + np.arange(blocks.input_channels)
+    rows = member * blocks.output_channels + outputs % blocks.output_channels
+    return superblock, rows, inputs
+
+
+def _c0_of(dtype: np.dtype[Any], c0: int | None) -> int:
+    allowed = [_C0_OF_BYTES if dtype.itemsize == 1 else _C0]
+    if dtype == np.float32:
+        allowed.append(_C0_OF_FLOAT_CUBE)
+    if c0 is None:
+        return allowed[0]
+    if c0 not in allowed:
+        names = " or ".join(map(str, allowed))
+        raise ValueError(f"c0: given {c0}, allowed {names} for {dtype}")
+    return c0
+
+
+def _check_rank(name: str, array: NDArray[np.generic], rank: int) -> None:
+    if array.ndim != rank:
+        raise ValueError(f"{name}: given shape {array.shape}, allowed {rank} dimensions")

@@ -1,0 +1,275 @@
+"""What deconv_grad_filter refuses, in which order, and what lies just inside its bounds."""
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opserve_kernels
+from kernels.execution import plan_of, results
+from kernels.oracles.deconv_grad_filter import expected
+from kernels.samples.deconv_grad_filter import (
+    BASE,
+    BASE_HP,
+    BASE_PARAM,
+    ERROR_SAMPLES,
+    MOST,
+    SAMPLES,
+    deconvolution,
+    tensor_of,
+)
+from kernels.samples.sample import Sample, Values
+from opserve_kernels.deconv_grad_filter.contract import LIMITS, RULES
+from opserve_kernels.deconv_grad_filter.plan import infer_outputs
+from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import Limit, NamedBuffer
+from opserve_kernels.status import DeconvStatus
+from opserve_kernels.tensor import DataType, Format
+
+_README = Path(opserve_kernels.__file__).parent / "deconv_grad_filter" / "README.md"
+_BY_NAME = {sample.name: sample for sample in SAMPLES}
+_INVALID = DeconvStatus.DECONV_PARAM_INVALID
+_NOT_SUPPORTED = DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED
+_HALF = {"dtype": DataType.FLOAT16}
+_NCHW = {"format": Format.NCHW}
+
+# One broken rule each of BASE, in the order in which they must be found.
+_IN_ORDER: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("dy_data", {"dy_data": None}),
+    ("x_data", {"x_data": None}),
+    ("kernel_h", {"kernel_h": None}),
+    ("kernel_w", {"kernel_w": None}),
+    ("core_mask", {"function": "fp_deconv_grad_filter_s"}),
+    ("function", {"function": "fp_deconv_grad_filter"}),
+    ("core_mask", {"function": "fp_deconv_grad_filter_p", "core_mask": 1}),
+    ("core_mask", {"core_mask": 256}),
+    ("function", {"function": "hp_deconv_grad_filter_p"}),
+    ("dy_data", {"dy_data": tensor_of("dy_data", **_HALF)}),
+    ("x_data", {"x_data": tensor_of("x_data", **_HALF)}),
+    ("dw_data", {"dw_data": tensor_of("dw_data", **_HALF)}),
+    ("dy_data", {"dy_data": tensor_of("dy_data", **_NCHW)}),
+    ("x_data", {"x_data": tensor_of("x_data", **_NCHW)}),
+    ("dw_data", {"dw_data": tensor_of("dw_data", **_NCHW)}),
+    ("dy_data", {"dy_data": tensor_of("dy_data", shape=(25, 6))}),
+    ("x_data", {"x_data": tensor_of("x_data", shape=(2, 0, 4, 4))}),
+    ("param", {"param": (1,) * 18}),
+    ("kernel_h", {"kernel_h": 0}),
+    ("kernel_w", {"kernel_w": MOST + 1}),
+    ("stride_h", {"stride_h": 0}),
+    ("stride_w", {"stride_w": -1}),
+    ("dilation_h", {"dilation_h": 0}),
+    ("dilation_w", {"dilation_w": 0}),
+    ("group", {"group": 0}),
+    ("pad_u", {"pad_u": -1}),
+    ("pad_l", {"pad_l": -1}),
+    ("input_batch", {"input_batch": 3}),
+    ("in_h", {"in_h": 4}),
+    ("in_w", {"in_w": 3}),
+    ("in_c", {"in_c": 3}),
+    ("batch", {"batch": 3}),
+    ("out_h", {"out_h": 4}),
+    ("out_w", {"out_w": 4}),
+    ("out_c", {"out_c": 3}),
+    ("batch", {"dy_data": tensor_of("dy_data", shape=(3, 5, 5, 6))}),
+    ("group", {"group": 3}),
+    ("row_order", {"row_order": "oc"}),
+    ("dw_data", {"dw_data": None}),
+    ("dw_data", {"dw_data": tensor_of("dw_data", shape=(2, 2, 18))}),
+)
+_ENDS_WITH = {"kernel_h": "param", "kernel_w": "param", "core_mask": "core_mask"}
+"""What is missing no longer once another argument is given."""
+_PAIRS = [
+    (first, second)
+    for first, second in combinations(_IN_ORDER, 2)
+    if not first[1].keys() & second[1].keys() and _ENDS_WITH.get(first[0]) not in second[1]
+]
+_ENTRIES = [(10, "stride_h", 0), (13, "pad_l", -1), (16, "group", 3), (1, "in_h", 4)]
+
+
+def _refusal(sample: Sample) -> InvalidArgument:
+    with pytest.raises(InvalidArgument) as refusal:
+        plan_of(sample)
+    return refusal.value
+
+
+@pytest.mark.parametrize("error", ERROR_SAMPLES, ids=lambda error: error.name)
+def test_broken_rule_is_refused_with_its_code_and_parameter(error: Any) -> None:
+    refusal = _refusal(error.sample)
+
+    assert (refusal.status, refusal.parameter) == (error.status, error.parameter)
+    assert refusal.status.domain == "opserve.ft_dsp"
+
+
+def test_error_table_rules_and_samples_have_the_same_rows() -> None:
+    section = _README.read_text(encoding="utf-8").split("## Errors")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `DECONV")]
+    rows = [tuple(cell.strip(" `") for cell in line.strip("|").split("|")) for line in lines]
+
+    assert sorted(rows) == sorted((r.status.name, r.parameter, r.broken) for r in RULES)
+    assert sorted(rows) == sorted((e.status.name, e.parameter, e.rule) for e in ERROR_SAMPLES)
+    assert len(set(rows)) == len(rows)
+
+
+@pytest.mark.parametrize(("first", "second"), _PAIRS)
+def test_of_two_broken_rules_the_earlier_is_told(
+    first: tuple[str, dict[str, Any]], second: tuple[str, dict[str, Any]]
+) -> None:
+    assert _refusal(BASE.but("two broken rules", **second[1], **first[1])).parameter == first[0]
+
+
+def test_pairs_of_broken_rules_are_many() -> None:
+    assert len(_PAIRS) > 600
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.parameter)
+def test_numbers_are_refused_just_outside_their_limits_only(limit: Limit) -> None:
+    allowed = f"{limit.least} to {limit.most}"
+    for number in (limit.least - 1, limit.most + 1):
+        refusal = _refusal(BASE.but("outside", **{limit.parameter: number}))
+        assert (refusal.parameter, refusal.allowed) == (limit.parameter, allowed)
+        assert refusal.status == _INVALID
+    for number in (limit.least, limit.most):
+        assert _allowed(BASE.but("at the limit", **{limit.parameter: number})) != allowed
+
+
+def _allowed(sample: Sample) -> str:
+    """What a refusal says is allowed; nothing where there is none."""
+    try:
+        plan_of(sample)
+    except InvalidArgument as refusal:
+        return refusal.allowed
+    return ""
+
+
+@pytest.mark.parametrize(
+    "name", ["stride_h", "stride_w", "dilation_h", "dilation_w", "pad_u", "pad_l"]
+)
+def test_greatest_numbers_are_computed_with(name: str) -> None:
+    changes: dict[str, Any] = {name: MOST, "values": Values.INTEGERS}
+    sample = deconvolution("greatest", (2, 3, 4, 2), (2, 5, 5, 3), (3, 2), **changes)
+    buffers = sample.buffers()
+
+    np.testing.assert_array_equal(
+        results(sample)["dw_data"], expected(sample, buffers)["dw_data"].value
+    )
+
+
+@pytest.mark.parametrize(("entry", "parameter", "number"), _ENTRIES)
+def test_entries_of_param_are_checked_by_the_names_of_their_fields(
+    entry: int, parameter: str, number: int
+) -> None:
+    param = list(BASE_PARAM.scalars["param"])
+    param[entry] = number
+
+    assert _refusal(BASE_PARAM.but("entry", param=tuple(param))).parameter == parameter
+
+
+@pytest.mark.parametrize("length", [0, 1, 17, 21])
+def test_param_has_18_to_20_entries(length: int) -> None:
+    param = (BASE_PARAM.scalars["param"] + (0,) * 3)[:length]
+
+    refusal = _refusal(BASE_PARAM.but("length", param=param))
+
+    assert (refusal.parameter, refusal.allowed) == ("param", "18 to 20 entries")
+
+
+@pytest.mark.parametrize("name", [*_BY_NAME["every field"].scalars])
+def test_param_stands_beside_no_field_that_it_holds(name: str) -> None:
+    refusal = _refusal(BASE_PARAM.but("both", **{name: 1}))
+
+    assert (refusal.status, refusal.parameter) == (_INVALID, "param")
+    assert name in refusal.given
+
+
+@pytest.mark.parametrize("core_mask", [-1, 0, 256, 2**31])
+def test_core_masks_outside_the_cores_are_refused(core_mask: int) -> None:
+    refusal = _refusal(BASE.but("mask", core_mask=core_mask))
+
+    assert (refusal.parameter, refusal.given) == ("core_mask", str(core_mask))
+    assert refusal.allowed.startswith("1 to 255: ")
+
+
+def test_hp_on_ft78ne_is_refused_naming_the_profiles_that_have_it() -> None:
+    for sample in (BASE_HP, BASE.but("hp", function="hp_deconv_grad_filter_p")):
+        refusal = _refusal(sample)
+
+        assert refusal.status == _NOT_SUPPORTED
+        assert refusal.allowed == "FLOAT on ft78ne; FLOAT16 on mt7004, reference"
+
+
+@pytest.mark.parametrize("profile", ["ft78ne", "mt7004"])
+@pytest.mark.parametrize("dtype", [DataType.BF16, DataType.DOUBLE, DataType.INT8])
+def test_dtypes_without_a_function_are_refused(profile: str, dtype: DataType) -> None:
+    sample = deconvolution(
+        "dtype", (1, 1, 1, 1), (1, 1, 1, 1), (1, 1), profile=profile, dtype=dtype
+    )
+
+    refusal = _refusal(sample)
+
+    assert (refusal.status, refusal.parameter) == (_NOT_SUPPORTED, "dy_data")
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT16, DataType.BF16, DataType.DOUBLE])
+def test_fp_is_refused_for_tensors_of_other_dtypes(dtype: DataType) -> None:
+    sample = deconvolution(
+        *("fp", (1, 1, 1, 1), (1, 1, 1, 1), (1, 1)),
+        profile="reference",
+        dtype=dtype,
+        function="fp_deconv_grad_filter_p",
+    )
+
+    refusal = _refusal(sample)
+
+    assert (refusal.status, refusal.parameter) == (_INVALID, "function")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "size_bytes"),
+    [
+        ("vendor's, ones", {}, 4096),
+        ("hp, private storage", {}, 2048),
+        ("groups", {"core_mask": 0b11}, 3 * 2 * 3 * 3 * 4 * 4),
+    ],
+)
+def test_temp_space_must_hold_the_rows_of_one_entry_and_group(
+    name: str, changes: dict[str, Any], size_bytes: int
+) -> None:
+    sample = _BY_NAME[name]
+    if "param" in sample.scalars:
+        param = sample.scalars["param"]
+        changes = {"param": (*param[:17], 9, *param[18:])}
+    else:
+        changes = {**changes, "temp_space": 9}
+
+    plan = plan_of(sample.but("temp_space", **changes))
+
+    assert plan.buffers == (NamedBuffer(parameter="temp_space", handle=9, size_bytes=size_bytes),)
+    assert plan.parameters == plan_of(sample).parameters
+
+
+def test_no_temp_space_is_no_buffer() -> None:
+    assert plan_of(BASE.but("zero", temp_space=0)) == plan_of(BASE_PARAM) == plan_of(BASE)
+    assert plan_of(BASE).buffers == ()
+
+
+@pytest.mark.parametrize("sample", [*SAMPLES, BASE_PARAM], ids=lambda sample: sample.name)
+def test_gradient_that_was_not_given_is_inferred_from_the_other_arguments(sample: Sample) -> None:
+    (inferred,) = infer_outputs(sample.but("bare", dw_data=None).arguments()).values()
+
+    assert inferred.shape == sample.outputs["dw_data"].shape
+    assert inferred.dtype == sample.inputs["x_data"].dtype
+    assert inferred.buffer == 0
+
+
+@pytest.mark.parametrize("error", ERROR_SAMPLES, ids=lambda error: error.name)
+def test_malformed_calls_are_inferred_from_without_an_error(error: Any) -> None:
+    bare = error.sample.but("bare", dw_data=None).arguments()
+
+    assert set(infer_outputs(bare)) <= {"dw_data"}
+
+
+def test_nothing_is_inferred_from_nothing_or_where_it_was_given() -> None:
+    assert infer_outputs(DeconvGradFilter()) == infer_outputs(BASE.arguments()) == {}

@@ -1,0 +1,94 @@
+"""What an operator tells of itself is what its schema, support and checks are made of."""
+
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInputParaDict, GroupDict
+from opserve_kernels.description import OperatorDescription, Parameter, describe
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS, operators_of
+
+each_operator = pytest.mark.parametrize("name", OPERATORS)
+LONGEST = 300
+
+
+def described(name: str) -> OperatorDescription:
+    return describe(OPERATORS[name])
+
+
+def members(parameters: tuple[Parameter, ...], name: str) -> tuple[Parameter, ...]:
+    return next(parameter.members for parameter in parameters if parameter.name == name)
+
+
+@each_operator
+def test_parameters_are_the_fields_of_the_schema(name: str) -> None:
+    schema = [field.name for field in fields(OPERATORS[name].schema)]
+    assert [parameter.name for parameter in described(name).parameters] == schema
+
+
+@each_operator
+def test_tensors_and_outputs_are_told_as_such(name: str) -> None:
+    parameters, operator = described(name).parameters, OPERATORS[name]
+    tensors = [parameter.name for parameter in parameters if parameter.kind == "tensor"]
+    written = [parameter.name for parameter in parameters if parameter.written]
+    assert tuple(tensors) == operator.tensor_fields
+    assert tuple(written) == operator.outputs
+
+
+@each_operator
+def test_every_parameter_is_described_by_a_sentence_of_its_own(name: str) -> None:
+    told = [parameter.description for parameter in described(name).parameters]
+    assert all(0 < len(text) < LONGEST and text.endswith(".") for text in told)
+    assert len(set(told)) == len(told)
+
+
+def test_members_are_those_of_the_nested_arguments() -> None:
+    para_dict = members(described("conv2d_backprop_input").parameters, "para_dict")
+    group_dict = members(para_dict, "group_dict")
+    for told, schema in ((para_dict, Conv2dBackpropInputParaDict), (group_dict, GroupDict)):
+        assert is_dataclass(schema)
+        assert [member.name for member in told] == [field.name for field in fields(schema)]
+
+
+def test_a_description_runs_over_the_lines_of_its_entry() -> None:
+    (padding,) = (
+        parameter
+        for parameter in described("convolution_backward").parameters
+        if parameter.name == "padding"
+    )
+    assert padding.kind == "integers"
+    assert padding.description.startswith("Zeros around the input")
+    assert padding.description.endswith("up, down, left, right.")
+
+
+@each_operator
+def test_support_names_known_profiles_and_the_profiles_name_it(name: str) -> None:
+    told = {row.profile for row in described(name).support}
+    assert told <= set(PROFILES)
+    assert told == {profile for profile in PROFILES if OPERATORS[name] in operators_of(profile)}
+
+
+@each_operator
+def test_what_only_the_source_has_is_among_the_dtypes(name: str) -> None:
+    for row in described(name).support:
+        assert set(row.source_only) <= set(row.dtypes)
+
+
+@each_operator
+def test_errors_have_the_code_name_and_family_of_their_rule(name: str) -> None:
+    rules = OPERATORS[name].rules
+    assert rules
+    for told, rule in zip(described(name).errors, rules, strict=True):
+        assert (told.code, told.reason) == (int(rule.status), rule.status.name)
+        assert told.domain == rule.status.domain
+        assert (told.parameter, told.broken) == (rule.parameter, rule.broken)
+
+
+@each_operator
+def test_limits_bound_arguments_of_the_operator(name: str) -> None:
+    names = {field.name for field in fields(OPERATORS[name].schema)}
+    for limit in described(name).limits:
+        assert limit.parameter.split(".")[0] in names
+        assert limit.least <= limit.most
+        assert set(limit.profiles) <= set(OPERATORS[name].support)

@@ -1,0 +1,69 @@
+"""Writes README.md's table of support from the registry; --check only tells whether it is fresh."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from opserve_kernels.operator import Operator, Support
+from opserve_kernels.profiles import PROFILES, Profile
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType
+
+PAGE = Path(__file__).resolve().parent.parent / "README.md"
+BEGIN, END = "<!-- support: make support -->\n", "<!-- end of support -->"
+SOURCE_ONLY = "\\*"
+
+
+def main() -> int:
+    """Writes the table, or compares; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
+    check = parser.parse_args().check
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    written = f"{before}{BEGIN}{table()}{END}{after}"
+    if not check:
+        PAGE.write_text(written)
+        return 0
+    if text == written:
+        return 0
+    print("stale: the table of support in README.md; run make support")
+    return 1
+
+
+def table() -> str:
+    """Profile x operator x dtype."""
+    head = ["profile", *map(linked, OPERATORS.values())]
+    rows = [head, ["---"] * len(head), *map(row, PROFILES.values())]
+    lines = (f"| {' | '.join(cells)} |\n" for cells in rows)
+    return f"{''.join(lines)}\n{SOURCE_ONLY} only in the vendor's newer source, not on its page.\n"
+
+
+def linked(operator: Operator[Any]) -> str:
+    """An operator's name, with its page behind it."""
+    return f"[`{operator.call}`](kernels/opserve_kernels/{operator.name}/README.md)"
+
+
+def row(profile: Profile) -> list[str]:
+    """One profile."""
+    supports = [operator.support.get(profile.name) for operator in OPERATORS.values()]
+    return [f"`{profile.name}`: {profile.products}", *map(cell, supports)]
+
+
+def cell(support: Support | None) -> str:
+    """The dtypes of one operator on one profile, and what else a reader must know."""
+    if support is None:
+        return ""
+    dtypes = ", ".join(spelled(support, dtype) for dtype in support.dtypes)
+    return f"{dtypes}; {support.notes}" if support.notes else dtypes
+
+
+def spelled(support: Support, dtype: DataType) -> str:
+    """A dtype, marked where the vendor's page does not have it."""
+    return f"{dtype}{SOURCE_ONLY}" if dtype in support.source_only else str(dtype)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
