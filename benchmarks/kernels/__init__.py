@@ -1,0 +1,1 @@
+"""The kernels beside PyTorch on a CPU, in one process and one thread."""

@@ -1,0 +1,102 @@
+"""make bench-kernels: how fast and how exact the kernels are, beside PyTorch."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from benchmarks.kernels import peer
+from benchmarks.kernels.comparisons import (
+    compare_filters,
+    compare_folds,
+    compare_gradients,
+    compare_in_depth,
+)
+from benchmarks.kernels.draw import SEED, random_shapes
+from benchmarks.kernels.goals import goals_of, write_goals
+from benchmarks.kernels.lines import Line, Suite
+from benchmarks.kernels.peak import peak_operations
+from benchmarks.kernels.plot import draw
+from benchmarks.kernels.report import Setting, show_goals, show_lines, write_lines
+from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES
+
+Comparison = Callable[[int], Line]
+
+_ROUNDS, _QUICK_ROUNDS = 9, 3
+
+
+def main() -> None:
+    """Measures, prints, and writes benchmarks/out/kernels.{json,csv,png}."""
+    options = _options()
+    peer.use_one_thread()
+    rounds = _QUICK_ROUNDS if options.quick else options.rounds
+    comparisons = _comparisons(options.seed, options.shapes)
+    setting = _setting(rounds)
+    lines = [compare(rounds) for compare in track(comparisons, description="shapes")]
+    show_lines(lines, setting)
+    if options.shapes:
+        return  # a selection neither meets goals nor replaces what a whole run has written
+    goals = goals_of(lines)
+    show_goals(goals)
+    for path in (write_goals(goals), write_lines(lines, setting), draw(lines, setting)):
+        print(f"written to {path}")
+
+
+def _options() -> Namespace:
+    parser = ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
+    parser.add_argument(
+        "--shapes", nargs="+", metavar="NAME", help="only these; nothing is written then"
+    )
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"how many ({_ROUNDS})")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{_QUICK_ROUNDS} rounds, for a first look"
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of the random shapes ({SEED})")
+    return parser.parse_args()
+
+
+def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
+    """What is to be measured, of the shapes that are named; of all without names."""
+    of_suites = ((HALVES, Suite.FLOAT16), (HALVES, Suite.BFLOAT16))
+    named: list[tuple[str, Comparison]] = [
+        *((shape.name, partial(compare_in_depth, shape)) for shape in CONVOLUTIONS),
+        *(
+            (shape.name, partial(compare_gradients, shape, suite))
+            for shapes, suite in ((random_shapes(seed), Suite.RANDOM), *of_suites)
+            for shape in shapes
+        ),
+        *((shape.name, partial(compare_folds, shape)) for shape in FOLDS),
+        *((shape.name, partial(compare_filters, shape)) for shape in FILTERS),
+    ]
+    if names:
+        unknown = set(names) - {name for name, _ in named}
+        if unknown:
+            raise SystemExit(f"no such shapes: {', '.join(sorted(unknown))}")
+    return [compare for name, compare in named if not names or name in names]
+
+
+def _setting(rounds: int) -> Setting:
+    versions = {"PyTorch": peer.version(), "numba": version("numba"), "numpy": version("numpy")}
+    return Setting(
+        machine=_machine(),
+        versions=", ".join(f"{name} {number}" for name, number in versions.items()),
+        peak=peak_operations(),
+        rounds=rounds,
+    )
+
+
+def _machine() -> str:
+    """The processor as the kernel and as the compiler name it."""
+    binding: Any = import_module("llvmlite.binding")  # it has no types
+    described = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line for line in described if line.startswith("model name")), "processor: ?")
+    return f"{model.partition(':')[2].strip()} ({binding.get_host_cpu_name()})"
+
+
+if __name__ == "__main__":
+    main()

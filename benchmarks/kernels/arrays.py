@@ -1,0 +1,63 @@
+"""The arrays of a call, the same for both sides, drawn from a seed of the shape's name."""
+
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kernels.shapes import ConvolutionShape, FoldShape, Sizes
+from opserve_kernels.tensor import DataType
+
+Array = NDArray[Any]
+
+NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
+    DataType.FLOAT: np.dtype(np.float32),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
+}
+_ALIGNMENT = 512  # of buffers in a device's memory
+
+
+def convolution_arrays(shape: ConvolutionShape, dtype: DataType) -> dict[str, Array]:
+    """grad_output, input and weight."""
+    return {
+        name: _normal(f"{shape.name} {name}", size, dtype)
+        for name, size in (
+            ("grad_output", shape.output_shape),
+            ("input", shape.input_shape),
+            ("weight", shape.weight_shape),
+        )
+    }
+
+
+def fold_columns(shape: FoldShape) -> Array:
+    """The columns that are folded."""
+    return _normal(shape.name, shape.columns_shape, DataType.FLOAT)
+
+
+def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
+    """Uninitialised memory that begins where a device's buffers do."""
+    memory = np.empty(size_bytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size_bytes]
+
+
+def aligned_copy(array: Array) -> NDArray[np.uint8]:
+    """The bytes of an array."""
+    copied = aligned_bytes(array.nbytes)
+    copied[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return copied
+
+
+def relative_error(found: Array, exact: Array) -> float:
+    """The largest difference, relative to the largest exact value."""
+    difference = np.abs(found.astype(np.float64) - exact).max()
+    return float(difference / np.abs(exact).max())
+
+
+def _normal(name: str, size: Sizes, dtype: DataType) -> Array:
+    random = np.random.default_rng(crc32(name.encode()))
+    return random.standard_normal(size, np.float32).astype(NUMPY_DTYPES[dtype])

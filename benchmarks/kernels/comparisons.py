@@ -1,0 +1,137 @@
+"""One shape on both sides: how long each takes and how far each is from float64."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.kernels import peer, subject
+from benchmarks.kernels.arrays import Array, convolution_arrays, fold_columns, relative_error
+from benchmarks.kernels.lines import Line, Part, Suite
+from benchmarks.kernels.measuring import Samples, by_turns, faster, ratio
+from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
+from benchmarks.measure import Figure
+from opserve_kernels.tensor import DataType
+
+_OURS, _THEIRS, _CHANNELS_LAST = "ours", "theirs", "theirs, channels last"
+_PRODUCTS = 2  # grad_input and grad_weight; grad_bias is not counted as work
+_DTYPES = {Suite.FLOAT16: DataType.FLOAT16, Suite.BFLOAT16: DataType.BF16}
+_ALL: subject.Mask = (True, True, True)
+_TO_WEIGHT: subject.Mask = (False, True, False)
+_SINGLE: Mapping[Part, subject.Mask] = {
+    Part.GRAD_INPUT: (True, False, False),
+    Part.GRAD_WEIGHT: _TO_WEIGHT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contest:
+    """A call on both sides, with work as a Line has it and results by name."""
+
+    ours: subject.Call
+    theirs: peer.Peer
+    work: float
+    exact: Mapping[str, Array]
+    found: Mapping[str, Array]
+
+
+def compare_in_depth(shape: ConvolutionShape, rounds: int) -> Line:
+    """All gradients and each of the large ones, also against the better layout of PyTorch's."""
+    suite = Suite.CONVOLUTION
+    arrays = convolution_arrays(shape, DataType.FLOAT)
+    contest = _gradients(shape, arrays, suite)
+    calls: dict[str, peer.Peer] = {_OURS: contest.ours, _THEIRS: contest.theirs}
+    if shape.rank in peer.HAS_CHANNELS_LAST:
+        calls[_CHANNELS_LAST] = peer.channels_last_peer(shape, arrays, _ALL)
+    samples = by_turns(calls, rounds)
+    best = faster(samples, _THEIRS, _CHANNELS_LAST)
+    ratios = {Part.ALL_BEST: ratio(samples, over=best, under=_OURS)}
+    for part, mask in _SINGLE.items():
+        single: dict[str, peer.Peer] = {
+            _OURS: subject.gradients_call(shape, arrays, DataType.FLOAT, mask),
+            _THEIRS: peer.gradients_peer(shape, arrays, mask),
+        }
+        ratios[part] = ratio(by_turns(single, rounds), over=_THEIRS, under=_OURS)
+    return _line(suite, shape, contest, samples, ratios)
+
+
+def compare_gradients(shape: ConvolutionShape, suite: Suite, rounds: int) -> Line:
+    """All gradients against contiguous tensors."""
+    arrays = convolution_arrays(shape, _DTYPES.get(suite, DataType.FLOAT))
+    contest = _gradients(shape, arrays, suite)
+    return _line(suite, shape, contest, _both(contest, rounds), {})
+
+
+def compare_filters(shape: ConvolutionShape, rounds: int) -> Line:
+    """The filter gradient with channels last on both sides."""
+    arrays = convolution_arrays(shape, DataType.FLOAT)
+    theirs = peer.channels_last_peer(shape, arrays, _TO_WEIGHT)
+    exact, found = (
+        {"dw_data": subject.filter_of(shape, gradients["grad_weight"])}
+        for gradients in (
+            peer.exact_gradients(shape, arrays, _TO_WEIGHT),
+            peer.results_of(theirs),
+        )
+    )
+    contest = _Contest(
+        ours=subject.filter_call(shape, arrays),
+        theirs=theirs,
+        work=shape.operations,
+        exact=exact,
+        found=found,
+    )
+    return _line(Suite.FILTER, shape, contest, _both(contest, rounds), {})
+
+
+def compare_folds(shape: FoldShape, rounds: int) -> Line:
+    """Columns added up to images."""
+    columns = fold_columns(shape)
+    theirs = peer.fold_peer(shape, columns)
+    contest = _Contest(
+        ours=subject.fold_call(shape, columns),
+        theirs=theirs,
+        work=shape.size_bytes,
+        exact={"out": peer.exact_fold(shape, columns)},
+        found={"out": peer.as_float64(theirs())},
+    )
+    return _line(Suite.FOLD, shape, contest, _both(contest, rounds), {})
+
+
+def _gradients(shape: ConvolutionShape, arrays: Mapping[str, Array], suite: Suite) -> _Contest:
+    theirs = peer.gradients_peer(shape, arrays, _ALL)
+    return _Contest(
+        ours=subject.gradients_call(shape, arrays, _DTYPES.get(suite, DataType.FLOAT), _ALL),
+        theirs=theirs,
+        work=_PRODUCTS * shape.operations,
+        exact=peer.exact_gradients(shape, arrays, _ALL),
+        found=peer.results_of(theirs),
+    )
+
+
+def _both(contest: _Contest, rounds: int) -> Samples:
+    return by_turns({_OURS: contest.ours, _THEIRS: contest.theirs}, rounds)
+
+
+def _line(
+    suite: Suite,
+    shape: ConvolutionShape | FoldShape,
+    contest: _Contest,
+    samples: Samples,
+    more_ratios: Mapping[Part, Figure],
+) -> Line:
+    return Line(
+        suite=suite,
+        shape=shape.name,
+        text=shape.text,
+        algorithm=contest.ours.algorithm,
+        work=contest.work,
+        ours_s=median(samples[_OURS]),
+        theirs_s=median(samples[_THEIRS]),
+        ratios={Part.ALL: ratio(samples, over=_THEIRS, under=_OURS), **more_ratios},
+        error=_worst_error(contest.ours.arrays(), contest.exact),
+        their_error=_worst_error(contest.found, contest.exact),
+    )
+
+
+def _worst_error(found: Mapping[str, Array], exact: Mapping[str, Array]) -> float:
+    """Of the products; a sum over positions alone is no algorithm of ours."""
+    return max(relative_error(found[name], exact[name]) for name in exact if name != "grad_bias")

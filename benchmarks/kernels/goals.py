@@ -1,0 +1,134 @@
+"""What the kernels are to reach, and what a run found."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.kernels.lines import Line, Part, Suite
+from benchmarks.kernels.measuring import geomean
+from benchmarks.report import OUT
+
+TARGETS: Mapping[Suite, float] = {
+    Suite.CONVOLUTION: 2.2,
+    Suite.RANDOM: 1.8,
+    Suite.FLOAT16: 5.0,
+    Suite.BFLOAT16: 5.0,
+    Suite.FOLD: 3.5,
+    Suite.FILTER: 1.8,
+}
+"""What the geometric mean of a suite is to reach: PyTorch's seconds over ours."""
+
+_NO_THREADS = "a call runs on one thread of its worker: nothing of ours can be measured on two"
+_NO_WINOGRAD = "no plan tells of Winograd"
+_NO_STRICT = "plans use Winograd, and a plan without it cannot be asked for yet"
+_NOT_MEASURED = "no such shape was measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A number that is to reach a target.
+
+    Attributes:
+        goal: What it is a number of.
+        value: None where it could not be found.
+        target: What it is to reach.
+        better: Which way.
+        reason: Why there is no value.
+    """
+
+    goal: str
+    value: float | None
+    target: float
+    better: Literal["higher", "lower"] = "higher"
+    reason: str = ""
+
+    @property
+    def met(self) -> bool:
+        if self.value is None:
+            return False
+        return self.value >= self.target if self.better == "higher" else self.value <= self.target
+
+
+def goals_of(lines: Sequence[Line]) -> list[Goal]:
+    """All goals; what was not measured has no value."""
+    networks, drawn = (_ratios(lines, suite) for suite in (Suite.CONVOLUTION, Suite.RANDOM))
+    better = geomean(_ratios(lines, Suite.CONVOLUTION, Part.ALL_BEST))
+    return [
+        _mean("fp32, all gradients, geomean over PyTorch NCHW", lines, Suite.CONVOLUTION),
+        _found(
+            "fp32, all gradients, geomean over the better of NCHW and channels last", better, 1.8
+        ),
+        _found("fp32, all gradients, slowest shape over NCHW", _least(networks), 1.0),
+        _strict(lines),
+        _mean("random shapes, geomean over NCHW", lines, Suite.RANDOM),
+        _found("random shapes, slowest over NCHW", _least(drawn), 0.9),
+        _mean("FLOAT16, all gradients, geomean", lines, Suite.FLOAT16),
+        _mean("BF16, all gradients, geomean", lines, Suite.BFLOAT16),
+        _mean("fold, geomean", lines, Suite.FOLD),
+        _mean("filter gradient, geomean over channels last", lines, Suite.FILTER),
+        Goal(goal="2 threads, all gradients, geomean", value=None, target=1.8, reason=_NO_THREADS),
+        *_errors(lines),
+    ]
+
+
+def write_goals(goals: Iterable[Goal]) -> Path:
+    """Writes benchmarks/out/kernels.json."""
+    OUT.mkdir(exist_ok=True)
+    path = OUT / "kernels.json"
+    rows = [asdict(goal) | {"met": goal.met} for goal in goals]
+    path.write_text(json.dumps(rows, indent=2) + "\n")
+    return path
+
+
+def _ratios(lines: Iterable[Line], suite: Suite, part: Part = Part.ALL) -> list[float]:
+    return [line.ratios[part].value for line in lines if line.suite == suite]
+
+
+def _least(ratios: Sequence[float]) -> float | None:
+    return min(ratios, default=None)
+
+
+def _mean(goal: str, lines: Sequence[Line], suite: Suite) -> Goal:
+    return _found(goal, geomean(_ratios(lines, suite)), TARGETS[suite])
+
+
+def _found(goal: str, value: float | None, target: float) -> Goal:
+    return Goal(
+        goal=goal, value=value, target=target, reason=_NOT_MEASURED if value is None else ""
+    )
+
+
+def _strict(lines: Sequence[Line]) -> Goal:
+    """The same as without the restriction, as long as no plan uses Winograd."""
+    goal = "strict (no Winograd), all gradients, geomean over NCHW"
+    if any(_uses_winograd(line) for line in lines if line.suite == Suite.CONVOLUTION):
+        return Goal(goal=goal, value=None, target=1.7, reason=_NO_STRICT)
+    return _found(goal, geomean(_ratios(lines, Suite.CONVOLUTION)), 1.7)
+
+
+def _errors(lines: Sequence[Line]) -> list[Goal]:
+    """Of what is computed in fp32, by kind of algorithm."""
+    exact = [line for line in lines if line.suite not in {Suite.FLOAT16, Suite.BFLOAT16}]
+    kinds: tuple[tuple[str, float, str, Callable[[Line], bool]], ...] = (
+        ("direct", 1e-6, _NOT_MEASURED, lambda line: not _uses_winograd(line)),
+        ("Winograd", 2e-5, _NO_WINOGRAD, _uses_winograd),
+    )
+    goals: list[Goal] = []
+    for kind, target, reason, belongs in kinds:
+        worst = max((line.error for line in exact if belongs(line)), default=None)
+        goals.append(
+            Goal(
+                goal=f"fp32 error relative to the largest value, {kind}",
+                value=worst,
+                target=target,
+                better="lower",
+                reason=reason if worst is None else "",
+            )
+        )
+    return goals
+
+
+def _uses_winograd(line: Line) -> bool:
+    return "winograd" in line.algorithm.casefold()

@@ -1,0 +1,85 @@
+"""The most that one core computes: a loop of nothing but vector multiply-adds."""
+
+import time
+from importlib import import_module
+from statistics import median
+from typing import Any
+
+from opserve_kernels.loops import compiled
+
+_CHAINS = 12  # independent sums: more than latency times throughput, fewer than registers
+_ROUNDS = 3_000_000
+_TIMES = 9
+
+Value = Any
+"""A value, type or builder of llvmlite, which has no types, as numba has none."""
+
+_binding: Value = import_module("llvmlite.binding")
+_ir: Value = import_module("llvmlite.ir")
+_numba: Value = import_module("numba")
+
+
+def _lanes() -> int:
+    """Floats in a vector of this machine."""
+    features = _binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 16
+    return 8 if features.get("avx2") else 4
+
+
+_LANES = _lanes()
+
+
+def _multiply_add_rounds(_context: Value, _rounds: Value) -> tuple[Value, Value]:
+    """sum = sum * x + x in every chain, rounds times; returns a lane, so that all is needed."""
+    signature = _numba.types.float32(_numba.types.int64)
+    return signature, _emit
+
+
+def _emit(_context: Value, builder: Value, _signature: Value, arguments: Value) -> Value:
+    scalar, integer = _ir.FloatType(), _ir.IntType(64)
+    vector = _ir.VectorType(scalar, _LANES)
+    multiply_add = _ir.Function(
+        builder.module, _ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{_LANES}f32"
+    )
+    start, loop, end = builder.block, *(builder.append_basic_block(name) for name in ("l", "e"))
+    small = builder.fmul(builder.sitofp(arguments[0], scalar), _ir.Constant(scalar, 2.0**-40))
+    x = _ir.Constant(vector, _ir.Undefined)
+    for lane in range(_LANES):
+        x = builder.insert_element(x, small, _ir.Constant(_ir.IntType(32), lane))
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    counter = builder.phi(integer)
+    chains = [builder.phi(vector) for _ in range(_CHAINS)]
+    sums = [builder.call(multiply_add, [chain, x, x]) for chain in chains]
+    following = builder.add(counter, _ir.Constant(integer, 1))
+    counter.add_incoming(_ir.Constant(integer, 0), start)
+    counter.add_incoming(following, loop)
+    for chain, found in zip(chains, sums, strict=True):
+        chain.add_incoming(_ir.Constant(vector, [1.0] * _LANES), start)
+        chain.add_incoming(found, loop)
+    builder.cbranch(builder.icmp_signed("<", following, arguments[0]), loop, end)
+    builder.position_at_end(end)
+    total = sums[0]
+    for found in sums[1:]:
+        total = builder.fadd(total, found)
+    return builder.extract_element(total, _ir.Constant(_ir.IntType(32), 0))
+
+
+_rounds_of_multiply_adds: Value = import_module("numba.extending").intrinsic(_multiply_add_rounds)
+
+
+@compiled("float32(int64)")
+def _loop(rounds: int) -> float:
+    found: float = _rounds_of_multiply_adds(rounds)
+    return found
+
+
+def peak_operations() -> float:
+    """Operations a second of one core: a multiply-add is two for each lane."""
+    seconds: list[float] = []
+    for _ in range(_TIMES):
+        start = time.thread_time()
+        _loop(_ROUNDS)
+        seconds.append(time.thread_time() - start)
+    return 2 * _LANES * _CHAINS * _ROUNDS / median(seconds)

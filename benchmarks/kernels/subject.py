@@ -1,0 +1,171 @@
+"""Our side: a planned call, run as a worker runs it, in this process and thread."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kernels.arrays import NUMPY_DTYPES, Array, aligned_bytes, aligned_copy
+from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
+from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operator import Plan
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Format, Tensor
+
+Bytes = NDArray[np.uint8]
+Mask = tuple[bool, bool, bool]
+Arguments = Any
+"""A dataclass of an operator's schema."""
+
+_FORMATS = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
+_KEEP_DTYPE = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call whose plan and operands are there; plans are cached in the service.
+
+    Attributes:
+        plan: Phase one's answer.
+        run: The kernel.
+        parameters: The plan's.
+        buffers: The schema's tensors: operands, and nothing in the place of a result.
+        workspace: Used again by every run, as callers of the service do.
+        results: Place, name and tensor of each result.
+    """
+
+    plan: Plan
+    run: Callable[[NDArray[np.int64], Sequence[Bytes], Bytes, int, int], None]
+    parameters: NDArray[np.int64]
+    buffers: tuple[Bytes, ...]
+    workspace: Bytes
+    results: tuple[tuple[int, str, Tensor], ...]
+
+    def __call__(self) -> dict[str, Bytes]:
+        """Runs all work units; results are in new memory, as PyTorch's are."""
+        buffers = list(self.buffers)
+        written: dict[str, Bytes] = {}
+        for place, name, tensor in self.results:
+            size_bytes = tensor.element_count * tensor.dtype.size_bytes
+            buffers[place] = written[name] = aligned_bytes(size_bytes)
+        self.run(self.parameters, buffers, self.workspace, 0, self.plan.units)
+        return written
+
+    def arrays(self) -> dict[str, Array]:
+        """The results of a run."""
+        written = self()
+        return {
+            name: written[name].view(NUMPY_DTYPES[tensor.dtype]).reshape(tensor.shape)
+            for _, name, tensor in self.results
+        }
+
+    @property
+    def algorithm(self) -> str:
+        """What the plan tells of its choice; empty where it tells nothing."""
+        told: Sequence[str] = getattr(self.plan, "algorithms", ())
+        return " / ".join(told)
+
+
+def gradients_call(
+    shape: ConvolutionShape, arrays: Mapping[str, Array], dtype: DataType, mask: Mask
+) -> Call:
+    """convolution_backward."""
+    arguments = gradients_arguments(shape, dtype, mask)
+    return _prepared("convolution_backward", "ascend910b", arguments, arrays)
+
+
+def gradients_arguments(shape: ConvolutionShape, dtype: DataType, mask: Mask) -> Arguments:
+    """Those of convolution_backward but for the outputs."""
+    layout = _FORMATS[shape.rank + 2]
+    return ConvolutionBackward(
+        grad_output=Tensor(shape=shape.output_shape, dtype=dtype, format=layout),
+        input=Tensor(shape=shape.input_shape, dtype=dtype, format=layout),
+        weight=Tensor(shape=shape.weight_shape, dtype=dtype, format=layout),
+        bias_sizes=(shape.out_channels,),
+        stride=shape.stride,
+        padding=shape.padding,
+        dilation=shape.dilation,
+        transposed=shape.transposed,
+        output_padding=shape.output_padding,
+        groups=shape.groups,
+        output_mask=mask,
+        cube_math_type=_KEEP_DTYPE,
+    )
+
+
+def fold_call(shape: FoldShape, columns: Array) -> Call:
+    """im2col_backward."""
+    arguments = Im2colBackward(
+        grad_output=Tensor(shape=shape.columns_shape, dtype=DataType.FLOAT),
+        input_size=shape.size,
+        kernel_size=(shape.kernel,) * 2,
+        dilation=(shape.dilation,) * 2,
+        padding=(shape.padding,) * 2,
+        stride=(shape.stride,) * 2,
+    )
+    return _prepared("im2col_backward", "ascend910b", arguments, {"grad_output": columns})
+
+
+def filter_call(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> Call:
+    """deconv_grad_filter; of a convolution that is not transposed, image and output change roles.
+
+    Its result is (1, channels of dy_data * taps, channels of x_data).
+    """
+    small, big = ("input", "grad_output") if shape.transposed else ("grad_output", "input")
+    operands = {
+        name: np.ascontiguousarray(np.moveaxis(arrays[source], 1, -1))
+        for name, source in (("x_data", small), ("dy_data", big))
+    }
+    x_data, dy_data = (
+        Tensor(shape=operands[name].shape, dtype=DataType.FLOAT, format=Format.NHWC)
+        for name in ("x_data", "dy_data")
+    )
+    arguments = DeconvGradFilter(
+        dy_data=dy_data,
+        x_data=x_data,
+        kernel_h=shape.kernel[0],
+        kernel_w=shape.kernel[1],
+        stride_h=shape.stride[0],
+        stride_w=shape.stride[1],
+        pad_u=shape.padding[0],
+        pad_l=shape.padding[1],
+        dilation_h=shape.dilation[0],
+        dilation_w=shape.dilation[1],
+    )
+    return _prepared("deconv_grad_filter", "ft78ne", arguments, operands)
+
+
+def filter_of(shape: ConvolutionShape, weight: Array) -> Array:
+    """A weight gradient as deconv_grad_filter lays it out."""
+    small = shape.in_channels if shape.transposed else shape.out_channels
+    return weight.reshape(small, -1).T[np.newaxis]
+
+
+def plan_of(name: str, profile: str, arguments: Arguments) -> tuple[Plan, Mapping[str, Tensor]]:
+    """The plan of a call and the outputs that a caller would make for it."""
+    operator = OPERATORS[name]
+    outputs = operator.infer_outputs(arguments)
+    return operator.plan(replace(arguments, **outputs), PROFILES[profile]), outputs
+
+
+def _prepared(name: str, profile: str, arguments: Arguments, arrays: Mapping[str, Array]) -> Call:
+    plan, outputs = plan_of(name, profile, arguments)
+    operator = OPERATORS[name]
+    nothing = np.empty(0, np.uint8)
+    fields = operator.tensor_fields
+    return Call(
+        plan=plan,
+        run=import_module(operator.kernel).run,
+        parameters=np.array(plan.parameters, np.int64),
+        buffers=tuple(
+            aligned_copy(arrays[field]) if field in arrays else nothing for field in fields
+        ),
+        workspace=aligned_bytes(plan.workspace_size),
+        results=tuple((fields.index(field), field, tensor) for field, tensor in outputs.items()),
+    )
