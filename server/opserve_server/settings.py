@@ -106,6 +106,8 @@ class Settings(BaseSettings):
     """Live buffers of one session."""
     executors_limit: Count = 4096
     """Live executors of one session."""
+    plans_limit: Count = 128
+    """Plans that one session remembers, so that an equal call is not planned again."""
     streams_limit: Count = 64
     """Live streams of one session."""
     events_limit: Count = 4096

@@ -6,16 +6,15 @@ from typing import Any
 
 from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator, Plan
-from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus, Status
 from opserve_kernels.tensor import Tensor, check_tensor
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Execute
-from opserve_server.core.errors import NotSupported, OutOfMemory
+from opserve_server.core.errors import NotSupported
+from opserve_server.core.plans import Plans
 from opserve_server.pool.messages import KernelCall, Region
 
 BufferOf = Callable[[int], Buffer]
-_MOST = 2**63 - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +67,7 @@ class Executor:
 
 
 def plan_executor(
-    handle: int, operator: Operator[Any], arguments: object, *, profile: str, buffer_of: BufferOf
+    handle: int, operator: Operator[Any], arguments: object, *, plans: Plans, buffer_of: BufferOf
 ) -> Executor:
     """Phase one: checks the arguments and plans the call.
 
@@ -76,8 +75,9 @@ def plan_executor(
         NotSupported: 200001, the profile has no such operator.
         HandleNotFound: 107017, a tensor lies in a dead buffer, or an argument names one.
         InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken.
+        OutOfMemory: 207001, the call is larger than 64 bits can say.
     """
-    check_supported(operator, profile)
+    check_supported(operator, plans.profile)
     tensors: list[Tensor | None] = []
     for name in operator.tensor_fields:
         tensor: Tensor | None = getattr(arguments, name)
@@ -85,25 +85,11 @@ def plan_executor(
             held = buffer_of(tensor.buffer).size_bytes if tensor.buffer else None
             check_tensor(name, tensor, buffer_bytes=held)
         tensors.append(tensor)
-    plan = operator.plan(arguments, PROFILES[profile])
-    _check_size(plan)
+    plan = plans.plan(operator, arguments)
     executor = Executor(handle, operator, plan, tensors, _written(operator, arguments))
     _named_buffers(executor, buffer_of)
     _check_overlaps(executor)
     return executor
-
-
-def _check_size(plan: Plan) -> None:
-    """Refuses a call larger than 64 bits can say: strides of 0 make such tensors (207001)."""
-    largest = max(plan.workspace_size, plan.units, *plan.parameters, 0)
-    if largest > _MOST:
-        raise OutOfMemory(
-            Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-            f"call: given sizes up to {largest}, allowed {_MOST}",
-            parameter="call",
-            given=largest,
-            allowed=_MOST,
-        )
 
 
 def check_supported(operator: Operator[Any], profile: str) -> None:

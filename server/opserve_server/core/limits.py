@@ -10,6 +10,7 @@ class Limits:
     sessions_limit: int
     buffers_limit: int
     executors_limit: int
+    plans_limit: int
     streams_limit: int
     events_limit: int
     stream_queue_limit: int

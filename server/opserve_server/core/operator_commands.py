@@ -49,7 +49,7 @@ def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
         handle,
         OPERATORS[command.operator],
         command.arguments,
-        profile=session.device.profile,
+        plans=session.plans,
         buffer_of=session.buffers.get,
     )
     session.executors.put(handle, executor)

@@ -13,6 +13,7 @@ from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory import SessionMemory
+from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
 
@@ -62,6 +63,7 @@ class Session:
         self.streams = HandleTable[Stream]("stream", limit=limits.streams_limit)
         self.events = HandleTable[Event]("event", limit=limits.events_limit)
         self.streams.put_default(self.new_stream(0))
+        self.plans = Plans(device.profile, limit=limits.plans_limit)
         self.answered = AnsweredRequests[list[Result]](
             limit=limits.request_ids_limit,
             retained_bytes_limit=limits.retained_bytes_limit,

@@ -13,6 +13,7 @@ LIMITS = Limits(
     sessions_limit=4,
     buffers_limit=64,
     executors_limit=64,
+    plans_limit=2,
     streams_limit=8,
     events_limit=8,
     stream_queue_limit=32,

@@ -1,0 +1,70 @@
+"""The plans of a session's calls, kept by all that they depend on, as aclnn keeps executors."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from opserve_kernels.operator import Operator, Plan
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import Status
+from opserve_kernels.tensor import Tensor
+from opserve_server.core.errors import OutOfMemory
+
+_MOST = 2**63 - 1
+
+
+class Plans:
+    """Plans calls on one profile; equal calls are planned once, while they are remembered.
+
+    Attributes:
+        profile: Name of the profile.
+
+    Args:
+        profile: Name of the profile.
+        limit: Plans that are kept; the one that was asked for least recently goes first.
+    """
+
+    def __init__(self, profile: str, *, limit: int) -> None:
+        def plan(operator: str, arguments: object) -> Plan:
+            planned: Plan = OPERATORS[operator].plan(arguments, PROFILES[profile])
+            _check_size(planned)
+            return planned
+
+        self.profile = profile
+        self._plan: Callable[[str, object], Plan] = lru_cache(maxsize=limit)(plan)
+
+    def plan(self, operator: Operator[Any], arguments: object) -> Plan:
+        """The plan of a call; where its tensors lie makes no difference to it.
+
+        Raises:
+            InvalidArgument: A rule of the operator is broken.
+            OutOfMemory: 207001, the call is larger than 64 bits can say.
+        """
+        return self._plan(operator.name, _without_buffers(operator, arguments))
+
+
+def _without_buffers(operator: Operator[Any], arguments: Any) -> object:  # noqa: ANN401  # any schema
+    given: dict[str, Tensor | None] = {
+        name: getattr(arguments, name) for name in operator.tensor_fields
+    }
+    placed = {
+        name: tensor for name, tensor in given.items() if tensor is not None and tensor.buffer
+    }
+    return replace(
+        arguments, **{name: replace(tensor, buffer=0) for name, tensor in placed.items()}
+    )
+
+
+def _check_size(plan: Plan) -> None:
+    """Refuses sizes beyond 64 bits, which strides of 0 make possible."""
+    largest = max(plan.workspace_size, plan.units, *plan.parameters, 0)
+    if largest > _MOST:
+        raise OutOfMemory(
+            Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+            f"call: given sizes up to {largest}, allowed {_MOST}",
+            parameter="call",
+            given=largest,
+            allowed=_MOST,
+        )

@@ -1,0 +1,109 @@
+"""Equal calls are planned once; what a plan depends on makes calls unequal, and nothing else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernels.samples import REGISTRY_SAMPLES
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operator import Plan
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Tensor
+from opserve_server.core.errors import OutOfMemory
+from opserve_server.core.plans import Plans
+
+CALL = Im2colBackward(
+    grad_output=Tensor(shape=(4, 9), dtype=DataType.FLOAT, buffer=1),
+    input_size=(4, 4),
+    kernel_size=(2, 2),
+    dilation=(1, 1),
+    padding=(0, 0),
+    stride=(1, 1),
+    out=Tensor(shape=(1, 4, 4), dtype=DataType.FLOAT, buffer=2),
+)
+OPERATOR = OPERATORS["im2col_backward"]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The arguments that the operator is asked to plan."""
+    asked: list[object] = []
+    plan: Callable[..., Plan] = OPERATOR.plan
+
+    def counted(arguments: Any, profile: Any) -> Plan:
+        asked.append(arguments)
+        return plan(arguments, profile)
+
+    operators = {OPERATOR.name: replace(OPERATOR, plan=counted)}
+    monkeypatch.setattr("opserve_server.core.plans.OPERATORS", operators)
+    return asked
+
+
+def elsewhere(call: Im2colBackward, buffer: int) -> Im2colBackward:
+    """The same call with its tensors in other buffers."""
+    assert call.grad_output is not None
+    assert call.out is not None
+    return replace(
+        call,
+        grad_output=replace(call.grad_output, buffer=buffer),
+        out=replace(call.out, buffer=buffer + 1),
+    )
+
+
+def test_a_call_that_differs_in_its_buffers_is_not_planned_again(planned: list[object]) -> None:
+    plans = Plans("ascend910b", limit=2)
+    first = plans.plan(OPERATOR, CALL)
+    assert all(plans.plan(OPERATOR, elsewhere(CALL, buffer)) is first for buffer in (0, 7))
+    assert len(planned) == 1
+
+
+def test_a_call_that_differs_otherwise_is_planned_itself(planned: list[object]) -> None:
+    plans = Plans("ascend910b", limit=2)
+    assert CALL.grad_output is not None
+    strided = replace(CALL, grad_output=replace(CALL.grad_output, strides=(10, 1)))
+    assert plans.plan(OPERATOR, CALL) != plans.plan(OPERATOR, strided)
+    assert len(planned) == 2
+
+
+def test_the_plan_that_was_used_least_recently_is_forgotten(planned: list[object]) -> None:
+    plans = Plans("ascend910b", limit=2)
+    assert CALL.grad_output is not None
+    second = replace(CALL, grad_output=replace(CALL.grad_output, offset=1))
+    third = replace(CALL, grad_output=replace(CALL.grad_output, offset=2))
+    for call in (CALL, second, CALL, third, CALL):
+        plans.plan(OPERATOR, call)
+    assert len(planned) == 3
+    plans.plan(OPERATOR, second)
+    assert len(planned) == 4
+
+
+def test_a_refusal_is_not_remembered_as_a_plan(planned: list[object]) -> None:
+    plans = Plans("ascend910b", limit=2)
+    for _ in range(2):
+        with pytest.raises(InvalidArgument):
+            plans.plan(OPERATOR, replace(CALL, stride=(0, 1)))
+    assert len(planned) == 2
+
+
+def test_a_call_beyond_64_bits_is_refused() -> None:
+    many = 2**61
+    columns = Tensor(shape=(many, 1, 2**20), dtype=DataType.FLOAT, strides=(0, 0, 0))
+    image = Tensor(shape=(many, 1, 2**10, 2**10), dtype=DataType.FLOAT, strides=(0, 0, 0, 0))
+    call = replace(
+        CALL, grad_output=columns, out=image, kernel_size=(1, 1), input_size=(2**10, 2**10)
+    )
+    with pytest.raises(OutOfMemory) as refusal:
+        Plans("ascend910b", limit=2).plan(OPERATOR, call)
+    assert refusal.value.parameter == "call"
+
+
+@pytest.mark.parametrize("operator", REGISTRY_SAMPLES)
+def test_arguments_of_every_operator_can_be_remembered(operator: str) -> None:
+    for sample in REGISTRY_SAMPLES[operator]:
+        plans = Plans(sample.profile, limit=1)
+        handles = {name: place + 1 for place, name in enumerate(sample.tensors)}
+        plan = plans.plan(OPERATORS[operator], sample.arguments(handles))
+        assert plans.plan(OPERATORS[operator], sample.arguments()) is plan
