@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check test test-slow coverage demo serve bench bench-kernels operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow coverage demo serve bench bench-kernels operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -60,13 +60,16 @@ support-check: $(READY) ## fails when that table is stale
 
 check: lint types layers protos-check sync-check settings-check support-check ## every check that runs no test
 
-test: check ## every check, and all tests but the slow ones
+warm: $(READY) ## compiles the kernels into their cache, about a minute once
+	$(BIN)/python -m opserve_server.pool.preload
+
+test: check warm ## every check, and all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(READY) ## the slow tests
+test-slow: warm ## the slow tests
 	$(BIN)/python -m pytest -m slow
 
-coverage: $(READY) ## the tests of `make test` with branch coverage
+coverage: warm ## the tests of `make test` with branch coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY) ## trains a small network, every convolution gradient by the service

@@ -21,6 +21,7 @@ PAGES = [
     "README.md",
     "docs/two-phases.md",
     "docs/tbe.md",
+    "docs/profiles.md",
     "docs/numerics.md",
     *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
@@ -30,7 +31,8 @@ PRINTED = {
     "README.md": [
         "(2, 4, 7, 7) (8, 4, 3, 3) (8,)",
         "161002 ACLNN_ERR_PARAM_INVALID stride",
-    ]
+    ],
+    "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
 """What the Python examples of a page print, line by line, where the page says so."""
 

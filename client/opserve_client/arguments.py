@@ -42,13 +42,29 @@ def int64(value: object, *, parameter: str, domain: str = OPSERVE) -> int:
         raise invalid_argument(parameter, shown(value), allowed, domain=domain) from None
 
 
-def int64s(values: object, *, parameter: str, domain: str = OPSERVE) -> tuple[int, ...]:
-    """Integers of an operator's call: an aclIntArray, or the parts of a shape."""
+def int64s(
+    values: object,
+    *,
+    parameter: str,
+    domain: str = OPSERVE,
+    entry_status: tuple[int, str] | None = None,
+) -> tuple[int, ...]:
+    """Integers of an operator's call: an aclIntArray, or the parts of a shape.
+
+    Args:
+        values: The integers.
+        parameter: Their name.
+        domain: The operator's family.
+        entry_status: Code and name for an entry that is none, where the operator has its own.
+    """
+    allowed, status = "a sequence of integers of 64 bits", None
     try:
-        return tuple(_integer(value) for value in _items(values))
+        items = _items(values)
+        status = entry_status
+        return tuple(_integer(value) for value in items)
     except TypeError:
-        allowed = "a sequence of integers of 64 bits"
-        raise invalid_argument(parameter, shown(values), allowed, domain=domain) from None
+        given = shown(values)
+        raise invalid_argument(parameter, given, allowed, domain=domain, status=status) from None
 
 
 def boolean(value: object, *, parameter: str, domain: str = OPSERVE) -> bool:

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from opserve.v1 import tensor_pb2
 from opserve_client._sync.client import DEFAULT_ADDRESS, Client
 from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
+from opserve_client.operator_pages import show_all, show_one
 
 app = typer.Typer(
     name="opserve",
@@ -23,6 +23,10 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+)
+_CALL_HELP = (
+    "As `opserve operators` or the vendor names it: aclnnConvolutionBackward, deconv_grad_filter "
+    "or, of its functions, fp_deconv_grad_filter_p."
 )
 _ARGUMENTS_HELP = (
     "The arguments, in JSON; a dtype is the vendor's name (FLOAT, FLOAT16, BF16) or NumPy's "
@@ -95,20 +99,24 @@ def devices(address: Address = DEFAULT_ADDRESS) -> None:
 
 
 @app.command()
-def operators(address: Address = DEFAULT_ADDRESS) -> None:
-    """Show the operators of a service and the dtypes that each profile takes."""
-    table = Table("operator", "profile", "dtypes", "notes", box=None)
+def operators(
+    name: Annotated[
+        str, typer.Argument(help="One by its call or name: aclnnIm2colBackward, im2col_backward.")
+    ] = "",
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show the operators of a service, or one in full: parameters, profiles, limits and errors."""
     with Client(address) as client:
-        for operator in client.list_operators():
-            for place, row in enumerate(operator.support):
-                dtypes = ", ".join(_data_type(dtype) for dtype in row.dtypes)
-                table.add_row("" if place else operator.call, row.profile, dtypes, row.notes)
-    Console().print(table)
+        described = client.list_operators(name)
+    if name:
+        show_one(described[0])
+    else:
+        show_all(described)
 
 
 @app.command()
 def run(
-    call: Annotated[str, typer.Argument(help="As the vendor names it: aclnnConvolutionBackward.")],
+    call: Annotated[str, typer.Argument(help=_CALL_HELP)],
     arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help=_ARGUMENTS_HELP)],
     tensors: Annotated[Path, typer.Argument(metavar="TENSORS.npz", help="Arrays: .npz or .npy.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where results go, .npz.")],
@@ -124,10 +132,6 @@ def run(
     for name, array in results.items():
         table.add_row(name, str(list(array.shape)), dtypes[name])
     Console().print(table)
-
-
-def _data_type(number: tensor_pb2.DataType.ValueType) -> str:
-    return tensor_pb2.DataType.Name(number).removeprefix("DATA_TYPE_")
 
 
 @app.command()

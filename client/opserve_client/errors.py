@@ -10,7 +10,7 @@ OpserveError                what every failure carries: code, name, parameter, g
     └── ServiceUnreachable  no connection to the service, or it is going down (507901)
 """
 
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from typing_extensions import override
 
@@ -76,6 +76,20 @@ class OpserveError(Exception):
     @override
     def __str__(self) -> str:
         return f"{self.code} {self.name}: {self.message}"
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes: an executor's, a test runner's."""
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(
+    kind: type[OpserveError], args: tuple[Any, ...], members: dict[str, Any]
+) -> OpserveError:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(members)
+    return error
 
 
 class AclnnError(OpserveError):
@@ -185,7 +199,12 @@ def error_from_result(error: Error) -> OpserveError:
 
 
 def invalid_argument(
-    parameter: str, given: str, allowed: str, *, domain: str = OPSERVE
+    parameter: str,
+    given: str,
+    allowed: str,
+    *,
+    domain: str = OPSERVE,
+    status: tuple[int, str] | None = None,
 ) -> OpserveError:
     """The exception for an argument of an operator that is refused before it is sent.
 
@@ -194,8 +213,9 @@ def invalid_argument(
         given: What was given.
         allowed: What is allowed.
         domain: The operator's family.
+        status: Code and name; None means the family's for any such argument.
     """
-    code, name = _INVALID_ARGUMENTS[domain]
+    code, name = status or _INVALID_ARGUMENTS[domain]
     return _refusal(code, name, domain=domain, parameter=parameter, given=given, allowed=allowed)
 
 

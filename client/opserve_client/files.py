@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from opserve_client._sync.session import Session
 from opserve_client.data_types import DataType, data_type_of
-from opserve_client.operators import OPERATORS, plain, tensor_fields
+from opserve_client.operators import OPERATORS, OperatorClass, plain, tensor_fields
+from opserve_client.operators.deconv_grad_filter import DECONV_FUNCTIONS, DeconvGradFilter
 from opserve_client.tensors import Array, OutputArgument
 
 _NUMPY_NAMES = frozenset(
@@ -86,10 +87,7 @@ def run_file(
     session: Session, call: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Runs the operator that a file asks for; returns the outputs that it asks for."""
-    operators = {operator.vendor_name: operator for operator in OPERATORS.values()}
-    if call not in operators:
-        raise FileError(f"operator: given {call}, allowed {', '.join(operators)}")
-    operator = operators[call]
+    operator, arguments = _named(call, arguments)
     tensors = tensor_fields(operator())
     allowed = [field.name for field in fields(operator)]
     unknown = sorted(arguments.keys() - set(allowed))
@@ -107,6 +105,20 @@ def run_file(
     results: tuple[Array | None, ...] = session.run(operator(**values))
     names = operator().result({})._fields
     return {name: array for name, array in zip(names, results, strict=True) if array is not None}
+
+
+def _named(call: str, arguments: Mapping[str, Any]) -> tuple[OperatorClass, Mapping[str, Any]]:
+    """The operator of a call; a function of FT-DSP's is an argument of its operator."""
+    if call in DECONV_FUNCTIONS:
+        given = arguments.get("function", call)
+        if given != call:
+            raise FileError(f"arguments.function: given {given}, allowed {call}, or none")
+        return DeconvGradFilter, {**arguments, "function": call}
+    operators = {operator.vendor_name: operator for operator in OPERATORS.values()}
+    if call not in operators:
+        known = ", ".join([*operators, *DECONV_FUNCTIONS])
+        raise FileError(f"operator: given {call}, allowed {known}")
+    return operators[call], arguments
 
 
 def _entry(name: str, value: object) -> TensorEntry | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from opserve_kernels.errors import check_extent
+
 Triple = tuple[int, int, int]
 SPATIAL_RANK = 3
 
@@ -35,6 +37,18 @@ class Convolution:
     stride: Triple
     padding: Triple
     dilation: Triple
+
+    def __post_init__(self) -> None:
+        """Refuses positions that 64 bits cannot say (207001)."""
+        for axis in range(SPATIAL_RANK):
+            check_positions(
+                size=self.input_size[axis],
+                places=self.output_size[axis],
+                kernel=self.kernel_size[axis],
+                stride=self.stride[axis],
+                padding=self.padding[axis],
+                dilation=self.dilation[axis],
+            )
 
     @property
     def taps(self) -> int:
@@ -96,6 +110,22 @@ def output_size(size: int, *, kernel: int, stride: int, padding: int, dilation: 
         dilation: Distance of taps.
     """
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def check_positions(
+    *, size: int, places: int, kernel: int, stride: int, padding: int, dilation: int
+) -> None:
+    """Refuses an axis along which a tap may lie where 64 bits cannot say (207001).
+
+    Args:
+        size: The image.
+        places: Of the kernel.
+        kernel: Taps.
+        stride: Step.
+        padding: Before the image.
+        dilation: Distance of taps.
+    """
+    check_extent(size + places * stride + kernel * dilation + padding)
 
 
 def _volume(sizes: Triple) -> int:

@@ -9,6 +9,9 @@ The core adds its own branches in opserve_server.core.errors.
 
 from opserve_kernels.status import AnyStatus, Status
 
+MOST_EXTENT = 2**62
+"""Greatest size or position of a call: sums of two of them are still 64-bit integers."""
+
 
 class OpserveError(Exception):
     """A refusal with the vendor's code: what was wrong, what was given and what is allowed.
@@ -68,3 +71,16 @@ def invalid_argument(
         given=given,
         allowed=allowed,
     )
+
+
+def check_extent(*numbers: int) -> None:
+    """Refuses a call whose sizes or positions its loops could not count in 64 bits (207001)."""
+    largest = max(numbers)
+    if largest > MOST_EXTENT:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+            f"call: given sizes or positions up to {largest}, allowed {MOST_EXTENT}",
+            parameter="call",
+            given=largest,
+            allowed=MOST_EXTENT,
+        )

@@ -1,8 +1,9 @@
 """The memory formats NC1HWC0 (5HD) and FRACTAL_Z, from and to plain arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,7 @@ def to_5hd(array_nchw: NDArray[Scalar], c0: int | None = None) -> NDArray[Scalar
         c0: Channels of a block; None means 32 for dtypes of one byte, else 16. float32 may have 8.
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: Another number of dimensions, or another c0.
     """
     _check_rank("array_nchw", array_nchw, _RANK)
@@ -81,9 +83,11 @@ def from_5hd(array: NDArray[Scalar], channels: int) -> NDArray[Scalar]:
         channels: C; they must fill all blocks but the last.
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: Another number of dimensions, or blocks of another number of channels.
     """
     _check_rank("array", array, _RANK_5HD)
+    _check_integer("channels", channels)
     batch, blocks, height, width, block = array.shape
     least, most = (blocks - 1) * block + 1, blocks * block
     if not max(least, 0) <= channels <= most:
@@ -107,6 +111,7 @@ def to_fractal_z(
             have 8.
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: Another number of dimensions, groups that do not divide Cout, or another c0.
     """
     _check_rank("weight_nchw", weight_nchw, _RANK)
@@ -133,6 +138,7 @@ def from_fractal_z(
         groups: Groups of channels.
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: Groups that do not divide Cout, or an array of another shape than follows.
     """
     _check_rank("array", array, _RANK_FRACTAL_Z)
@@ -156,6 +162,7 @@ def fractal_z_shape(
     """The shape (G*C1*KH*KW, N1, 16, C0) of a weight (Cout, Cin/groups, KH, KW) in FRACTAL_Z.
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: A size below 1, or groups that do not divide Cout.
     """
     blocks = superblocks(shape_nchw, groups, c0)
@@ -174,6 +181,7 @@ def group_dict(w_shape_nchw: tuple[int, ...], groups: int, c0: int = _C0) -> dic
         c0: Input channels of a block.
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: A size below 1, or groups that do not divide Cout.
     """
     blocks = superblocks(w_shape_nchw, groups, c0)
@@ -195,8 +203,12 @@ def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = _C0) -> 
     """How FRACTAL_Z arranges a weight (Cout, Cin/groups, KH, KW).
 
     Raises:
+        TypeError: An argument of the wrong kind.
         ValueError: A size below 1, or groups that do not divide Cout.
     """
+    _check_integers("shape_nchw", shape_nchw)
+    _check_integer("groups", groups)
+    _check_integer("c0", c0)
     if len(shape_nchw) != _RANK or min(shape_nchw) < 1:
         raise ValueError(f"shape_nchw: given {shape_nchw}, allowed 4 sizes, each at least 1")
     if c0 < 1:
@@ -231,12 +243,28 @@ def _c0_of(dtype: np.dtype[Any], c0: int | None) -> int:
         allowed.append(_C0_OF_FLOAT_CUBE)
     if c0 is None:
         return allowed[0]
+    _check_integer("c0", c0)
     if c0 not in allowed:
         names = " or ".join(map(str, allowed))
         raise ValueError(f"c0: given {c0}, allowed {names} for {dtype}")
     return c0
 
 
-def _check_rank(name: str, array: NDArray[np.generic], rank: int) -> None:
-    if array.ndim != rank:
-        raise ValueError(f"{name}: given shape {array.shape}, allowed {rank} dimensions")
+def _check_rank(name: str, array: object, rank: int) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name}: given {type(array).__name__}, allowed a NumPy array")
+    shape = cast("NDArray[np.generic]", array).shape
+    if len(shape) != rank:
+        raise ValueError(f"{name}: given shape {shape}, allowed {rank} dimensions")
+
+
+def _check_integers(name: str, values: object) -> None:
+    if not isinstance(values, Sequence | np.ndarray):
+        raise TypeError(f"{name}: given {values!r}, allowed a sequence of integers")
+    for value in cast("Sequence[object]", values):  # an array of integers is one too
+        _check_integer(name, value)
+
+
+def _check_integer(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: given {value!r}, allowed an integer")

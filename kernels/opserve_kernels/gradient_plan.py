@@ -1,47 +1,67 @@
 """Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from enum import StrEnum
 
+from opserve_kernels.algorithms import depthwise_plan
+from opserve_kernels.algorithms.columns_plan import columns_stages
+from opserve_kernels.algorithms.direct_plan import (
+    DEPTHWISE,
+    INTO_TENSOR,
+    plan_image,
+    plan_output,
+    plan_weight,
+)
 from opserve_kernels.convolution import Convolution
+from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, keep_diagonal, store
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
-from opserve_kernels.gradients import Diagonal, Gradients, Operand
+from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.operator import Plan
 from opserve_kernels.profiles import Profile
 from opserve_kernels.stages import Stage, pack_stages
 from opserve_kernels.workspace import Workspace
 
-# Kinds of stages; those of opserve_kernels.exact_plan have other numbers.
-FILL, LOAD, STORE, SUM_CHANNELS, SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT, KEEP_DIAGONAL = range(
-    8
-)
+SUM_CHANNELS = 4
+"""Kind of a stage; those of the other modules have other numbers."""
 
-_COPY_ELEMENTS = 1 << 16  # elements that one unit copies, about 0.1 ms
-_PIXEL_TILE = (
-    512  # columns of a block: two rows of it and of its product stay in the first-level cache
-)
-_BLOCK_ELEMENTS = 1 << 15  # a block of columns: 128 KiB, so that it stays in the second-level cache
-_PRODUCT_ELEMENTS = 1 << 17  # a block's product with all channels of the other side: 512 KiB
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
 _LANES = 64  # partial sums: opserve_kernels.sums.LANES
-_PRODUCT_PARTS = 5  # the parts of the workspace that a product reads or writes
-_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP = range(4)  # parts of a weight
+_MOST_PHASES = 64  # of a stride
+_MOST_PADDED = 16  # times the positions of image and output
 
 
-def plan_gradients(gradients: Gradients, profile: Profile) -> Plan:
-    """The plan of a call that sums something: channel sums first, then input, then weight."""
+class Algorithm(StrEnum):
+    """How the products of a call are computed."""
+
+    COLUMNS = "columns"
+    DEPTHWISE = "depthwise"
+    DIRECT = "direct"
+
+
+def plan_gradients(
+    gradients: Gradients, profile: Profile, *, algorithm: Algorithm | None = None
+) -> Plan:
+    """The plan of a call that sums something: channel sums first, then input, then weight.
+
+    Args:
+        gradients: What to compute.
+        profile: Of the device.
+        algorithm: For the products; None chooses the fastest that takes the call.
+    """
     if profile.exact:
         return plan_exactly(gradients)
     workspace = Workspace()
-    parts = _reserve(gradients, workspace)
-    stages = [
-        *_sum_stages(gradients, parts),
-        *_load_stages(gradients, parts),
-        *_image_stages(gradients, parts),
-        *_output_stages(gradients, parts),
-        *_weight_stages(gradients, parts),
-    ]
+    stages = _sum_stages(gradients, workspace)
+    if gradients.grad_image or gradients.grad_output or gradients.grad_weight:
+        stages += _PRODUCTS[algorithm or choose(gradients)](gradients, workspace)
     return _plan(stages, workspace)
+
+
+def choose(gradients: Gradients) -> Algorithm:
+    """Padded copies are for usual geometries; depthwise is for channels that are groups."""
+    if not _is_compact(gradients.convolution):
+        return Algorithm.COLUMNS
+    return Algorithm.DEPTHWISE if depthwise_plan.fits(gradients) else Algorithm.DIRECT
 
 
 def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
@@ -53,8 +73,21 @@ def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
     zeros = workspace.reserve(max((result.count for result in wanted), default=0))
     stages: list[Stage] = []
     for result in wanted:
-        stages += [_fill(zeros, result.count), _store(result, zeros, result.view())]
+        stages += [fill(zeros, result.count), store(result, zeros, result.view())]
     return _plan(stages, workspace)
+
+
+def _is_compact(convolution: Convolution) -> bool:
+    """Whether a padded copy of the image, and of the output between strides, is of sane size."""
+    padded = phases = 1
+    for axis, size in enumerate(convolution.input_size):
+        stride, padding = convolution.stride[axis], convolution.padding[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        last = (convolution.output_size[axis] - 1) * stride + span
+        padded *= max(size + padding, last + 1)
+        phases *= stride
+    positions = (convolution.input_pixels + convolution.output_pixels) // convolution.batch
+    return phases <= _MOST_PHASES and padded <= _MOST_PADDED * positions + COPY_ELEMENTS
 
 
 def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
@@ -65,171 +98,104 @@ def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
     )
 
 
-class _Parts(NamedTuple):
-    """Where the parts of the workspace start."""
-
-    block: int
-    product: int
-    image: int
-    output: int
-    weight: int
-    lanes: int
-    total: int
-
-
-def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
-    """The parts that are needed; the results use one total, one after the other."""
-    convolution, sums = gradients.convolution, gradients.sums
-    pixel_tile, row_tile = _tiles(convolution)
-    products = gradients.grad_image or gradients.grad_output or gradients.grad_weight
-    block = max(pixel_tile * row_tile if products else 0, _sum_block(gradients))
-    product = max(
-        convolution.output_channels * pixel_tile if gradients.grad_output else 0,
-        convolution.output_channels * row_tile if gradients.grad_weight else 0,
-    )
-    total = max(
-        convolution.image_elements if gradients.grad_image else 0,
-        convolution.output_elements if gradients.grad_output else 0,
-        convolution.weight_elements if gradients.grad_weight else 0,
-        sums.result.count if sums else 0,
-    )
-    return _Parts(
-        block=workspace.reserve(block),
-        product=workspace.reserve(product),
-        image=workspace.reserve(convolution.image_elements if gradients.image else 0),
-        output=workspace.reserve(convolution.output_elements if gradients.output else 0),
-        weight=workspace.reserve(convolution.weight_elements if gradients.weight else 0),
-        lanes=workspace.reserve(_LANES if sums else 0),
-        total=workspace.reserve(total),
-    )
-
-
 def _sum_block(gradients: Gradients) -> int:
     sums = gradients.sums
     return min(_SUM_ELEMENTS, sums.image.count // sums.result.count) if sums else 0
 
 
-def _sum_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+def _sum_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
     """Sums in float32 of an image as it was given."""
     if gradients.sums is None:
         return []
     image, result = gradients.sums.image, gradients.sums.result
     pixels = image.count // result.count
-    chunks = -(-pixels // _COPY_ELEMENTS)
-    numbers = (image.place, parts.total, parts.block, _sum_block(gradients), parts.lanes)
+    chunks = -(-pixels // COPY_ELEMENTS)
+    block, block_size = workspace.reserve(_sum_block(gradients)), _sum_block(gradients)
+    lanes, total = workspace.reserve(_LANES), workspace.reserve(result.count)
+    numbers = (image.place, total, block, block_size, lanes)
     return [
-        _fill(parts.total, result.count),
+        fill(total, result.count),
         Stage(
             kind=SUM_CHANNELS,
             units=result.count * chunks,
-            parameters=(*numbers, pixels, chunks, _COPY_ELEMENTS, *image.view()),
+            parameters=(*numbers, pixels, chunks, COPY_ELEMENTS, *image.view()),
         ),
-        _store(result, parts.total, result.view()),
+        store(result, total, result.view()),
     ]
 
 
-def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
-    convolution = gradients.convolution
-    stages: list[Stage] = []
-    if gradients.image:
-        stages += _load_image(gradients.image, parts.image, convolution.image_elements)
-    if gradients.output:
-        stages += _load_image(gradients.output, parts.output, convolution.output_elements)
-    if gradients.weight:
-        order = (_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP)
-        if gradients.grad_image:
-            order = (_GROUP, _INPUT_CHANNEL, _TAP, _OUTPUT_CHANNEL)
-        stages.append(_load(gradients.weight, parts.weight, gradients.weight.view(*order)))
-    return stages
+def _direct_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    return [
+        *_image_stages(gradients, workspace),
+        *_output_stages(gradients, workspace),
+        *_weight_stages(gradients, workspace),
+    ]
 
 
-def _image_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
-    result, convolution = gradients.grad_image, gradients.convolution
+def _depthwise_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    return depthwise_plan.depthwise_stages(DEPTHWISE, gradients, workspace)
+
+
+def _image_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    result = gradients.grad_image
     if result is None:
         return []
+    assert gradients.output is not None
+    assert gradients.weight is not None
     return [
-        _fill(parts.total, convolution.image_elements),
-        _product(SCATTER_IMAGE, convolution, parts._replace(image=parts.total)),
-        _store(result, parts.total, result.view()),
+        plan_image(
+            gradients.convolution,
+            workspace,
+            output=gradients.output,
+            weight=gradients.weight,
+            result=result,
+        )
     ]
 
 
-def _output_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
-    result, convolution = gradients.grad_output, gradients.convolution
+def _output_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    result = gradients.grad_output
     if result is None:
         return []
+    assert gradients.image is not None
+    assert gradients.weight is not None
     return [
-        _fill(parts.total, convolution.output_elements),
-        _product(GATHER_OUTPUT, convolution, parts._replace(output=parts.total)),
-        _store(result, parts.total, result.view()),
+        plan_output(
+            gradients.convolution,
+            workspace,
+            image=gradients.image,
+            weight=gradients.weight,
+            result=result,
+        )
     ]
 
 
-def _weight_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+def _weight_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    """Into its tensor, or where only groups' own entries are kept by way of the workspace."""
     result, convolution = gradients.grad_weight, gradients.convolution
     if result is None:
         return []
-    stages = [
-        _fill(parts.total, convolution.weight_elements),
-        _product(GATHER_WEIGHT, convolution, parts._replace(weight=parts.total)),
-    ]
+    assert gradients.image is not None
+    assert gradients.output is not None
+    place = INTO_TENSOR
     if gradients.diagonal:
-        stages.append(_keep_diagonal(gradients.diagonal, convolution, parts.total))
-    return [*stages, _store(result, parts.total, result.view())]
-
-
-def _fill(start: int, count: int) -> Stage:
-    units = -(-count // _COPY_ELEMENTS)
-    return Stage(kind=FILL, units=units, parameters=(start, count, _COPY_ELEMENTS))
-
-
-def _load_image(operand: Operand, start: int, elements: int) -> list[Stage]:
-    """Zeros where the convolution has more channels than the image."""
-    load = _load(operand, start, operand.view())
-    return [load] if operand.count == elements else [_fill(start, elements), load]
-
-
-def _load(operand: Operand, start: int, view: tuple[int, ...]) -> Stage:
-    return _copy(LOAD, operand, start, view)
-
-
-def _store(result: Operand, start: int, view: tuple[int, ...]) -> Stage:
-    return _copy(STORE, result, start, view)
-
-
-def _copy(kind: int, operand: Operand, start: int, view: tuple[int, ...]) -> Stage:
-    units = -(-operand.count // _COPY_ELEMENTS)
-    numbers = (operand.place, start, operand.count, _COPY_ELEMENTS, operand.number_format)
-    return Stage(kind=kind, units=units, parameters=(*numbers, *view))
-
-
-def _keep_diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage:
-    """One unit for each output channel of each superblock."""
-    groups = (diagonal.groups, diagonal.extend)
-    channels = (diagonal.output_channels, diagonal.input_channels)
-    sizes = (convolution.output_channels, convolution.input_channels, convolution.taps)
-    return Stage(
-        kind=KEEP_DIAGONAL,
-        units=convolution.groups * convolution.output_channels,
-        parameters=(start, *groups, *channels, *sizes),
+        place = workspace.reserve(convolution.weight_elements)
+    product = plan_weight(
+        convolution,
+        workspace,
+        image=gradients.image,
+        output=gradients.output,
+        result=result,
+        place=place,
     )
+    if gradients.diagonal is None:
+        return [product]
+    keep = keep_diagonal(gradients.diagonal, convolution, place)
+    return [product, keep, store(result, place, result.view())]
 
 
-def _product(kind: int, convolution: Convolution, parts: _Parts) -> Stage:
-    """One unit for each block of columns of each group."""
-    pixel_tile, row_tile = _tiles(convolution)
-    pixel_tiles = -(-convolution.output_pixels // pixel_tile)
-    row_tiles = -(-convolution.column_rows // row_tile)
-    numbers = (*parts[:_PRODUCT_PARTS], pixel_tile, pixel_tiles, row_tile, row_tiles)
-    return Stage(
-        kind=kind,
-        units=convolution.groups * pixel_tiles * row_tiles,
-        parameters=(*numbers, *convolution.encode()),
-    )
-
-
-def _tiles(convolution: Convolution) -> tuple[int, int]:
-    """Pixels and rows of a block of columns: bounded in memory, and so are its two products."""
-    beside = max(1, _PRODUCT_ELEMENTS // convolution.output_channels)
-    pixels = min(_PIXEL_TILE, convolution.output_pixels, beside)
-    return pixels, min(convolution.column_rows, _BLOCK_ELEMENTS // pixels, beside)
+_PRODUCTS = {
+    Algorithm.COLUMNS: columns_stages,
+    Algorithm.DEPTHWISE: _depthwise_stages,
+    Algorithm.DIRECT: _direct_stages,
+}

@@ -3,7 +3,7 @@
 A loop is compiled for the signature it names when its module is imported (so here, unlike
 elsewhere, helpers stand above their callers) and kept in a cache. Numba decides by the file of a
 function whether its cache is fresh, not by the files that it calls into; the cache therefore lies
-in a folder named after the contents of this whole package.
+in a folder named after the contents of this whole package, and what its kernels are made for.
 """
 
 import os
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from numba import config, njit  # pyright: ignore[reportMissingTypeStubs]
+
+from opserve_kernels.algorithms.host import HOST
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -29,7 +31,7 @@ def compiled(
 
 def _cache_folder() -> str:
     package = Path(__file__).parent
-    contents = sha256()
+    contents = sha256(str(HOST).encode())
     for source in sorted(package.rglob("*.py")):
         contents.update(source.read_bytes())
     base = os.environ.get("NUMBA_CACHE_DIR") or package / "__pycache__"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Generic, TypeVar
 
+from opserve_kernels.errors import check_extent
 from opserve_kernels.profiles import Profile
 from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType, Tensor
@@ -42,6 +43,10 @@ class Plan:
     units: int
     parameters: tuple[int, ...]
     buffers: tuple[NamedBuffer, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses a plan that 64 bits cannot say: strides of 0 make such tensors (207001)."""
+        check_extent(self.workspace_size, self.units, *self.parameters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +89,19 @@ class Limit:
         parameter: The argument.
         where: Which of its values, and when: "H and W in 3-D"; empty means all, always.
         least: Least value.
-        most: Greatest value.
+        most: Greatest value; None where no document has one.
         profiles: Where it holds; empty means wherever the operator is supported.
     """
 
     parameter: str
     where: str = ""
     least: int
-    most: int
+    most: int | None
     profiles: tuple[str, ...] = ()
+
+    def holds(self, value: int) -> bool:
+        """Whether the value is within the bound."""
+        return self.least <= value and (self.most is None or value <= self.most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 What a device offers of an operator stands with the operator (Operator.support).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.status import Status
@@ -17,7 +18,7 @@ class Profile:
     Attributes:
         name: The name that a session asks for.
         products: The vendor's product names.
-        aliases: The vendor's other spellings that a session may ask for.
+        aliases: The vendor's names that a session may ask for; * stands for any ending.
         saturates: Whether a value beyond FLOAT16's range becomes its greatest one, not infinite.
         hf32_mantissa_bits: Mantissa bits of HF32; 0 where there is no HF32.
         cores: Cores that a core mask may name; 0 where no call has one.
@@ -36,15 +37,24 @@ class Profile:
 
 
 _ATLAS_A2 = (
-    *("Ascend910B", "Ascend910B1", "Ascend910B2", "Ascend910B2C", "Ascend910B3", "Ascend910B4"),
-    *("Ascend910B4-1", "Ascend910_93", "Atlas A2", "Atlas A3", "Atlas 800I A2"),
+    *("Ascend910B*", "Ascend910_93*", "Atlas A2", "Atlas A2 training", "Atlas 800I A2"),
+    *("Atlas 800I A2 inference", "Atlas A2 training/Atlas 800I A2 inference"),
+    *("Atlas A3", "Atlas A3 training", "Atlas A3 inference"),
+)
+_ATLAS_TRAINING = (
+    *("Ascend910", "Ascend910A", "Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA"),
+    "Atlas training",
+)
+_ATLAS_200_A2 = (
+    *("Ascend310B*", "Atlas 200/500 A2", "Atlas 200/500 A2 inference"),
+    *("Atlas 200I/500 A2", "Atlas 200I/500 A2 inference"),
 )
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
     for profile in (
         Profile(
             name="ascend910b",
-            products="Atlas A2 training, 800I A2 inference",
+            products="Atlas A2 training, Atlas 800I A2 inference",
             aliases=_ATLAS_A2,
             hf32_mantissa_bits=11,
             unverified=("overflow of FLOAT16", "ties of HF32"),
@@ -52,28 +62,28 @@ PROFILES: Mapping[str, Profile] = {
         Profile(
             name="ascend910",
             products="Atlas training",
-            aliases=("Ascend910", "Ascend910A", "Ascend910ProA", "Ascend910ProB", "Atlas training"),
+            aliases=_ATLAS_TRAINING,
             saturates=True,
             unverified=("overflow of FLOAT16",),
         ),
         Profile(
             name="ascend310p",
             products="Atlas inference",
-            aliases=("Ascend310P", "Ascend310P1", "Ascend310P3", "Atlas inference"),
+            aliases=("Ascend310P*", "Atlas inference"),
             saturates=True,
             unverified=("overflow of FLOAT16",),
         ),
         Profile(
             name="ascend310b",
             products="Atlas 200/500 A2 inference",
-            aliases=("Ascend310B", "Ascend310B1", "Ascend310B4", "Atlas 200/500 A2 inference"),
+            aliases=_ATLAS_200_A2,
             saturates=True,
             unverified=("overflow of FLOAT16",),
         ),
         Profile(
             name="ascend310",
             products="Atlas 200/300/500 inference",
-            aliases=("Ascend310", "Atlas 200/300/500 inference"),
+            aliases=("Ascend310", "Atlas 200/300/500", "Atlas 200/300/500 inference"),
             saturates=True,
             unverified=("overflow of FLOAT16",),
         ),
@@ -101,35 +111,55 @@ PROFILES: Mapping[str, Profile] = {
     )
 }
 DEFAULT_PROFILE = "ascend910b"
-_KNOWN_IN_PART = ("ascend950", "ascend910_95", "atlas a5")
+_KNOWN_IN_PART = "ascend950"
+_VENDORS_WORDS = {
+    "训练": "training",
+    "推理": "inference",
+    **dict.fromkeys(("系列", "产品", "series", "products", "product"), ""),
+}
 
 
-def profile_named(name: str) -> Profile:
-    """The profile of a name or of one of the vendor's spellings, in upper or lower case.
+def profile_named(name: str, *, offered: Collection[str] = tuple(PROFILES)) -> Profile:
+    """The profile of a name, of the products it is shown with, or of an alias.
+
+    Case and spaces make no difference, nor do the vendor's words series and product; training and
+    inference may be Chinese.
+
+    Args:
+        name: What is asked for.
+        offered: Names of the profiles that there are to choose from.
 
     Raises:
-        InvalidArgument: 107001, there is none; Ascend950's rules are known only in part.
+        InvalidArgument: 107001, none of those offered is meant; the message says why.
     """
-    spelling = name.casefold()
-    if spelling in _BY_SPELLING:
-        return _BY_SPELLING[spelling]
-    allowed = ", ".join(PROFILES)
-    given = f"{name}, whose rules are known only in part" if _in_part(spelling) else name
+    spelling = _plain(name)
+    known = next((known for pattern, known in _PATTERNS if fnmatchcase(spelling, pattern)), None)
+    if known is not None and known.name in offered:
+        return known
+    why = "not known"
+    if known is not None:
+        why = "known, but not served here"
+    elif spelling.startswith(_KNOWN_IN_PART):
+        why = "whose rules are known only in part"
+    allowed = ", ".join(offered)
     raise InvalidArgument(
         Status.ACL_ERROR_RT_INVALID_DEVICEID,
-        f"profile: given {given}, allowed {allowed}",
+        f"profile: given {name} ({why}), allowed {allowed}",
         parameter="profile",
-        given=given,
+        given=name,
         allowed=allowed,
     )
 
 
-def _in_part(spelling: str) -> bool:
-    return spelling.startswith(_KNOWN_IN_PART)
+def _plain(name: str) -> str:
+    text = "".join(name.casefold().split())
+    for word, meaning in _VENDORS_WORDS.items():
+        text = text.replace(word, meaning)
+    return text
 
 
-_BY_SPELLING = {
-    spelling.casefold(): profile
+_PATTERNS = [
+    (_plain(pattern), profile)
     for profile in PROFILES.values()
-    for spelling in (profile.name, *profile.aliases)
-}
+    for pattern in (profile.name, profile.products, *profile.aliases)
+]

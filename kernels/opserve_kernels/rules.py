@@ -1,6 +1,6 @@
 """Checks that operators share: a value is given, a dtype is supported, integers are in range."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from opserve_kernels.errors import invalid_argument, null_argument
@@ -23,13 +23,19 @@ def check_dtype(
     """Refuses a dtype that a profile does not have, and names those that do (161002)."""
     if tensor.dtype in support[profile].dtypes:
         return
-    allowed = f"dtypes {', '.join(support[profile].dtypes)} on {profile}"
     able = [name for name, row in support.items() if tensor.dtype in row.dtypes]
     raise invalid_argument(
         parameter,
         given=f"dtype {tensor.dtype}",
-        allowed=f"{allowed}; {tensor.dtype} on {', '.join(able)}" if able else allowed,
+        allowed=f"dtypes {', '.join(support[profile].dtypes)} on {profile}"
+        f"{elsewhere(tensor.dtype, able)}",
     )
+
+
+def elsewhere(what: str, profiles: Iterable[str]) -> str:
+    """The end of what a refusal allows: the profiles that do support it; empty without any."""
+    able = ", ".join(profiles)
+    return f"; {what} on {able}" if able else ""
 
 
 def check_length(parameter: str, values: Sequence[int], *, allowed: int) -> None:
@@ -41,9 +47,28 @@ def check_length(parameter: str, values: Sequence[int], *, allowed: int) -> None
 
 
 def check_range(
-    parameter: str, values: Sequence[int], *, least: int, most: int | None = None
+    parameter: str,
+    values: Sequence[int] | int,
+    *,
+    least: int,
+    most: int | None = None,
+    where: str = "",
 ) -> None:
-    """Refuses a value outside [least, most] (161002)."""
-    if any(value < least or (most is not None and value > most) for value in values):
-        allowed = f"values >= {least}" if most is None else f"values in [{least}, {most}]"
-        raise invalid_argument(parameter, given=list(values), allowed=allowed)
+    """Refuses a value outside [least, most] (161002).
+
+    Args:
+        parameter: The argument.
+        values: All of its values, or the only one.
+        least: Least value.
+        most: Greatest value, if there is one.
+        where: The profiles of the range, and those without it, as the end of what is allowed.
+    """
+    scalar = isinstance(values, int)
+    given = [values] if isinstance(values, int) else list(values)
+    if any(value < least or (most is not None and value > most) for value in given):
+        bounds = f">= {least}" if most is None else f"in [{least}, {most}]"
+        raise invalid_argument(
+            parameter,
+            given=values if scalar else given,
+            allowed=f"{'a value' if scalar else 'values'} {bounds}{where}",
+        )

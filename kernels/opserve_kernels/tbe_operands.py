@@ -19,7 +19,7 @@ def image_operand(tensor: Tensor, place: int, number_format: int = FLOAT) -> Ope
     Args:
         tensor: The image.
         place: Of the tensor among the schema's.
-        number_format: What its values are rounded to; every operand is exact in float32.
+        number_format: What its values are rounded to; FLOAT rounds none.
     """
     batch, blocks, height, width, lanes = zip(tensor.shape, tensor.element_strides, strict=True)
     return Operand(
@@ -41,7 +41,7 @@ def weight_operand(
         place: Of the tensor among the schema's.
         blocks: How its groups are arranged.
         taps: KH*KW.
-        number_format: What its values are rounded to; every operand is exact in float32.
+        number_format: What its values are rounded to; FLOAT rounds none.
     """
     row, output_block, output_lane, input_lane = tensor.element_strides
     return Operand(

@@ -5,7 +5,8 @@ from math import prod
 from typing import TypeVar
 
 from opserve_kernels.errors import invalid_argument
-from opserve_kernels.operator import Limit, Plan
+from opserve_kernels.operator import Limit, Support
+from opserve_kernels.rules import elsewhere
 from opserve_kernels.status import AnyStatus, TbeStatus
 from opserve_kernels.tensor import DataType, Format, Tensor
 
@@ -19,6 +20,12 @@ SPELLED: Mapping[str, DataType] = {
     "float64": DataType.DOUBLE,
 }
 """The dtypes that res_dtype may name, as Python spells them."""
+_MADE_BY: Mapping[Format, str] = {
+    Format.FRACTAL_Z: "FRACTAL_Z, which opserve_client.to_fractal_z makes",
+    Format.NC1HWC0: "NC1HWC0, which opserve_client.to_5hd makes",
+}
+"""How a caller whose tensor is in plain order comes by the format."""
+_RANKS: Mapping[Format, int] = {Format.FRACTAL_Z: 4, Format.NC1HWC0: 5}
 _MOST_BYTES = 2**63 - 1
 
 
@@ -32,33 +39,51 @@ def required(parameter: str, value: Value | None) -> Value:
 
 
 def check_supported(
-    parameter: str, tensor: Tensor, dtypes: Sequence[DataType], *, status: AnyStatus
+    parameter: str,
+    tensor: Tensor,
+    support: Mapping[str, Support],
+    *,
+    profile: str,
+    status: AnyStatus,
 ) -> None:
-    """Refuses a dtype that the profile does not support."""
-    if tensor.dtype not in dtypes:
-        raise invalid_argument(
-            parameter,
-            given=f"dtype {tensor.dtype}",
-            allowed=f"dtype {' or '.join(dtypes)}",
-            status=status,
-        )
+    """Refuses a dtype that the profile does not support, and names the profiles that do."""
+    dtypes = {name: row.dtypes for name, row in support.items()}
+    _check_offered(parameter, tensor.dtype, dtypes, profile=profile, status=status)
 
 
-def check_result(spelling: str, allowed: Sequence[str], *, status: AnyStatus) -> None:
-    """Refuses a res_dtype that the profile does not support."""
-    if spelling not in allowed:
-        raise invalid_argument(
-            "para_dict.res_dtype", given=spelling, allowed=" or ".join(allowed), status=status
-        )
+def check_result(
+    spelling: str, results: Mapping[str, Sequence[str]], *, profile: str, status: AnyStatus
+) -> None:
+    """Refuses a res_dtype that the profile does not support, and names the profiles that do."""
+    _check_offered("para_dict.res_dtype", spelling, results, profile=profile, status=status)
 
 
-def check_rank(parameter: str, tensor: Tensor, rank: int, *, status: AnyStatus) -> None:
-    """Refuses another number of dimensions."""
-    if tensor.rank != rank:
+def _check_offered(
+    parameter: str,
+    dtype: str,
+    offers: Mapping[str, Sequence[str]],
+    *,
+    profile: str,
+    status: AnyStatus,
+) -> None:
+    if dtype in offers[profile]:
+        return
+    able = [name for name, dtypes in offers.items() if dtype in dtypes]
+    raise invalid_argument(
+        parameter,
+        given=f"dtype {dtype}",
+        allowed=f"dtypes {', '.join(offers[profile])} on {profile}{elsewhere(dtype, able)}",
+        status=status,
+    )
+
+
+def check_rank(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:
+    """Refuses another number of dimensions than the format has."""
+    if tensor.rank != _RANKS[tag]:
         raise invalid_argument(
             parameter,
             given=f"shape {list(tensor.shape)}",
-            allowed=f"{rank} dimensions",
+            allowed=f"{_RANKS[tag]} dimensions: {_MADE_BY[tag]}",
             status=status,
         )
 
@@ -69,7 +94,7 @@ def check_format(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStat
         raise invalid_argument(
             parameter,
             given=f"format {tensor.format}",
-            allowed=f"format {tag} or {Format.ND}",
+            allowed=f"format {Format.ND} or {_MADE_BY[tag]}",
             status=status,
         )
 
@@ -93,33 +118,70 @@ def check_least(parameter: str, values: Sequence[int], least: int, *, status: An
         )
 
 
-def check_limit(limit: Limit, values: Sequence[int], *, status: AnyStatus) -> None:
-    """Refuses a value outside a documented limit."""
-    if min(values) < limit.least or max(values) > limit.most:
-        raise invalid_argument(
-            limit.parameter,
-            given=list(values),
-            allowed=f"{limit.where} in [{limit.least}, {limit.most}]",
-            status=status,
-        )
+def check_limit(
+    limit: Limit, values: Sequence[int], *, profile: str, status: AnyStatus, given: str = ""
+) -> None:
+    """Refuses a value outside a documented limit; elsewhere than it holds, one below the least.
+
+    Args:
+        limit: The limit.
+        values: What it binds.
+        profile: Where the call is checked.
+        status: The code.
+        given: What was given, where the values alone do not say it.
+    """
+    binds = profile in limit.profiles
+    if min(values) >= limit.least and not (binds and not all(map(limit.holds, values))):
+        return
+    bounds = f"{limit.least} to {limit.most}" if binds else f"at least {limit.least}"
+    raise invalid_argument(
+        limit.parameter,
+        given=given or list(values),
+        allowed=f"{bounds} for {limit.where}",
+        status=status,
+    )
 
 
 def check_equal(
-    parameter: str, what: str, given: object, allowed: object, *, status: AnyStatus
+    parameter: str, what: str, given: object, allowed: object, *, source: str, status: AnyStatus
 ) -> None:
-    """Refuses what is not as the other arguments say.
+    """Refuses what is not as something else says.
 
     Args:
         parameter: The parameter at fault.
         what: What of it: "N".
         given: What it is.
         allowed: What it must be.
+        source: Where that comes from: "that of input_sizes".
         status: The code.
     """
     if given != allowed:
         raise invalid_argument(
-            parameter, given=f"{what} {given}", allowed=f"{what} {allowed}", status=status
+            parameter,
+            given=f"{what} {given}",
+            allowed=f"{what} {allowed}, {source}",
+            status=status,
         )
+
+
+def check_lanes(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:
+    """Refuses blocks of another number of channels than 16."""
+    what, blocked = ("Cout0 and Cin0", 2) if tag == Format.FRACTAL_Z else ("C0", 1)
+    given, allowed = list(tensor.shape[-blocked:]), [BLOCK] * blocked
+    source = f"the last dimensions of {_MADE_BY[tag]}"
+    check_equal(parameter, what, given, allowed, source=source, status=status)
+
+
+def check_undilated(dilations: Sequence[int], *, status: AnyStatus) -> None:
+    """Refuses dilation in N or C."""
+    check_equal(
+        "para_dict.dilations",
+        "N and C",
+        list(dilations[:2]),
+        [1, 1],
+        source="for only height and width may be dilated",
+        status=status,
+    )
 
 
 def check_bytes(parameter: str, shape: Sequence[int], size_bytes: int) -> None:
@@ -137,9 +199,3 @@ def check_bytes(parameter: str, shape: Sequence[int], size_bytes: int) -> None:
             allowed="at most 2^63-1 bytes",
             status=TbeStatus.E60020,
         )
-
-
-def check_workspace(parameter: str, plan: Plan) -> Plan:
-    """The plan; refuses one whose workspace has more bytes than 64 bits count (E60020)."""
-    check_bytes(parameter, (plan.workspace_size,), 1)
-    return plan

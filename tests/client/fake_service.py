@@ -14,6 +14,7 @@ from opserve.v1 import memory_service_pb2 as memory_pb2
 from opserve.v1 import operator_service_pb2 as operator_pb2
 from opserve.v1 import session_service_pb2 as session_pb2
 from opserve.v1 import stream_service_pb2 as stream_pb2
+from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.tensor_pb2 import Tensor
 from opserve_client.errors import OpserveError, error_for
 from opserve_client.wire.methods import METHODS, Method
@@ -39,6 +40,8 @@ class FakeService:
         request_ids: Request id of each call that had one.
         failures: Errors to raise for a method or command, each once, by name.
         operators: What its device lists.
+        described: The operators that it describes.
+        planned: The latest call of phase one.
         workspace_size: What phase one asks for.
         buffers: Live buffers.
         executors: Live executors.
@@ -54,6 +57,8 @@ class FakeService:
         self.executors: dict[int, Message] = {}
         self.lease_s = 30.0
         self.operators: list[str] = []
+        self.described: list[OperatorDescription] = []
+        self.planned = operator_pb2.GetWorkspaceSizeRequest()
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
     def __call__(self, method: Method[Any, Any], request: Message) -> Message:
@@ -107,6 +112,9 @@ class FakeService:
 
     def _operators(self, request: Message) -> Message | None:
         match request:
+            case operator_pb2.ListOperatorsRequest():
+                told = [one for one in self.described if request.operator in {"", one.call}]
+                return operator_pb2.ListOperatorsResponse(operators=told)
             case command_pb2.SubmitRequest():
                 return self._submit(request)
             case operator_pb2.GetWorkspaceSizeRequest():
@@ -175,6 +183,7 @@ class FakeService:
         name = request.WhichOneof("operator")
         assert name is not None
         self.executors[handle] = getattr(request, name)
+        self.planned = request
         return operator_pb2.GetWorkspaceSizeResponse(
             workspace_size=self.workspace_size, executor=handle
         )

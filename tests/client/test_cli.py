@@ -14,6 +14,14 @@ from typer.testing import CliRunner, Result
 
 from client.fake_service import FakeService, refusal
 from client.samples import Array, numbers
+from opserve.v1 import tensor_pb2
+from opserve.v1.operator_description_pb2 import (
+    ErrorDescription,
+    LimitDescription,
+    OperatorDescription,
+    ParameterDescription,
+    SupportDescription,
+)
 from opserve_client import Client, cli
 from opserve_client.transports import MemoryTransport
 
@@ -65,6 +73,96 @@ def test_operators_have_a_line_each_at_80_columns(
     assert [line.split()[-1] for line in lines[-2:]] == fake.operators
     assert "ascend910b-0 ascend910b yes" in " ".join(lines[-2].split())
     assert max(map(len, lines)) <= 80
+
+
+LONG_NAME = "aclnn" + "Very" * 20 + "LongBackward"
+DESCRIBED = (
+    OperatorDescription(
+        name="very_long_backward",
+        call=LONG_NAME,
+        family="aclnn",
+        revision=3,
+        parameters=[
+            ParameterDescription(name="out", kind="tensor", written=True, description="Shape [n]."),
+            ParameterDescription(
+                name="para_dict",
+                kind="members",
+                description="A dict.",
+                members=[ParameterDescription(name="pads", kind="integers", description="Zeros.")],
+            ),
+        ],
+        support=[
+            SupportDescription(
+                profile="ascend910b",
+                dtypes=[tensor_pb2.DATA_TYPE_FLOAT, tensor_pb2.DATA_TYPE_BF16],
+                source_only=[tensor_pb2.DATA_TYPE_BF16],
+                notes="results FLOAT",
+            )
+        ],
+        limits=[
+            LimitDescription(
+                parameter="pads", where="rows", least=0, most=255, profiles=["reference"]
+            ),
+            LimitDescription(parameter="out", least=1),
+        ],
+        errors=[
+            ErrorDescription(code=161001, reason="NULLPTR", parameter="out", broken="missing"),
+            ErrorDescription(code=161001, reason="NULLPTR", parameter="pads", broken="missing"),
+            ErrorDescription(code=60011, reason="E60011", parameter="out", broken="not [group, 2]"),
+        ],
+    ),
+    OperatorDescription(
+        name="plain",
+        call="plain",
+        family="tbe",
+        support=[SupportDescription(profile="ascend310", dtypes=[tensor_pb2.DATA_TYPE_FLOAT16])],
+    ),
+)
+
+
+def shown(*arguments: str) -> list[str]:
+    """The lines of `opserve operators`, without the spaces of the layout."""
+    result = invoke("operators", *arguments)
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "120"])
+def test_operators_are_shown_with_whole_names_and_marks_of_the_source(
+    fake: FakeService, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    fake.described = list(DESCRIBED)
+    lines = shown()
+    assert f"{LONG_NAME} (very_long_backward)" in lines
+    assert "plain" in lines
+    told = " ".join(lines)
+    assert "ascend910b FLOAT, BF16*" in told
+    assert "ascend310 FLOAT16" in told
+    assert told.endswith("* only in the vendor's newer source, not on its page.")
+
+
+def test_without_such_dtypes_there_is_no_footnote(fake: FakeService) -> None:
+    fake.described = [DESCRIBED[1]]
+    assert shown() == ["plain", "ascend310 FLOAT16"]
+
+
+def test_one_operator_is_shown_in_full(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    fake.described = list(DESCRIBED)
+    assert shown(LONG_NAME) == [
+        f"{LONG_NAME} (very_long_backward)",
+        "family aclnn, revision 3 of its contract",
+        *("", "parameters"),
+        "out tensor, written Shape [n].",
+        "para_dict members A dict.",
+        "pads integers Zeros.",
+        *("", "profiles", "ascend910b FLOAT, BF16* results FLOAT"),
+        *("", "limits", "pads 0 to 255 rows; on reference", "out 1 or more"),
+        *("", "errors", "161001 out, pads: missing", "E60011 out: not [group, 2]"),
+        *("", "codes", "161001 NULLPTR"),
+        *("", "* only in the vendor's newer source, not on its page."),
+    ]
 
 
 def test_run_takes_files_and_writes_a_file(tmp_path: Path) -> None:
@@ -197,6 +295,39 @@ def test_operators_of_every_family_run_by_the_vendors_name(
         assert written[name].shape == shape
 
 
+FUNCTION = "hp_deconv_grad_filter_s"
+DECONVOLUTION: dict[str, Any] = {
+    "dy_data": {"array": "dy"},
+    "x_data": {"array": "dy"},
+    "kernel_h": 2,
+    "kernel_w": 1,
+    "core_mask": 1,
+}
+
+
+@pytest.mark.parametrize("number", ["fp", "hp"])
+@pytest.mark.parametrize("place", ["s", "p"])
+def test_a_function_of_ft_dsp_runs_by_its_own_name(
+    tmp_path: Path, fake: FakeService, number: str, place: str
+) -> None:
+    function = f"{number}_deconv_grad_filter_{place}"
+    args, tensors, output = files(tmp_path, DECONVOLUTION, dy=numbers(1, 2, 2, 3))
+    result = invoke("run", function, args, tensors, "-o", output)
+    assert result.exit_code == 0, result.output
+    assert fake.planned.deconv_grad_filter.function == function
+
+
+def test_a_function_that_is_named_twice_is_named_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    given = DECONVOLUTION | {"function": FUNCTION}
+    args, tensors, output = files(tmp_path, given, dy=numbers(1, 2, 2, 3))
+    assert invoke("run", FUNCTION, args, tensors, "-o", output).exit_code == 0
+    other = FUNCTION.replace("hp", "fp")
+    text = failure(monkeypatch, capsys, "run", other, args, tensors, "-o", output)
+    assert f"arguments.function: given {FUNCTION}, allowed {other}, or none" in text
+
+
 def test_what_the_service_refuses_is_one_line(
     tmp_path: Path, fake: FakeService, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -230,7 +361,7 @@ def test_an_unknown_operator(
     command = ("run", "aclnnMatmul", *files(tmp_path, {})[:2], "-o", tmp_path / "out.npz")
     message = (
         "operator: given aclnnMatmul, allowed aclnnConvolutionBackward, aclnnIm2colBackward, "
-        "conv2d_backprop_input, conv2d_backprop_filter, deconv_grad_filter"
+        "conv2d_backprop_input, conv2d_backprop_filter, deconv_grad_filter, fp_deconv_grad_filter_s"
     )
     assert message in failure(monkeypatch, capsys, *command)
 

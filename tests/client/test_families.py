@@ -161,7 +161,7 @@ MISTAKES: list[tuple[Any, str, str]] = [
     (backprop_filter(raw=0), "raw", "True or False"),
     (backprop_filter(input_x=[1.0]), "input_x", "given list, allowed a NumPy array"),
     (backprop_filter(input_x=np.zeros(1, complex)), "dtype", "given complex128, allowed FLOAT"),
-    (backprop_filter(filter_sizes=[2**63, 1, 1, 1]), "filter_sizes", "integers of 64 bits"),
+    (backprop_filter(filter_sizes=16), "filter_sizes", "a sequence of integers of 64 bits"),
     (backprop_filter(res_tensor="float31"), "dtype", "given float31, allowed FLOAT"),
 ]
 DECONV_MISTAKES: list[tuple[Any, str, str]] = [

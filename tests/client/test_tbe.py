@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from opserve_client import Conv2dBackpropFilter, Conv2dBackpropInput, TbeError
+from opserve_client.operators import plain
 from opserve_client.tbe import install
 from opserve_client.tbe.tensors import Tensor
 
@@ -96,10 +97,9 @@ def filter_call(data: Mapping[str, Array], **changes: Any) -> Any:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16", "float64"])
 def test_a_placeholder_has_what_it_was_given(dtype: str, data: dict[str, Array]) -> None:
-    numpy_dtype = {"float16": np.float16, "float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
-    data["x"] = np.arange(6).reshape(2, 3).astype(numpy_dtype[dtype])
+    data["x"] = np.arange(6).reshape(2, 3).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
     tensor = tvm().placeholder([2, 3], name="x", dtype=dtype)
     assert (tensor.shape, tensor.dtype, tensor.name, tensor.op.name) == ((2, 3), dtype, "x", "x")
     assert tensor.numpy() is data["x"]
@@ -124,7 +124,10 @@ def test_a_placeholder_takes_either_byte_order(data: dict[str, Array]) -> None:
     [
         (((1,), "float16", "x"), "name: given 'x', allowed a name in the data: 'filters', 'out_"),
         (((1,), "float16", ["x"]), r"name: given \['x'\], allowed a string"),
-        (((1,), "int8", "filters"), "dtype: given 'int8', allowed float16 or float32 or bfloat16"),
+        (
+            ((1,), "int8", "filters"),
+            "dtype: given 'int8', allowed float16 or float32 or bfloat16 or",
+        ),
         (((1,), ["int8"], "filters"), r"dtype: given \['int8'\], allowed a string"),
         (((1,), np.float16, "filters"), "dtype: given <class 'numpy.float16'>, allowed a string"),
         ((("n",), "float16", "filters"), r"shape: given \('n',\), allowed a sequence of integers"),
@@ -272,6 +275,39 @@ def test_the_input_call_has_no_defaults_for_three_keys(
 def test_para_dict_is_a_dict(call: Any, para_dict: Any, data: dict[str, Array]) -> None:
     with pytest.raises(TbeError, match=r"^E60038: para_dict: given .*, allowed a dict"):
         call(data, para_dict=para_dict)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"filter_sizes": (32, 1, 3, 2.0)},
+            r"filter_sizes: given \(32, 1, 3, 2.0\), allowed a seq",
+        ),
+        ({"para_dict": {"strides": [1, "1"]}}, r"para_dict.strides: given \[1, '1'\], allowed"),
+        (
+            {"para_dict": {"padding": [0, 0, 0, None]}},
+            r"para_dict.padding: given \[0, 0, 0, None\]",
+        ),
+        ({"para_dict": {"dilations": [1, 1, True, 1]}}, r"para_dict.dilations: given \[1, 1, True"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("operator", "code"), [(Conv2dBackpropInput, "E65001"), (Conv2dBackpropFilter, "E64004")]
+)
+def test_an_entry_that_is_no_integer_has_the_vendors_code(
+    operator: Any, code: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TbeError, match=f"^{code}: {message}") as raised:
+        plain(operator(**arguments))
+    assert raised.value.code == raised.value.args[0]["errCode"] == code
+    assert raised.value.parameter == message.partition(":")[0]
+
+
+@pytest.mark.parametrize("operator", [Conv2dBackpropInput, Conv2dBackpropFilter])
+def test_what_is_no_list_has_the_code_of_any_wrong_argument(operator: Any) -> None:
+    with pytest.raises(TbeError, match=r"^E60038: filter_sizes: given 32, allowed a sequence"):
+        plain(operator(filter_sizes=32))
 
 
 @pytest.mark.usefixtures("installed")

@@ -243,6 +243,8 @@ else:
         ("filter", {"filter_sizes": (16, 16, 1)}, {}, "E64003"),
         ("filter", {"filter_sizes": (16, 0, 1, 1)}, {}, "E64004"),
         ("filter", {}, {"groups": 0}, "E64002"),
+        ("input", {"input_sizes": (1, 16, 7, 7.5)}, {}, "E65001"),
+        ("filter", {}, {"strides": [1, 1.5]}, "E64004"),
     ],
 )
 def test_what_leaves_the_result_open_is_told_with_the_vendors_code(

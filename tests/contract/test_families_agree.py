@@ -148,7 +148,7 @@ async def test_temp_space_is_a_live_buffer_of_the_session_and_large_enough(
         await settle(large.free())
         with pytest.raises(AclrtError) as raised:
             await settle(session.run(DeconvGradFilter(**ones(), **fields_with(large))))
-        assert raised.value.code == 107017
+        assert (raised.value.code, raised.value.parameter) == (107017, "temp_space")
 
 
 def fields_with(buffer: Any) -> dict[str, Any]:
@@ -221,18 +221,32 @@ def test_one_shot_takes_parts_and_knows_the_formats_of_a_family(service: Address
     assert problem["parameter"] == "para_dict.strides"
 
 
-def one_shot(service: Addresses, **para_dict: object) -> httpx2.Response:
+def test_the_one_shot_form_says_that_it_has_no_buffer_for_temp_space(service: Addresses) -> None:
+    tensors = {"dy_data": {"array": "ones"}, "x_data": {"array": "ones"}}
+    args = {"profile": "ft78ne", "arguments": tensors | fields_with(1)}
+    problem = posted(service, "deconv_grad_filter", args, ones=ones()["x_data"]).json()
+    assert (problem["status"], problem["code"]) == (404, 107017)
+    assert (problem["parameter"], problem["given"]) == ("temp_space", "1")
+    assert problem["allowed"].endswith("of which a call in one has none")
 
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, x=image(16), dy=image(16))
+
+def one_shot(service: Addresses, **para_dict: object) -> httpx2.Response:
     arguments = {
         "input_x": {"array": "x"},
         "out_backprop": {"array": "dy"},
         "filter_sizes": [16, 16, 1, 1],
         "para_dict": para_dict,
     }
-    args = json.dumps({"profile": "Ascend910ProA", "arguments": arguments})
+    args = {"profile": "Ascend910ProA", "arguments": arguments}
+    return posted(service, "conv2d_backprop_filter", args, x=image(16), dy=image(16))
+
+
+def posted(
+    service: Addresses, call: str, args: Mapping[str, Any], **arrays: Any
+) -> httpx2.Response:
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
     return httpx2.post(
-        f"{service.rest}/v1/operators/conv2d_backprop_filter:run",
-        files={"args": ("args.json", args), "tensors": ("in.npz", file.getvalue())},
+        f"{service.rest}/v1/operators/{call}:run",
+        files={"args": ("args.json", json.dumps(args)), "tensors": ("in.npz", file.getvalue())},
     )

@@ -9,9 +9,10 @@ import pydantic_core
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from opserve_client import AsyncClient, Client
+from opserve_client import AclrtError, AsyncClient, Client
 from opserve_client.private_service import Addresses
 from opserve_kernels.description import describe
+from opserve_kernels.operator import Operator
 from opserve_kernels.registry import OPERATORS
 
 pytestmark = pytest.mark.system
@@ -26,6 +27,50 @@ def of_the_registry() -> list[Mapping[str, Any]]:
 def test_rest_tells_what_the_registry_has(service: Addresses) -> None:
     answer = httpx2.get(f"{service.rest}/v1/operators")
     assert answer.json() == {"operators": of_the_registry()}
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=list(OPERATORS))
+async def test_one_operator_is_told_alike_over_every_way(
+    service: Addresses, operator: Operator[Any]
+) -> None:
+    (told,) = [plain for plain in of_the_registry() if plain["name"] == operator.name]
+    for name in (operator.name, operator.call):
+        routes = [f"/v1/operators/{name}", f"/v1/operators?operator={name}"]
+        one, filtered = (httpx2.get(f"{service.rest}{route}").json() for route in routes)
+        assert one == told
+        assert filtered == {"operators": [told]}
+        for address in (service.grpc, service.rest):
+            with Client(address) as client:
+                (described,) = client.list_operators(name)
+                assert described in client.list_operators()
+            async with AsyncClient(address) as other:
+                assert await other.list_operators(name) == [described]
+
+
+@pytest.mark.parametrize("name", ["aclnnMatmul", "a b&operator=im2col_backward", "x" * 100])
+def test_an_unknown_operator_is_refused_alike_over_every_way(service: Addresses, name: str) -> None:
+    calls = ", ".join(operator.call for operator in OPERATORS.values())
+    for address in (service.grpc, service.rest):
+        with Client(address) as client, pytest.raises(AclrtError) as refusal:
+            client.list_operators(name)
+        error = refusal.value
+        assert (error.code, error.parameter) == (107017, "operator")
+        assert (error.given, error.allowed) == (name[:64], calls)
+
+
+@pytest.mark.parametrize(
+    ("method", "route"),
+    [("GET", "/v1/operators/aclnnMatmul"), ("POST", "/v1/operators/aclnnMatmul:run")],
+)
+def test_a_route_of_an_unknown_operator_names_those_that_there_are(
+    service: Addresses, method: str, route: str
+) -> None:
+    answer = httpx2.request(method, f"{service.rest}{route}")
+    assert answer.status_code == 404
+    problem = answer.json()
+    assert (problem["code"], problem["parameter"]) == (107017, "operator")
+    assert problem["given"] == "aclnnMatmul"
+    assert problem["allowed"].startswith("aclnnConvolutionBackward, aclnnIm2colBackward, conv2d_")
 
 
 async def test_every_client_is_told_the_same(service: Addresses) -> None:
@@ -62,4 +107,6 @@ def plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_numbers(members: Members) -> dict[str, Any]:
-    return {key: int(value) if key in {"least", "most"} else value for key, value in members}
+    """A limit without a greatest value says so by null, which protobuf leaves out."""
+    told = {key: int(value) if key in {"least", "most"} else value for key, value in members}
+    return {**told, "most": told.get("most")} if "least" in told else told

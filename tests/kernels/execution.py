@@ -23,13 +23,21 @@ def plan_of(sample: Sample) -> Plan:
     return plan
 
 
-def execute(sample: Sample, buffers: Mapping[str, Bytes], *, units: int | None = None) -> Bytes:
+def execute(
+    sample: Sample,
+    buffers: Mapping[str, Bytes],
+    *,
+    units: int | None = None,
+    hides_masked: bool = True,
+) -> Bytes:
     """Phase two, in slices of so many work units.
 
     Args:
         sample: The call.
         buffers: Device memory; outputs are written.
         units: Work units in a slice; all of them without it.
+        hides_masked: Whether the kernel gets no buffer for an output that the mask leaves out, as
+            in the service.
 
     Returns:
         The workspace, every byte of it NaN before, between two guards.
@@ -39,7 +47,7 @@ def execute(sample: Sample, buffers: Mapping[str, Bytes], *, units: int | None =
     parameters = np.array(plan.parameters, dtype=np.int64)
     nothing = np.empty(0, dtype=np.uint8)
     tensors = [buffers.get(name, nothing) for name in operator.tensor_fields]
-    for place in _masked(sample):
+    for place in _masked(sample) if hides_masked else ():
         tensors[place] = nothing
     guarded = np.full(plan.workspace_size + 2 * GUARD_BYTES, GUARD, dtype=np.uint8)
     workspace = guarded[GUARD_BYTES : GUARD_BYTES + plan.workspace_size]

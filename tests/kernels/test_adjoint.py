@@ -218,7 +218,7 @@ class Blocked:
             "dilations": self.dilations,
             "res_dtype": "float64",
             "groups": self.groups,
-            "dtype": DataType.FLOAT,
+            "dtype": DataType.DOUBLE,
             "profile": "reference",
         }
 
@@ -243,7 +243,7 @@ def blocked(draw: st.DrawFn) -> Blocked:
     return drawn
 
 
-def _result(sample: Sample, **given: NDArray[np.float32]) -> Doubles:
+def _result(sample: Sample, **given: Doubles) -> Doubles:
     """What a TBE call writes for these operands."""
     buffers = sample.buffers()
     for name, array in given.items():
@@ -257,7 +257,7 @@ def _result(sample: Sample, **given: NDArray[np.float32]) -> Doubles:
 def test_tbe_gradients_are_adjoint_to_the_forward_convolution(call: Blocked) -> None:
     random = np.random.default_rng(sum(call.input_sizes) + sum(call.filter_sizes))
     shapes = (call.output_sizes, call.input_sizes, call.filter_sizes)
-    dy, x, w = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
+    dy, x, w = (random.standard_normal(shape) for shape in shapes)
     geometry = Geometry(
         stride=call.strides,
         padding=call.padding[::2],
@@ -275,14 +275,13 @@ def test_tbe_gradients_are_adjoint_to_the_forward_convolution(call: Blocked) -> 
     dx = _result(to_input, filters=to_fractal_z(w, call.groups), out_backprop=to_5hd(dy))
     dw = _result(to_weight, input_x=to_5hd(x), out_backprop=to_5hd(dy))
 
-    x64, w64, dy64 = (array.astype(np.float64) for array in (x, w, dy))
-    sizes = forward(np.abs(x64), np.abs(w64), dy.shape, geometry)
+    sizes = forward(np.abs(x), np.abs(w), dy.shape, geometry)
     _assert_one_product(
         [
-            np.sum(dy64 * forward(x64, w64, dy.shape, geometry)),
-            np.sum(from_5hd(dx, call.input_sizes[1]) * x64),
-            np.sum(from_fractal_z(dw, call.filter_sizes, call.groups) * w64),
+            np.sum(dy * forward(x, w, dy.shape, geometry)),
+            np.sum(from_5hd(dx, call.input_sizes[1]) * x),
+            np.sum(from_fractal_z(dw, call.filter_sizes, call.groups) * w),
         ],
-        magnitude=float(np.sum(np.abs(dy64) * sizes)),
+        magnitude=float(np.sum(np.abs(dy) * sizes)),
         terms=dy.size * w.size,
     )

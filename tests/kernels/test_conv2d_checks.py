@@ -22,9 +22,9 @@ from opserve_kernels.tensor import DataType, Format
 _E = TbeStatus
 Break = tuple[TbeStatus, str, Mapping[str, Any]]
 FLOAT, FLOAT16, BF16, INT8 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.INT8
+DOUBLE = DataType.DOUBLE
 _TENSORS = ("filters", "input_x", "out_backprop", "res_tensor")
 _PROFILES = ("ascend910b", "ascend910", "ascend310p", "ascend310b", "ascend310", "reference")
-_ROW = 2**31 - 1
 _BLOCK: tuple[dx.Sizes, dx.Sizes] = ((1, 16, 3, 3), (16, 16, 2, 2))
 
 # One broken rule each, in the order in which they must be found.
@@ -188,6 +188,7 @@ def _operator(name: str) -> Any:
     return OPERATORS[f"conv2d_backprop_{name}"]
 
 
+_OPERANDS = {"reference": {FLOAT, FLOAT16, BF16, DOUBLE}, "ascend910b": {FLOAT16, BF16}}
 _DX_RESULTS = {
     "ascend910b": {"float16", "float32", "bfloat16"},
     "reference": {"float16", "float32", "bfloat16", "float64"},
@@ -195,15 +196,14 @@ _DX_RESULTS = {
 
 
 @pytest.mark.parametrize("profile", _PROFILES)
-@pytest.mark.parametrize("dtype", [FLOAT, FLOAT16, BF16])
+@pytest.mark.parametrize("dtype", [FLOAT, FLOAT16, BF16, DOUBLE, INT8])
 @pytest.mark.parametrize("result", ["float16", "float32", "bfloat16", "float64"])
 def test_input_gradient_takes_the_dtypes_of_the_profile(
     profile: str, dtype: DataType, result: str
 ) -> None:
     sample = dx.gradient("dtypes", *_BLOCK, dtype=dtype, res_dtype=result, profile=profile)
-    operands = {"reference": {FLOAT, FLOAT16, BF16}, "ascend910b": {FLOAT16, BF16}}
 
-    if dtype not in operands.get(profile, {FLOAT16}):
+    if dtype not in _OPERANDS.get(profile, {FLOAT16}):
         assert _refusal(sample) == (_E.E60011, "filters")
     elif result not in _DX_RESULTS.get(profile, {"float16", "float32"}):
         assert _refusal(sample) == (_E.E60011, "para_dict.res_dtype")
@@ -212,15 +212,14 @@ def test_input_gradient_takes_the_dtypes_of_the_profile(
 
 
 @pytest.mark.parametrize("profile", ["ascend910b", "ascend910", "ascend310", "reference"])
-@pytest.mark.parametrize("dtype", [FLOAT, FLOAT16, BF16])
+@pytest.mark.parametrize("dtype", [FLOAT, FLOAT16, BF16, DOUBLE, INT8])
 @pytest.mark.parametrize("result", ["float16", "float32", "bfloat16", "float64"])
 def test_filter_gradient_takes_the_dtypes_of_the_profile(
     profile: str, dtype: DataType, result: str
 ) -> None:
     sample = dw.gradient("dtypes", *_BLOCK, dtype=dtype, res_dtype=result, profile=profile)
-    operands = {"reference": {FLOAT, FLOAT16, BF16}, "ascend910b": {FLOAT16, BF16}}
 
-    if dtype not in operands.get(profile, {FLOAT16}):
+    if dtype not in _OPERANDS.get(profile, {FLOAT16}):
         assert _refusal(sample) == (_E.E60005, "input_x")
     elif result != "float32" and profile != "reference":
         assert _refusal(sample) == (_E.E60005, "para_dict.res_dtype")

@@ -15,10 +15,12 @@ from kernels.samples import conv2d_backprop_filter as dw
 from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.para_dicts import changed
 from kernels.samples.sample import Sample, Values
+from opserve_kernels.algorithms.direct_plan import CORRELATE, MULTIPLY_DOTS
+from opserve_kernels.algorithms.product import SOURCE_VIEW
+from opserve_kernels.copy_stages import STORE
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
-from opserve_kernels.gradient_plan import LOAD, STORE
 from opserve_kernels.operator import Plan
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
@@ -28,8 +30,9 @@ from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 Doubles = NDArray[np.float64]
 Drawn = tuple[dx.Sizes, dx.Sizes, int, dict[str, Any]]
 
+_PLACES = 3  # of the tensors of a product, at the start of its stage; their views are at the end
 _HEADER = 5  # of a copy's stage: place, start, count, chunk and number format; a view follows
-_COPIES = {LOAD: 4, STORE: 4, EXACT_LOAD: 8, EXACT_STORE: 8}  # bytes of a value in the workspace
+_COPIES = {STORE: 4, EXACT_LOAD: 8, EXACT_STORE: 8}  # bytes of a value in the workspace
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 fuzz = settings(max_examples=600, deadline=None, derandomize=True)
@@ -97,7 +100,9 @@ def test_gradients_are_adjoint_to_the_forward_convolution(drawn: Drawn, profile:
 
 
 _VALUES = st.integers(-2, 40)
-_DTYPES = st.sampled_from([DataType.FLOAT16, DataType.BF16, DataType.FLOAT, DataType.INT8])
+_DTYPES = st.sampled_from(
+    [DataType.FLOAT16, DataType.BF16, DataType.FLOAT, DataType.DOUBLE, DataType.INT8]
+)
 
 
 @st.composite
@@ -139,6 +144,10 @@ def _copies(plan: Plan) -> Iterator[tuple[int, list[int], list[int]]]:
         if kind in _COPIES:
             assert last > first
             yield _COPIES[kind], stage[:_HEADER].tolist(), stage[_HEADER:].tolist()
+        elif kind in {CORRELATE, MULTIPLY_DOTS}:
+            views = stage[_PLACES + SOURCE_VIEW :].reshape(_PLACES, VIEW_LENGTH)
+            for place, view in zip(stage[:_PLACES].tolist(), views, strict=True):
+                yield 0, [place, 0, int(np.prod(view[2 : 2 + VIEW_RANK]))], view.tolist()
 
 
 @fuzz

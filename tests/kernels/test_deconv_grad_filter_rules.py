@@ -1,5 +1,6 @@
 """What deconv_grad_filter refuses, in which order, and what lies just inside its bounds."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from kernels.samples.deconv_grad_filter import (
     tensor_of,
 )
 from kernels.samples.sample import Sample, Values
+from opserve_kernels.deconv_grad_filter import OPERATOR
 from opserve_kernels.deconv_grad_filter.contract import LIMITS, RULES
 from opserve_kernels.deconv_grad_filter.plan import infer_outputs
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import Limit, NamedBuffer
+from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType, Format
 
@@ -42,8 +45,9 @@ _IN_ORDER: tuple[tuple[str, dict[str, Any]], ...] = (
     ("x_data", {"x_data": None}),
     ("kernel_h", {"kernel_h": None}),
     ("kernel_w", {"kernel_w": None}),
-    ("core_mask", {"function": "fp_deconv_grad_filter_s"}),
     ("function", {"function": "fp_deconv_grad_filter"}),
+    ("function", {"function": "dp_deconv_grad_filter_s"}),
+    ("core_mask", {"function": "fp_deconv_grad_filter_s"}),
     ("core_mask", {"function": "fp_deconv_grad_filter_p", "core_mask": 1}),
     ("core_mask", {"core_mask": 256}),
     ("function", {"function": "hp_deconv_grad_filter_p"}),
@@ -75,8 +79,11 @@ _IN_ORDER: tuple[tuple[str, dict[str, Any]], ...] = (
     ("out_c", {"out_c": 3}),
     ("batch", {"dy_data": tensor_of("dy_data", shape=(3, 5, 5, 6))}),
     ("group", {"group": 3}),
+    ("kernel_h", {"kernel_h": MOST}),
+    ("kernel_w", {"kernel_w": MOST}),
     ("row_order", {"row_order": "oc"}),
     ("dw_data", {"dw_data": None}),
+    ("dw_data.shape", {"dw_data": tensor_of("dw_data", shape=(2, MOST, 2**62))}),
     ("dw_data", {"dw_data": tensor_of("dw_data", shape=(2, 2, 18))}),
 )
 _ENDS_WITH = {"kernel_h": "param", "kernel_w": "param", "core_mask": "core_mask"}
@@ -124,14 +131,54 @@ def test_pairs_of_broken_rules_are_many() -> None:
     assert len(_PAIRS) > 600
 
 
+@pytest.mark.parametrize("function", ["dp_deconv_grad_filter_s", "fp_deconvgradfilter_s"])
+def test_unknown_function_is_told_before_its_missing_core_mask(function: str) -> None:
+    refusal = _refusal(BASE.but("unknown", function=function))
+
+    assert (refusal.status, refusal.parameter) == (_INVALID, "function")
+
+
+def test_call_of_tensors_only_is_told_the_least_that_it_lacks() -> None:
+    bare = BASE.but("bare", kernel_h=None, kernel_w=None, group=None)
+
+    assert _refusal(bare).allowed.startswith("kernel_h and kernel_w, or ")
+
+
+@pytest.mark.parametrize("size", [MOST, 2**29])
+@pytest.mark.parametrize("inferred", [True, False])
+def test_kernel_of_a_gradient_that_cannot_be_is_told_before_the_gradient(
+    size: int, *, inferred: bool
+) -> None:
+    vast = BASE.but("vast", kernel_h=size, kernel_w=size, dw_data=None).arguments()
+    if inferred:
+        vast = replace(vast, **infer_outputs(vast))
+
+    for arguments, told in ((vast, {"kernel_h", "kernel_w"}), (replace(vast, in_c=3), {"in_c"})):
+        with pytest.raises(InvalidArgument) as refusal:
+            OPERATOR.plan(arguments, PROFILES["ft78ne"])
+        assert refusal.value.parameter in told
+
+
+@pytest.mark.parametrize(("kernel_h", "fits"), [(MOST // 3, True), (MOST // 3 + 1, False)])
+def test_rows_of_the_gradient_are_at_most_2147483647(kernel_h: int, *, fits: bool) -> None:
+    rows = tensor_of("dw_data", shape=(2, 3 * kernel_h, 2), strides=(0, 0, 0))
+    sample = BASE.but("rows", kernel_h=kernel_h, kernel_w=1, dw_data=rows)
+
+    if fits:
+        assert plan_of(sample).units > 0
+    else:
+        assert _refusal(sample).parameter == "kernel_h"
+
+
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.parameter)
 def test_numbers_are_refused_just_outside_their_limits_only(limit: Limit) -> None:
     allowed = f"{limit.least} to {limit.most}"
-    for number in (limit.least - 1, limit.most + 1):
+    assert limit.most == MOST
+    for number in (limit.least - 1, MOST + 1):
         refusal = _refusal(BASE.but("outside", **{limit.parameter: number}))
         assert (refusal.parameter, refusal.allowed) == (limit.parameter, allowed)
         assert refusal.status == _INVALID
-    for number in (limit.least, limit.most):
+    for number in (limit.least, MOST):
         assert _allowed(BASE.but("at the limit", **{limit.parameter: number})) != allowed
 
 

@@ -244,3 +244,42 @@ def test_what_does_not_fit_is_refused_with_what_was_given_and_what_is_allowed(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+_IMAGE, _BLOCKS, _WEIGHT = np.ones((2, 3, 4, 5)), np.ones((2, 1, 4, 5, 16)), np.ones((4, 3, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (to_fractal_z, ([[1]],), "weight_nchw: given list, allowed a NumPy array"),
+        (to_5hd, (None,), "array_nchw: given NoneType, allowed a NumPy array"),
+        (from_5hd, ([1], 3), "array: given list, allowed a NumPy array"),
+        (from_fractal_z, (3, (4, 3, 1, 1)), "array: given int, allowed a NumPy array"),
+        (from_5hd, (_BLOCKS, 3.0), "channels: given 3.0, allowed an integer"),
+        (to_5hd, (_IMAGE, 16.0), "c0: given 16.0, allowed an integer"),
+        (to_fractal_z, (_WEIGHT, 2.0), "groups: given 2.0, allowed an integer"),
+        (to_fractal_z, (_WEIGHT, True), "groups: given True, allowed an integer"),
+        (group_dict, ((4, 3, 1, 1), "2"), "groups: given '2', allowed an integer"),
+        (superblocks, ((4, 3, 1, 1), 1, None), "c0: given None, allowed an integer"),
+        (fractal_z_shape, ((4, 1.5, 1, 1),), "shape_nchw: given 1.5, allowed an integer"),
+        (fractal_z_shape, ((4, True, 1, 1),), "shape_nchw: given True, allowed an integer"),
+        (fractal_z_shape, (4,), "shape_nchw: given 4, allowed a sequence of integers"),
+    ],
+)
+def test_what_is_of_another_kind_is_a_type_error(
+    function: Any, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        function(*arguments)
+
+
+def test_numpys_integers_are_as_good_as_pythons() -> None:
+    weight, groups, sizes = numbered((4, 2, 1, 1)), np.int64(2), np.array([4, 2, 1, 1])
+    as_if_typed: Any = (weight, groups, np.int32(16))
+
+    found = to_fractal_z(*as_if_typed)
+
+    np.testing.assert_array_equal(found, to_fractal_z(weight, 2, 16))
+    as_if_typed = (sizes, groups)
+    assert fractal_z_shape(*as_if_typed) == found.shape

@@ -24,7 +24,10 @@ def _inferred(operator: str, arguments: Any) -> dict[str, Tensor]:
 @pytest.mark.parametrize("sample", _ALL, ids=lambda sample: f"{sample.operator}: {sample.name}")
 def test_inferred_outputs_have_the_shapes_of_the_sample_and_no_buffer(sample: Sample) -> None:
     inferred = _inferred(sample.operator, sample.arguments({"input": 3, "grad_output": 4}))
+    outputs = OPERATORS[sample.operator].outputs
+    mask = sample.scalars.get("output_mask", (True,) * len(outputs))
 
+    assert list(inferred) == [name for name, asked in zip(outputs, mask, strict=True) if asked]
     for name, tensor in inferred.items():
         assert tensor.shape == sample.outputs[name].shape
         assert tensor.buffer == 0

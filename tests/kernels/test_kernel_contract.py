@@ -83,7 +83,7 @@ def test_masked_outputs_are_untouched(sample: Sample) -> None:
     masked = [name for name, wanted in zip(order, mask, strict=False) if not wanted]
     buffers = sample.buffers()
 
-    execute(sample, buffers)
+    execute(sample, buffers, hides_masked=False)
 
     for name in set(masked) & set(sample.outputs):
         assert np.all(buffers[name] == FILLER)

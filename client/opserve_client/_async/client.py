@@ -52,10 +52,18 @@ class AsyncClient:
         """The devices of the service."""
         return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
 
-    async def list_operators(self) -> list[OperatorDescription]:
-        """Every operator: its arguments, dtypes by profile, limits and errors."""
-        answer = await self._connection.call(LIST_OPERATORS, ListOperatorsRequest())
-        return list(answer.operators)
+    async def list_operators(self, name: str = "") -> list[OperatorDescription]:
+        """Every operator, or one: its arguments, dtypes by profile, limits and errors.
+
+        Args:
+            name: An operator's name or call, "im2col_backward" or "aclnnIm2colBackward"; "" means
+                all.
+
+        Raises:
+            AclrtError: 107017, there is no such operator.
+        """
+        request = ListOperatorsRequest(operator=text(name, parameter="name"))
+        return list((await self._connection.call(LIST_OPERATORS, request)).operators)
 
     def open_session(
         self, profile: str = "ascend910b", *, lease_s: float | None = None
@@ -63,8 +71,8 @@ class AsyncClient:
         """Leases a device; a context manager, which closes the session.
 
         Args:
-            profile: What the device stands for, as opserve or as the vendor spells it:
-                "ascend910b" or "Ascend910B1".
+            profile: What the device stands for, as opserve or as the vendor names it:
+                "ascend910b", "Ascend910B1" or "Atlas A2 training".
             lease_s: Seconds without a sign of life after which the service closes the session;
                 None means the service's default. A heartbeat keeps the lease meanwhile.
 

@@ -43,6 +43,11 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "conv2d_backprop_filter": Conv2dBackpropFilter,
     "deconv_grad_filter": DeconvGradFilter,
 }
+_ENTRY_STATUSES: Mapping[str, tuple[int, str]] = {
+    Conv2dBackpropInput.vendor_name: (65001, "E65001"),
+    Conv2dBackpropFilter.vendor_name: (64004, "E64004"),
+}
+"""What an entry that is no integer is refused with, where the vendor has a code for it."""
 
 
 class OperatorCall(Protocol[ResultT_co]):
@@ -80,7 +85,8 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
 
     Raises:
         AclnnError: 161002, a value of the wrong kind: a bool where a number is due, a list where
-            an array is, ...; TbeError E60038 or DeconvError for the operators of those families.
+            an array is, ...; DeconvError, or TbeError E60038, but E65001 or E64004 for an entry
+            that is no integer.
     """
     fields = _message_of(call).fields
     operator: Any = call  # its class is one of OPERATORS, whose results are named tuples
@@ -95,7 +101,7 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
             _check_tensor(field.name, value, is_output=is_output, domain=call.domain)
         else:
             value = _with_handle(call, field.name, value)
-            values[field.name] = _plain_value(field, value, field.name, call.domain)
+            values[field.name] = _plain_value(field, value, field.name, call)
     made: OperatorCall[ResultT_co] = replace(operator, **values)
     return made
 
@@ -194,14 +200,17 @@ def _fill(message: Message, values: Mapping[str, object]) -> None:
                 setattr(message, name, value)
 
 
-def _plain_value(field: FieldDescriptor, value: object, parameter: str, domain: str) -> object:
-    message = field.message_type
+def _plain_value(
+    field: FieldDescriptor, value: object, parameter: str, call: OperatorCall[Any]
+) -> object:
+    message, domain = field.message_type, call.domain
     if message is tensor_pb2.Int64Array.DESCRIPTOR:
-        return int64s(value, parameter=parameter, domain=domain)
+        status = _ENTRY_STATUSES.get(call.vendor_name)
+        return int64s(value, parameter=parameter, domain=domain, entry_status=status)
     if message is tensor_pb2.BoolArray.DESCRIPTOR:
         return booleans(value, parameter=parameter, domain=domain)
     if message is not None:
-        return _plain_members(message, value, parameter, domain)
+        return _plain_members(message, value, parameter, call)
     if field.type == FieldDescriptor.TYPE_BOOL:
         return boolean(value, parameter=parameter, domain=domain)
     if field.type == FieldDescriptor.TYPE_STRING:
@@ -211,13 +220,13 @@ def _plain_value(field: FieldDescriptor, value: object, parameter: str, domain: 
 
 
 def _plain_members(
-    message: Descriptor, value: object, parameter: str, domain: str
+    message: Descriptor, value: object, parameter: str, call: OperatorCall[Any]
 ) -> dict[str, object]:
     """A dict as the message of its keys takes it."""
     fields = {field.name: field for field in message.fields}
-    given = members(value, fields, parameter=parameter, domain=domain)
+    given = members(value, fields, parameter=parameter, domain=call.domain)
     return {
-        name: _plain_value(fields[name], member, f"{parameter}.{name}", domain)
+        name: _plain_value(fields[name], member, f"{parameter}.{name}", call)
         for name, member in given.items()
     }
 

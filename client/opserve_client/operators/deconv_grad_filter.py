@@ -16,6 +16,10 @@ from opserve_client.tensors import (
     spec_of,
 )
 
+DECONV_FUNCTIONS = tuple(
+    f"{number}_deconv_grad_filter_{memory}" for number in ("fp", "hp") for memory in ("s", "p")
+)
+"""The vendor's names of the call, each an option `function` of it."""
 _RANK = 4
 _IN_C, _OUT_C, _KERNEL_H, _KERNEL_W, _GROUP, _TEMP_SPACE = 3, 7, 8, 9, 16, 17
 

@@ -16,6 +16,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
     "float32": np.dtype(np.float32),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float64": np.dtype(np.float64),
 }
 
 
@@ -89,7 +90,7 @@ class Placeholders:
 
         Args:
             shape: Dimensions.
-            dtype: "float16", "float32" or "bfloat16".
+            dtype: "float16", "float32", "bfloat16", or "float64" for `reference`.
             name: Its name in the data.
 
         Raises:

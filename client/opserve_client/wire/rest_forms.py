@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import urlencode
 
 from google.protobuf.message import Message
 
@@ -42,7 +43,7 @@ def rest_request(method: Method[RequestT, ResponseT], request: RequestT) -> Rest
     key = fields.pop("request_id", None)
     headers = {} if key is None else {"Idempotency-Key": str(key)}
     if method.verb == "GET":
-        query = "&".join(f"{name}={value}" for name, value in fields.items())
+        query = urlencode(fields)
         path = f"{path}?{query}" if query else path
     body = fields if method.verb == "POST" else None
     return RestRequest(verb=method.verb, path=path, headers=headers, body=body)

@@ -35,33 +35,32 @@ from opserve_kernels.tbe_rules import (
     check_bytes,
     check_equal,
     check_format,
+    check_lanes,
     check_least,
     check_length,
     check_limit,
     check_rank,
     check_result,
     check_supported,
+    check_undilated,
     required,
 )
-from opserve_kernels.tensor import DataType, Format
+from opserve_kernels.tensor import Format
 
-_RANK = 5
 _PAIR, _QUAD = 2, 4
-_HALF_BYTES = DataType.FLOAT16.size_bytes
-_FLOAT_BYTES = DataType.FLOAT.size_bytes
 
 
 def check(arguments: Conv2dBackpropFilter, profile: Profile) -> Call:
     """Refuses arguments that break a rule; the codes are in README.md."""
     call = _check_given(arguments)
-    _check_dtypes(call, profile)
+    _check_dtypes(call, profile.name)
     _check_lengths(call)
     _check_channels(call)
-    _check_kernel(call)
+    _check_kernel(call, profile.name)
     _check_spatial(call)
     _check_bytes(call)
     _check_positive(call)
-    _check_limits(call)
+    _check_limits(call, profile.name)
     _check_result(call)
     return call
 
@@ -82,11 +81,17 @@ def _check_given(arguments: Conv2dBackpropFilter) -> Call:
     )
 
 
-def _check_dtypes(call: Call, profile: Profile) -> None:
-    dtype = call.input_x.dtype
-    check_equal("out_backprop", "dtype", call.out_backprop.dtype, dtype, status=TbeStatus.E60038)
-    check_supported("input_x", call.input_x, SUPPORT[profile.name].dtypes, status=TbeStatus.E60005)
-    check_result(call.res_dtype, RESULTS[profile.name], status=TbeStatus.E60005)
+def _check_dtypes(call: Call, profile: str) -> None:
+    check_equal(
+        "out_backprop",
+        "dtype",
+        call.out_backprop.dtype,
+        call.input_x.dtype,
+        source="that of input_x",
+        status=TbeStatus.E60038,
+    )
+    check_supported("input_x", call.input_x, SUPPORT, profile=profile, status=TbeStatus.E60005)
+    check_result(call.res_dtype, RESULTS, profile=profile, status=TbeStatus.E60005)
 
 
 def _check_lengths(call: Call) -> None:
@@ -99,31 +104,34 @@ def _check_lengths(call: Call) -> None:
         check_length(name, values, length, status=TbeStatus.E64003)
         check_least(name, values, 1, status=TbeStatus.E64004)
     check_length("para_dict.padding", call.padding, _QUAD, status=TbeStatus.E64003)
-    check_rank("out_backprop", call.out_backprop, _RANK, status=TbeStatus.E64003)
-    check_rank("input_x", call.input_x, _RANK, status=TbeStatus.E64003)
+    check_rank("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E64003)
+    check_rank("input_x", call.input_x, Format.NC1HWC0, status=TbeStatus.E64003)
 
 
 def _check_channels(call: Call) -> None:
-    output, image = call.out_backprop.shape, call.input_x.shape
-    check_equal("out_backprop", "C0", output[4], BLOCK, status=TbeStatus.E64002)
-    check_equal("input_x", "C0", image[4], BLOCK, status=TbeStatus.E64002)
+    output, image = call.out_backprop, call.input_x
+    check_lanes("out_backprop", output, Format.NC1HWC0, status=TbeStatus.E64002)
+    check_lanes("input_x", image, Format.NC1HWC0, status=TbeStatus.E64002)
     check_least("para_dict.groups", (call.groups,), 1, status=TbeStatus.E64002)
+    held = "the blocks of 16 that hold"
     output_blocks = -(-call.filter_sizes[0] // BLOCK)
-    check_equal("out_backprop", "C1", output[1], output_blocks, status=TbeStatus.E64002)
     image_blocks = -(-call.groups * call.filter_sizes[1] // BLOCK)
-    check_equal("input_x", "C1", image[1], image_blocks, status=TbeStatus.E64002)
-    check_equal("out_backprop", "N", output[0], image[0], status=TbeStatus.E64002)
+    inputs = f"{held} groups times Cin/groups of filter_sizes"
+    for name, what, given, allowed, source in (
+        ("out_backprop", "C1", output.shape[1], output_blocks, f"{held} Cout of filter_sizes"),
+        ("input_x", "C1", image.shape[1], image_blocks, inputs),
+        ("out_backprop", "N", output.shape[0], image.shape[0], "that of input_x"),
+    ):
+        check_equal(name, what, given, allowed, source=source, status=TbeStatus.E64002)
 
 
-def _check_kernel(call: Call) -> None:
+def _check_kernel(call: Call, profile: str) -> None:
     """Without dilation the vendor computes by DMA what is beyond the limits."""
     if call.dilations != ONES:
-        check_limit(KERNEL, call.filter_sizes[2:], status=TbeStatus.E64001)
-        check_limit(STRIDE, call.strides, status=TbeStatus.E64001)
-    check_equal(
-        "para_dict.dilations", "N and C", call.dilations[:2], ONE_BY_ONE, status=TbeStatus.E60023
-    )
-    check_limit(DILATION, call.dilations[2:], status=TbeStatus.E64001)
+        check_limit(KERNEL, call.filter_sizes[2:], profile=profile, status=TbeStatus.E64001)
+        check_limit(STRIDE, call.strides, profile=profile, status=TbeStatus.E64001)
+    check_undilated(call.dilations, status=TbeStatus.E60023)
+    check_limit(DILATION, call.dilations[2:], profile=profile, status=TbeStatus.E64001)
     if call.filter_sizes[0] % call.groups != 0:
         raise invalid_argument(
             "para_dict.groups",
@@ -143,17 +151,25 @@ def _check_spatial(call: Call) -> None:
             padding=sum(call.padding[2 * axis : 2 * axis + 2]),
             dilation=call.dilations[2 + axis],
         )
-        given = call.out_backprop.shape[2 + axis]
-        check_equal("out_backprop", name, given, expected, status=status)
+        check_equal(
+            "out_backprop",
+            name,
+            call.out_backprop.shape[2 + axis],
+            expected,
+            source="as input_x, filter_sizes and para_dict give it",
+            status=status,
+        )
 
 
 def _check_bytes(call: Call) -> None:
-    """The weight as the source counts it: whole blocks of channels, in float32."""
-    output, image = call.out_backprop.shape, call.input_x.shape
-    check_bytes("out_backprop", output, _HALF_BYTES)
-    check_bytes("input_x", image, _HALF_BYTES)
-    weight = (image[1] * call.taps, output[1] * BLOCK, BLOCK)
-    check_bytes("filter_sizes", weight, _FLOAT_BYTES)
+    """The weight as the source counts it: whole blocks of channels, in res_dtype."""
+    output, image = call.out_backprop, call.input_x
+    check_bytes("out_backprop", output.shape, output.dtype.size_bytes)
+    check_bytes("input_x", image.shape, image.dtype.size_bytes)
+    weight = (image.shape[1] * call.taps, output.shape[1] * BLOCK, BLOCK)
+    result = result_dtype(call.res_dtype)
+    assert result is not None
+    check_bytes("filter_sizes", weight, result.size_bytes)
 
 
 def _check_positive(call: Call) -> None:
@@ -162,29 +178,44 @@ def _check_positive(call: Call) -> None:
     check_least("para_dict.padding", call.padding, 0, status=TbeStatus.E64004)
 
 
-def _check_limits(call: Call) -> None:
+def _check_limits(call: Call, profile: str) -> None:
     output, image = call.out_backprop.shape, call.input_x.shape
     long_row = call.has_one_row or _is_beyond_the_limits(call)
-    check_limit(OUTPUT_HEIGHT, output[2:3], status=TbeStatus.E64001)
-    width_limit = OUTPUT_LONG_ROW if long_row else OUTPUT_WIDTH
-    check_limit(width_limit, output[3:4], status=TbeStatus.E64001)
-    check_limit(IMAGE_HEIGHT, image[2:3], status=TbeStatus.E64001)
-    width_limit = IMAGE_LONG_ROW if long_row else IMAGE_WIDTH
-    check_limit(width_limit, image[3:4], status=TbeStatus.E64001)
-    check_limit(PADDING, call.padding, status=TbeStatus.E64001)
+    for limit, name, size in (
+        (OUTPUT_HEIGHT, "height", output[2]),
+        (OUTPUT_LONG_ROW if long_row else OUTPUT_WIDTH, "width", output[3]),
+        (IMAGE_HEIGHT, "height", image[2]),
+        (IMAGE_LONG_ROW if long_row else IMAGE_WIDTH, "width", image[3]),
+    ):
+        given = f"{name} {size}"
+        check_limit(limit, (size,), profile=profile, status=TbeStatus.E64001, given=given)
+    check_limit(PADDING, call.padding, profile=profile, status=TbeStatus.E64001)
 
 
 def _is_beyond_the_limits(call: Call) -> bool:
     """Whether the vendor computes by DMA; with dilation this was refused before."""
-    return max(call.filter_sizes[2:]) > KERNEL.most or max(call.strides) > STRIDE.most
+    fits = KERNEL.holds(max(call.filter_sizes[2:])) and STRIDE.holds(max(call.strides))
+    return not fits
 
 
 def _check_result(call: Call) -> None:
     check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E64003)
     check_format("input_x", call.input_x, Format.NC1HWC0, status=TbeStatus.E64003)
     result = required("res_tensor", call.res_tensor)
-    dtype = result_dtype(call.res_dtype)
-    check_equal("res_tensor", "dtype", result.dtype, dtype, status=TbeStatus.E60005)
+    check_equal(
+        "res_tensor",
+        "dtype",
+        result.dtype,
+        result_dtype(call.res_dtype),
+        source="that of para_dict.res_dtype",
+        status=TbeStatus.E60005,
+    )
     check_format("res_tensor", result, Format.FRACTAL_Z, status=TbeStatus.E64003)
-    shape = fractal_z_shape(call.filter_sizes, call.groups)
-    check_equal("res_tensor", "shape", result.shape, shape, status=TbeStatus.E64002)
+    check_equal(
+        "res_tensor",
+        "shape",
+        list(result.shape),
+        list(fractal_z_shape(call.filter_sizes, call.groups)),
+        source="that of filter_sizes and groups in FRACTAL_Z",
+        status=TbeStatus.E64002,
+    )

@@ -6,9 +6,10 @@ from opserve_kernels.operator import Limit, Rule, Support
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import DataType
 
-REVISION = 1
+REVISION = 2
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+_REFERENCE = "reference"
 _PAGE = Support(dtypes=(_FLOAT16,), notes="results FLOAT")
 SUPPORT: Mapping[str, Support] = {
     "ascend910b": Support(
@@ -16,34 +17,39 @@ SUPPORT: Mapping[str, Support] = {
     ),
     "ascend910": _PAGE,
     "ascend310": _PAGE,
-    "reference": Support(
-        dtypes=(_FLOAT, _FLOAT16, _BF16), notes="results FLOAT, FLOAT16, BF16, DOUBLE"
+    _REFERENCE: Support(
+        dtypes=(_FLOAT, _FLOAT16, _BF16, DataType.DOUBLE),
+        notes="results FLOAT, FLOAT16, BF16, DOUBLE; no upper limits",
     ),
 }
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "ascend910b": ("float32",),
     "ascend910": ("float32",),
     "ascend310": ("float32",),
-    "reference": ("float32", "float16", "bfloat16", "float64"),
+    _REFERENCE: ("float32", "float16", "bfloat16", "float64"),
 }
 """What res_dtype may be, by profile."""
 
 _MOST_HEIGHT, _MOST_WIDTH, _MOST_WIDTH_OF_A_ROW = 200000, 4096, 2**31 - 1
-_LONG_ROW = "width, of one row or where the vendor computes by DMA"
-KERNEL = Limit(
-    parameter="filter_sizes", where="height and width, unless dilations are ones", least=1, most=255
-)
-STRIDE = Limit(parameter="para_dict.strides", where="unless dilations are ones", least=1, most=63)
-DILATION = Limit(parameter="para_dict.dilations", where="height and width", least=1, most=255)
-PADDING = Limit(parameter="para_dict.padding", where="all", least=0, most=255)
-OUTPUT_HEIGHT = Limit(parameter="out_backprop", where="height", least=1, most=_MOST_HEIGHT)
-OUTPUT_WIDTH = Limit(parameter="out_backprop", where="width", least=1, most=_MOST_WIDTH)
-OUTPUT_LONG_ROW = Limit(
-    parameter="out_backprop", where=_LONG_ROW, least=1, most=_MOST_WIDTH_OF_A_ROW
-)
-IMAGE_HEIGHT = Limit(parameter="input_x", where="height", least=1, most=_MOST_HEIGHT)
-IMAGE_WIDTH = Limit(parameter="input_x", where="width", least=1, most=_MOST_WIDTH)
-IMAGE_LONG_ROW = Limit(parameter="input_x", where=_LONG_ROW, least=1, most=_MOST_WIDTH_OF_A_ROW)
+_DEVICES = tuple(profile for profile in SUPPORT if profile != _REFERENCE)
+_LONG_ROW = "width, in one row or where the vendor computes by DMA"
+_DILATED = "height and width, unless dilations are ones"
+
+
+def _limit(parameter: str, where: str, most: int, *, least: int = 1) -> Limit:
+    return Limit(parameter=parameter, where=where, least=least, most=most, profiles=_DEVICES)
+
+
+KERNEL = _limit("filter_sizes", _DILATED, 255)
+STRIDE = _limit("para_dict.strides", _DILATED, 63)
+DILATION = _limit("para_dict.dilations", "height and width", 255)
+PADDING = _limit("para_dict.padding", "all four sides", 255, least=0)
+OUTPUT_HEIGHT = _limit("out_backprop", "height", _MOST_HEIGHT)
+OUTPUT_WIDTH = _limit("out_backprop", "width", _MOST_WIDTH)
+OUTPUT_LONG_ROW = _limit("out_backprop", _LONG_ROW, _MOST_WIDTH_OF_A_ROW)
+IMAGE_HEIGHT = _limit("input_x", "height", _MOST_HEIGHT)
+IMAGE_WIDTH = _limit("input_x", "width", _MOST_WIDTH)
+IMAGE_LONG_ROW = _limit("input_x", _LONG_ROW, _MOST_WIDTH_OF_A_ROW)
 LIMITS = (
     *(KERNEL, STRIDE, DILATION, PADDING),
     *(OUTPUT_HEIGHT, OUTPUT_WIDTH, OUTPUT_LONG_ROW),
@@ -59,11 +65,18 @@ _POSITIVE = (
 _IMAGES = ("out_backprop", "input_x")
 
 
+_E = TbeStatus
+
+
 def _rule(status: TbeStatus, parameter: str, broken: str) -> Rule:
     return Rule(status=status, parameter=parameter, broken=broken)
 
 
-_E = TbeStatus
+def _beyond(parameter: str, broken: str = "outside the limit") -> Rule:
+    """The least values of limits are rules of their own, which hold on every profile."""
+    return Rule(status=_E.E64001, parameter=parameter, broken=broken, profiles=_DEVICES)
+
+
 RULES: tuple[Rule, ...] = (
     *(_rule(_E.E60038, name, "missing") for name in _REQUIRED),
     _rule(_E.E60038, "out_backprop", "dtype is not that of input_x"),
@@ -84,10 +97,10 @@ RULES: tuple[Rule, ...] = (
     _rule(_E.E64002, "out_backprop", "C1 is not that of Cout"),
     _rule(_E.E64002, "input_x", "C1 is not that of groups times Cin/groups"),
     _rule(_E.E64002, "out_backprop", "N is not that of input_x"),
-    _rule(_E.E64001, "filter_sizes", "height or width is outside the limit"),
-    _rule(_E.E64001, "para_dict.strides", "outside the limit"),
+    _beyond("filter_sizes", "height or width is outside the limit"),
+    _beyond("para_dict.strides"),
     _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C"),
-    _rule(_E.E64001, "para_dict.dilations", "height or width is outside the limit"),
+    _beyond("para_dict.dilations", "height or width is outside the limit"),
     _rule(_E.E60108, "para_dict.groups", "does not divide Cout"),
     _rule(_E.E60024, "out_backprop", "height is not that of the convolution"),
     _rule(_E.E60025, "out_backprop", "width is not that of the convolution"),
@@ -95,14 +108,13 @@ RULES: tuple[Rule, ...] = (
     *(_rule(_E.E64004, name, "a size below 1") for name in _IMAGES),
     _rule(_E.E64004, "para_dict.padding", "a negative value"),
     *(
-        _rule(_E.E64001, name, f"{size} is outside the limit")
+        _beyond(name, f"{size} is outside the limit")
         for name in _IMAGES
         for size in ("height", "width")
     ),
-    _rule(_E.E64001, "para_dict.padding", "outside the limit"),
+    _beyond("para_dict.padding"),
     *(_rule(_E.E64003, name, "format is neither NC1HWC0 nor ND") for name in _IMAGES),
     _rule(_E.E60005, "res_tensor", "dtype is not res_dtype"),
     _rule(_E.E64003, "res_tensor", "format is neither FRACTAL_Z nor ND"),
     _rule(_E.E64002, "res_tensor", "shape is not that of filter_sizes and groups"),
-    _rule(_E.E60020, "filter_sizes", "a workspace of more than 2^63-1 bytes"),
 )

@@ -14,7 +14,6 @@ from opserve_kernels.gradients import Diagonal, Gradients
 from opserve_kernels.operator import Plan
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
-from opserve_kernels.tbe_rules import check_workspace
 from opserve_kernels.tensor import Format, Tensor, check_tensor
 
 _TENSORS = ("input_x", "out_backprop", "res_tensor")
@@ -46,8 +45,7 @@ def plan(arguments: Conv2dBackpropFilter, profile: Profile) -> Plan:
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    call = check(arguments, profile)
-    return check_workspace("filter_sizes", plan_gradients(_gradients(call), profile))
+    return plan_gradients(_gradients(check(arguments, profile)), profile)
 
 
 def _gradients(call: Call) -> Gradients:

@@ -4,6 +4,9 @@ Two of opserve's stand earlier, for others rest on them: that channels are at le
 groups divide them.
 """
 
+from collections.abc import Sequence
+from math import prod
+
 from opserve_kernels.conv2d_backprop_input.call import Call, result_dtype, result_shape
 from opserve_kernels.conv2d_backprop_input.contract import (
     DILATION,
@@ -27,31 +30,33 @@ from opserve_kernels.tbe_rules import (
     check_bytes,
     check_equal,
     check_format,
+    check_lanes,
     check_least,
     check_length,
     check_limit,
     check_rank,
     check_result,
     check_supported,
+    check_undilated,
     required,
 )
 from opserve_kernels.tensor import Format
 
 _GROUP_DICT = "para_dict.group_dict"
-_FILTERS_RANK, _IMAGE_RANK = 4, 5
 _PAIR, _QUAD = 2, 4
 
 
 def check(arguments: Conv2dBackpropInput, profile: Profile) -> Call:
     """Refuses arguments that break a rule; the codes are in README.md."""
     call = _check_given(arguments)
-    _check_dtypes(call, profile)
+    _check_dtypes(call, profile.name)
     _check_lengths(call)
-    _check_sizes(call)
+    _check_sizes(call, profile.name)
     _check_spatial(call)
     _check_groups(call)
     _check_filters(call)
-    _check_dilations(call)
+    check_undilated(call.dilations, status=TbeStatus.E60023)
+    check_limit(DILATION, call.dilations[2:], profile=profile.name, status=TbeStatus.E60011)
     _check_bytes(call)
     _check_rows(call)
     _check_unchecked_by_the_source(call)
@@ -81,23 +86,23 @@ def _check_given(arguments: Conv2dBackpropInput) -> Call:
     )
 
 
-def _check_dtypes(call: Call, profile: Profile) -> None:
-    dtypes = SUPPORT[profile.name].dtypes
-    check_supported("filters", call.filters, dtypes, status=TbeStatus.E60011)
-    check_supported("out_backprop", call.out_backprop, dtypes, status=TbeStatus.E60011)
-    check_result(call.res_dtype, RESULTS[profile.name], status=TbeStatus.E60011)
+def _check_dtypes(call: Call, profile: str) -> None:
+    for name, tensor in (("filters", call.filters), ("out_backprop", call.out_backprop)):
+        check_supported(name, tensor, SUPPORT, profile=profile, status=TbeStatus.E60011)
+    check_result(call.res_dtype, RESULTS, profile=profile, status=TbeStatus.E60011)
     check_equal(
         "out_backprop",
         "dtype",
         call.out_backprop.dtype,
         call.filters.dtype,
+        source="that of filters",
         status=TbeStatus.E65002,
     )
 
 
 def _check_lengths(call: Call) -> None:
-    check_rank("filters", call.filters, _FILTERS_RANK, status=TbeStatus.E65003)
-    check_rank("out_backprop", call.out_backprop, _IMAGE_RANK, status=TbeStatus.E65003)
+    check_rank("filters", call.filters, Format.FRACTAL_Z, status=TbeStatus.E65003)
+    check_rank("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E65003)
     for name, values, length in (
         ("filter_sizes", call.filter_sizes, _QUAD),
         ("para_dict.strides", call.strides, _PAIR),
@@ -112,26 +117,42 @@ def _check_lengths(call: Call) -> None:
         )
 
 
-def _check_sizes(call: Call) -> None:
+def _check_sizes(call: Call, profile: str) -> None:
     """A stride below 1 is found here, for out_backprop is as high and as wide as it says."""
-    _, _, height, width, lanes = call.out_backprop.shape
-    check_equal("out_backprop", "C0", lanes, BLOCK, status=TbeStatus.E65007)
-    on_grid = width * call.strides[1]
-    if call.filter_sizes[2:] == (1, 1):
-        on_grid *= call.strides[0]
+    _, _, height, width, _ = call.out_backprop.shape
+    high, wide = call.strides
+    check_lanes("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E65007)
+    across = (width, wide, high) if call.filter_sizes[2:] == (1, 1) else (width, wide)
     one_row = call.has_one_row
-    check_limit(HEIGHT_ON_GRID, (height * call.strides[0],), status=TbeStatus.E60011)
-    width_limit = WIDTH_ON_GRID_OF_A_ROW if one_row else WIDTH_ON_GRID
-    check_limit(width_limit, (on_grid,), status=TbeStatus.E60011)
-    check_limit(HEIGHT, call.input_sizes[2:3], status=TbeStatus.E60011)
-    width_limit = WIDTH_OF_A_ROW if one_row else WIDTH
-    check_limit(width_limit, call.input_sizes[3:], status=TbeStatus.E60011)
+    for limit, name, factors in (
+        (HEIGHT_ON_GRID, "height", (height, high)),
+        (WIDTH_ON_GRID_OF_A_ROW if one_row else WIDTH_ON_GRID, "width", across),
+        (HEIGHT, "height", call.input_sizes[2:3]),
+        (WIDTH_OF_A_ROW if one_row else WIDTH, "width", call.input_sizes[3:]),
+    ):
+        given = f"{name} {_product(factors)}"
+        values = (prod(factors),)
+        check_limit(limit, values, profile=profile, status=TbeStatus.E60011, given=given)
+
+
+def _product(factors: Sequence[int]) -> str:
+    """A size, or a size times strides and what it makes."""
+    size, *strides = factors
+    times = "".join(f" times stride {stride}" for stride in strides)
+    return f"{size}{times} = {prod(factors)}" if strides else f"{size}"
 
 
 def _check_spatial(call: Call) -> None:
     """The padded image holds the kernel, for out_backprop is at least 1 high and wide."""
     batch, _, *sizes, _ = call.out_backprop.shape
-    check_equal("out_backprop", "N", batch, call.input_sizes[0], status=TbeStatus.E65007)
+    check_equal(
+        "out_backprop",
+        "N",
+        batch,
+        call.input_sizes[0],
+        source="that of input_sizes",
+        status=TbeStatus.E65007,
+    )
     for axis, name in enumerate(("height", "width")):
         expected = output_size(
             call.input_sizes[2 + axis],
@@ -140,7 +161,14 @@ def _check_spatial(call: Call) -> None:
             padding=sum(call.padding[2 * axis : 2 * axis + 2]),
             dilation=call.dilations[2 + axis],
         )
-        check_equal("out_backprop", name, sizes[axis], expected, status=TbeStatus.E65007)
+        check_equal(
+            "out_backprop",
+            name,
+            sizes[axis],
+            expected,
+            source="as input_sizes, filter_sizes and para_dict give it",
+            status=TbeStatus.E65007,
+        )
 
 
 def _check_groups(call: Call) -> None:
@@ -175,23 +203,16 @@ def _check_group_dict(call: Call, given: GroupDict, groups: int) -> None:
 
 def _check_filters(call: Call) -> None:
     check_least("para_dict.padding", call.padding, 0, status=TbeStatus.E60114)
-    _, blocks, *lanes = call.filters.shape
-    check_equal("filters", "[Cout0, Cin0]", lanes, [BLOCK, BLOCK], status=TbeStatus.E65007)
+    check_lanes("filters", call.filters, Format.FRACTAL_Z, status=TbeStatus.E65007)
     check_equal(
-        "filters", "dimension 1", blocks, call.blocks.output_blocks, status=TbeStatus.E65007
+        "filters",
+        "dimension 1 of size",
+        call.filters.shape[1],
+        call.blocks.output_blocks,
+        source="the dy_c1_extend of filter_sizes and groups",
+        status=TbeStatus.E65007,
     )
     check_least("filter_sizes", call.filter_sizes[2:], 1, status=TbeStatus.E60114)
-
-
-def _check_dilations(call: Call) -> None:
-    check_equal(
-        "para_dict.dilations",
-        "N and C of dilations",
-        call.dilations[:2],
-        (1, 1),
-        status=TbeStatus.E60023,
-    )
-    check_limit(DILATION, call.dilations[2:], status=TbeStatus.E60011)
 
 
 def _check_bytes(call: Call) -> None:
@@ -207,8 +228,8 @@ def _check_rows(call: Call) -> None:
     if rows % taps != 0:
         raise invalid_argument(
             "filters",
-            given=f"dimension 0 {rows}",
-            allowed=f"multiples of the {taps} taps of the kernel",
+            given=f"dimension 0 of size {rows}",
+            allowed=f"multiples of {taps}, KH times KW of filter_sizes",
             status=TbeStatus.E60108,
         )
 
@@ -226,19 +247,28 @@ def _check_unchecked_by_the_source(call: Call) -> None:
     check_least("input_sizes", call.input_sizes[:1], 1, status=TbeStatus.E60011)
     blocks = call.blocks
     channels = blocks.groups * blocks.input_channels
-    check_equal("input_sizes", "Cin", call.input_sizes[1], channels, status=TbeStatus.E60002)
+    check_equal(
+        "input_sizes",
+        "Cin",
+        call.input_sizes[1],
+        channels,
+        source="groups times Cin/groups of filter_sizes",
+        status=TbeStatus.E60002,
+    )
     check_equal(
         "out_backprop",
         "C1",
         call.out_backprop.shape[1],
         -(-call.filter_sizes[0] // BLOCK),
+        source="the blocks of 16 that hold Cout of filter_sizes",
         status=TbeStatus.E60002,
     )
     check_equal(
         "filters",
-        "dimension 0",
+        "dimension 0 of size",
         call.filters.shape[0],
         blocks.count * blocks.input_blocks * call.taps,
+        source="g_extend*dx_c1_extend*KH*KW of filter_sizes and groups",
         status=TbeStatus.E65007,
     )
 
@@ -246,13 +276,19 @@ def _check_unchecked_by_the_source(call: Call) -> None:
 def _check_result(call: Call) -> None:
     result = required("res_tensor", call.res_tensor)
     check_equal(
-        "res_tensor", "dtype", result.dtype, result_dtype(call.res_dtype), status=TbeStatus.E65002
+        "res_tensor",
+        "dtype",
+        result.dtype,
+        result_dtype(call.res_dtype),
+        source="that of para_dict.res_dtype",
+        status=TbeStatus.E65002,
     )
     check_format("res_tensor", result, Format.NC1HWC0, status=TbeStatus.E65003)
     check_equal(
         "res_tensor",
         "shape",
-        result.shape,
-        result_shape(call.input_sizes),
+        list(result.shape),
+        list(result_shape(call.input_sizes)),
+        source="that of input_sizes in NC1HWC0",
         status=TbeStatus.E65007,
     )

@@ -6,9 +6,10 @@ from opserve_kernels.operator import Limit, Rule, Support
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import DataType
 
-REVISION = 1
+REVISION = 2
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+_REFERENCE = "reference"
 _PAGE = Support(dtypes=(_FLOAT16,), notes="results FLOAT16, FLOAT")
 SUPPORT: Mapping[str, Support] = {
     "ascend910b": Support(
@@ -18,8 +19,9 @@ SUPPORT: Mapping[str, Support] = {
     "ascend310p": _PAGE,
     "ascend310b": _PAGE,
     "ascend310": _PAGE,
-    "reference": Support(
-        dtypes=(_FLOAT, _FLOAT16, _BF16), notes="results FLOAT, FLOAT16, BF16, DOUBLE"
+    _REFERENCE: Support(
+        dtypes=(_FLOAT, _FLOAT16, _BF16, DataType.DOUBLE),
+        notes="results FLOAT, FLOAT16, BF16, DOUBLE; no upper limits",
     ),
 }
 RESULTS: Mapping[str, tuple[str, ...]] = {
@@ -28,35 +30,27 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
     "ascend310p": ("float16", "float32"),
     "ascend310b": ("float16", "float32"),
     "ascend310": ("float16", "float32"),
-    "reference": ("float16", "float32", "bfloat16", "float64"),
+    _REFERENCE: ("float16", "float32", "bfloat16", "float64"),
 }
 """What res_dtype may be, by profile."""
 
+_DEVICES = tuple(profile for profile in SUPPORT if profile != _REFERENCE)
+_ON_GRID = "width times its stride, and times the height's stride for a kernel of 1 x 1"
+_ONE_ROW = "where padded image, dilated kernel and out_backprop have one row"
+
+
+def _limit(parameter: str, where: str, most: int) -> Limit:
+    return Limit(parameter=parameter, where=where, least=1, most=most, profiles=_DEVICES)
+
+
 _MOST_HEIGHT, _MOST_WIDTH, _MOST_WIDTH_OF_A_ROW = 200000, 4096, 2**31 - 1
-HEIGHT_ON_GRID = Limit(
-    parameter="out_backprop", where="height times its stride", least=1, most=_MOST_HEIGHT
-)
-WIDTH_ON_GRID = Limit(
-    parameter="out_backprop",
-    where="width times its stride; for a kernel of 1 x 1 times the height's stride too",
-    least=1,
-    most=_MOST_WIDTH,
-)
-WIDTH_ON_GRID_OF_A_ROW = Limit(
-    parameter="out_backprop",
-    where="the same, where padded image, dilated kernel and out_backprop have one row",
-    least=1,
-    most=_MOST_WIDTH_OF_A_ROW,
-)
-HEIGHT = Limit(parameter="input_sizes", where="height", least=1, most=_MOST_HEIGHT)
-WIDTH = Limit(parameter="input_sizes", where="width", least=1, most=_MOST_WIDTH)
-WIDTH_OF_A_ROW = Limit(
-    parameter="input_sizes",
-    where="width, where padded image, dilated kernel and out_backprop have one row",
-    least=1,
-    most=_MOST_WIDTH_OF_A_ROW,
-)
-DILATION = Limit(parameter="para_dict.dilations", where="height and width", least=1, most=255)
+HEIGHT_ON_GRID = _limit("out_backprop", "height times its stride", _MOST_HEIGHT)
+WIDTH_ON_GRID = _limit("out_backprop", _ON_GRID, _MOST_WIDTH)
+WIDTH_ON_GRID_OF_A_ROW = _limit("out_backprop", f"{_ON_GRID}, {_ONE_ROW}", _MOST_WIDTH_OF_A_ROW)
+HEIGHT = _limit("input_sizes", "height", _MOST_HEIGHT)
+WIDTH = _limit("input_sizes", "width", _MOST_WIDTH)
+WIDTH_OF_A_ROW = _limit("input_sizes", f"width, {_ONE_ROW}", _MOST_WIDTH_OF_A_ROW)
+DILATION = _limit("para_dict.dilations", "height and width", 255)
 LIMITS = (
     *(HEIGHT_ON_GRID, WIDTH_ON_GRID, WIDTH_ON_GRID_OF_A_ROW),
     *(HEIGHT, WIDTH, WIDTH_OF_A_ROW, DILATION),
@@ -131,5 +125,4 @@ RULES: tuple[Rule, ...] = (
     _rule(_E.E65002, "res_tensor", "dtype is not res_dtype"),
     _rule(_E.E65003, "res_tensor", "format is neither NC1HWC0 nor ND"),
     _rule(_E.E65007, "res_tensor", "shape is not that of input_sizes"),
-    _rule(_E.E60020, "input_sizes", "a workspace of more than 2^63-1 bytes"),
 )

@@ -11,7 +11,6 @@ from opserve_kernels.number_formats import FLOAT, FLOAT16_SATURATED
 from opserve_kernels.operator import Plan
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
-from opserve_kernels.tbe_rules import check_workspace
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
 
 _TENSORS = ("filters", "out_backprop", "res_tensor")
@@ -41,8 +40,7 @@ def plan(arguments: Conv2dBackpropInput, profile: Profile) -> Plan:
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    call = check(arguments, profile)
-    return check_workspace("input_sizes", plan_gradients(_gradients(call), profile))
+    return plan_gradients(_gradients(check(arguments, profile)), profile)
 
 
 def _gradients(call: Call) -> Gradients:

@@ -8,12 +8,12 @@ from opserve_kernels.convolution_backward.call import Call
 from opserve_kernels.convolution_backward.contract import (
     BOUNDS,
     CUBE_MATH_TYPES,
-    MOST_ELEMENTS,
     PROFILE_RULES,
     RANK_2D,
     RANK_3D,
+    SUPPORT,
     Bound,
-    ProfileRules,
+    Computation,
 )
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.convolution_backward.shapes import (
@@ -27,13 +27,20 @@ from opserve_kernels.convolution_backward.shapes import (
     check_no_empty_tensors,
     check_output_channels,
     check_output_padding_below_stride,
+    check_places,
     check_ranks,
-    check_spatial_sizes,
+    check_transposed_sizes,
     check_weight_is_not_empty,
 )
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.profiles import Profile
-from opserve_kernels.rules import check_length, check_range, required
+from opserve_kernels.rules import (
+    check_dtype,
+    check_length,
+    check_range,
+    elsewhere,
+    required,
+)
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
 
@@ -45,23 +52,22 @@ _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 def check(arguments: ConvolutionBackward, profile: Profile) -> Call:
     """Refuses arguments that break a rule of the profile (161001, 161002)."""
-    rules = PROFILE_RULES[profile.name]
+    name = profile.name
     call = _check_1_nulls(arguments)
-    _check_2_dtypes(call, rules)
-    _check_3_formats(call, rules)
+    _check_2_dtypes(call, name)
+    _check_3_formats(call, name)
     _check_4_values(call)
-    _check_5_cube_math_type(call, rules)
-    if call.is_empty and rules.takes_empty:
+    _check_5_cube_math_type(call, name)
+    if call.is_empty and PROFILE_RULES[name].takes_empty:
         _check_6_empty(call)
     else:
-        _check_6_shapes(call, rules)
+        _check_6_shapes(call, name)
         _check_6_lengths(call)
         _check_6_channels(call)
         _check_7_spatial_sizes_3d(call)
-        _check_7_3d(call, rules)
+        _check_7_3d(call, name)
     _check_documented_shapes(call)
-    _check_element_counts(call)
-    _check_documented_limits(call, profile.name)
+    _check_documented_limits(call, name)
     return call
 
 
@@ -98,23 +104,23 @@ def _check_1_nulls(arguments: ConvolutionBackward) -> Call:
     return call
 
 
-def _check_2_dtypes(call: Call, rules: ProfileRules) -> None:
+def _check_2_dtypes(call: Call, profile: str) -> None:
     for name, tensor in call.tensors:
-        if tensor.dtype not in rules.support.dtypes:
-            raise invalid_argument(
-                name,
-                given=f"dtype {tensor.dtype}",
-                allowed=f"dtypes {', '.join(rules.support.dtypes)}",
-            )
+        check_dtype(name, tensor, support=SUPPORT, profile=profile)
 
 
-def _check_3_formats(call: Call, rules: ProfileRules) -> None:
+def _check_3_formats(call: Call, profile: str) -> None:
     for name, tensor in call.tensors:
         if name != "grad_bias":
             _check_format(name, tensor)
-    bias = call.grad_bias
-    if rules.bias_is_nd and not call.transposed and bias is not None and bias.format != Format.ND:
-        raise invalid_argument("grad_bias", given=f"format {bias.format}", allowed="format ND")
+    bias, must_be_nd = call.grad_bias, PROFILE_RULES[profile].bias_is_nd and not call.transposed
+    if must_be_nd and bias is not None and bias.format != Format.ND:
+        able = [name for name, rules in PROFILE_RULES.items() if not rules.bias_is_nd]
+        raise invalid_argument(
+            "grad_bias",
+            given=f"format {bias.format}",
+            allowed=f"format ND on {profile}{elsewhere('any format', able)}",
+        )
 
 
 def _check_format(name: str, tensor: Tensor) -> None:
@@ -144,20 +150,28 @@ def _check_4_values(call: Call) -> None:
             given=list(call.output_padding),
             allowed="zeros for a convolution that is not transposed",
         )
-    check_range("groups", (call.groups,), least=1)
+    check_range("groups", call.groups, least=1)
 
 
-def _check_5_cube_math_type(call: Call, rules: ProfileRules) -> None:
-    limit = CUBE_MATH_TYPES
-    check_range(limit.parameter, (call.cube_math_type,), least=limit.least, most=limit.most)
-    computations = rules.computations[call.promoted]
-    if computations[call.cube_math_type] is None:
+def _check_5_cube_math_type(call: Call, profile: str) -> None:
+    limit, asked, dtype = CUBE_MATH_TYPES, call.cube_math_type, call.promoted
+    check_range(limit.parameter, asked, least=limit.least, most=limit.most)
+    if _computation(call, profile) is None:
+        computations = PROFILE_RULES[profile].computations[dtype]
         offered = [str(value) for value, how in enumerate(computations) if how is not None]
+        able = [name for name in PROFILE_RULES if _computation(call, name) is not None]
         raise invalid_argument(
             limit.parameter,
-            given=f"{call.cube_math_type} for a computation in {call.promoted}",
-            allowed=f"{' or '.join(offered)}: the profile computes {call.promoted} as FLOAT16",
+            given=f"{asked} for a computation in {dtype}",
+            allowed=f"{' or '.join(offered)} on {profile}, which computes {dtype} as FLOAT16"
+            f"{elsewhere(str(asked), able)}",
         )
+
+
+def _computation(call: Call, profile: str) -> Computation | None:
+    """How a profile computes the call; None where it does not."""
+    computations = PROFILE_RULES[profile].computations.get(call.promoted)
+    return None if computations is None else computations[call.cube_math_type]
 
 
 def _check_6_empty(call: Call) -> None:
@@ -196,10 +210,10 @@ def _check_6_empty_groups(call: Call) -> None:
         check_group_channels(call)
 
 
-def _check_6_shapes(call: Call, rules: ProfileRules) -> None:
+def _check_6_shapes(call: Call, profile: str) -> None:
     check_ranks(call)
-    if not rules.takes_empty:
-        check_no_empty_tensors(call)
+    if not PROFILE_RULES[profile].takes_empty:
+        check_no_empty_tensors(call, profile)
     if call.grad_output.element_count == 0:
         raise invalid_argument(
             "grad_output",
@@ -233,29 +247,41 @@ def _check_6_channels(call: Call) -> None:
 def _check_7_spatial_sizes_3d(call: Call) -> None:
     if call.input.rank == RANK_3D:
         check_kernel_fits(call)
-        check_spatial_sizes(call)
+        check_places(call)
 
 
-def _check_7_3d(call: Call, rules: ProfileRules) -> None:
+def _check_7_3d(call: Call, profile: str) -> None:
     """After all that is checked of shapes: so no deterministic level decides about 3-D groups."""
-    if call.input.rank not in rules.ranks:
+    rank = call.input.rank
+    if rank not in PROFILE_RULES[profile].ranks:
+        dimensions = " or ".join(map(str, PROFILE_RULES[profile].ranks))
+        able = [name for name, rules in PROFILE_RULES.items() if rank in rules.ranks]
         raise invalid_argument(
             "input",
             given=f"shape {list(call.input.shape)}",
-            allowed="3 or 4 dimensions: the profile has no 3-D convolutions",
+            allowed=f"{dimensions} dimensions on {profile}{elsewhere(str(rank), able)}",
         )
-    if call.input.rank != RANK_3D or not rules.narrows_grouped_weight:
-        return
+    if rank == RANK_3D and PROFILE_RULES[profile].narrows_grouped_weight:
+        _check_grouped_weight_3d(call, profile)
+
+
+def _check_grouped_weight_3d(call: Call, profile: str) -> None:
     gradient = call.grad_weight
     if gradient is None or not call.output_mask[1] or gradient.dtype != DataType.FLOAT:
         return
-    computation = rules.computations[call.promoted][call.cube_math_type]
+    computation = _computation(call, profile)
     assert computation is not None
     if call.groups > 1 and computation.dtype in _16_BITS:
+        able = [
+            name
+            for name, rules in PROFILE_RULES.items()
+            if RANK_3D in rules.ranks and not rules.narrows_grouped_weight
+        ]
         raise invalid_argument(
             "grad_weight",
             given=f"dtype FLOAT for groups {call.groups} computed in 16 bits",
-            allowed="dtype FLOAT16 or BF16 for 3-D convolutions with groups",
+            allowed=f"dtype FLOAT16 or BF16 for 3-D convolutions with groups on {profile}"
+            f"{elsewhere('FLOAT', able)}",
         )
 
 
@@ -268,21 +294,13 @@ def _check_documented_shapes(call: Call) -> None:
     check_gradient_shapes(call)
     check_batch(call)
     check_output_channels(call)
-    check_kernel_fits(call)
-    check_spatial_sizes(call)
+    if call.transposed:
+        check_transposed_sizes(call)
+    else:
+        check_kernel_fits(call)
+        check_places(call)
     if call.output_mask[2] and call.bias_sizes is not None:
         check_bias_sizes(call, call.grad_output.shape[1])
-
-
-def _check_element_counts(call: Call) -> None:
-    """Strides of 0 make tensors of any size out of few bytes; their plan is in 64-bit integers."""
-    for name, tensor in call.tensors:
-        if tensor.element_count > MOST_ELEMENTS:
-            raise invalid_argument(
-                name,
-                given=f"shape {list(tensor.shape)}",
-                allowed=f"at most {MOST_ELEMENTS} elements",
-            )
 
 
 def _check_documented_limits(call: Call, profile: str) -> None:
@@ -292,14 +310,23 @@ def _check_documented_limits(call: Call, profile: str) -> None:
     for bound in BOUNDS:
         limit = bound.limit
         if profile in limit.profiles and call.input.rank in bound.ranks:
-            values = _bounded(call, bound)
-            check_range(limit.parameter, values, least=limit.least, most=limit.most)
+            free = [
+                name
+                for name, rules in PROFILE_RULES.items()
+                if name not in limit.profiles and call.input.rank in rules.ranks
+            ]
+            check_range(
+                limit.parameter,
+                _bounded(call, bound),
+                least=limit.least,
+                most=limit.most,
+                where=f" on {profile}{elsewhere('more', free)}",
+            )
 
 
-def _bounded(call: Call, bound: Bound) -> tuple[int, ...]:
+def _bounded(call: Call, bound: Bound) -> tuple[int, ...] | int:
     """The values of the call that a limit binds."""
     given: Tensor | tuple[int, ...] | int = getattr(call, bound.limit.parameter)
     if isinstance(given, Tensor):
         return tuple(size for size in given.shape[bound.values] if size != 0)
-    values = (given,) if isinstance(given, int) else given
-    return values[bound.values]
+    return given if isinstance(given, int) else given[bound.values]

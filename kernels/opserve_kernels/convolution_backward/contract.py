@@ -176,7 +176,6 @@ BOUNDS: tuple[Bound, ...] = (
 CUBE_MATH_TYPES = Limit(parameter="cube_math_type", least=0, most=3)
 LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(bound.limit for bound in BOUNDS))
 
-MOST_ELEMENTS = 1 << 57  # of a tensor, so that five in float64 fill less than 2**63 bytes
 _INPUTS = ("grad_output", "input", "weight")
 _IMAGES = (*_INPUTS, "grad_input", "grad_weight")
 _GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
@@ -268,16 +267,16 @@ _SHAPE_RULES = (
     _invalid("groups", "does not divide weight's dimension 0"),
     _invalid("input", "smaller than the dilated kernel in 3-D"),
     _invalid("input", "smaller than the dilated kernel in 1-D or 2-D"),
-    _invalid("grad_output", "smaller than the dilated kernel, transposed"),
+    _invalid("grad_output", "smaller than the dilated kernel in 3-D, transposed"),
     _invalid("grad_output", "spatial sizes are not those of the convolution in 3-D"),
     _invalid("grad_output", "spatial sizes are not those of the convolution in 1-D or 2-D"),
-    _invalid("input", "spatial sizes are not those of the convolution, transposed"),
+    _invalid("grad_output", "spatial sizes do not lead back to those of input in 3-D, transposed"),
+    _invalid("grad_output", "spatial sizes are not exactly those of the convolution, transposed"),
     _invalid("input", "3-D", *_OLDER),
     _invalid("grad_weight", "FLOAT in 3-D with groups computed in 16 bits", *_A2),
     _invalid("output_padding", "not below stride in 1-D or 2-D"),
     _invalid("grad_output", "N is not that of input"),
     _invalid("bias_sizes", "not the channels, output_mask asks for grad_bias"),
-    *(_invalid(parameter, "more than 2**57 elements") for parameter in _INPUTS),
 )
 RULES: tuple[Rule, ...] = (
     *_NULL_RULES,

@@ -2,7 +2,9 @@
 
 from opserve_kernels.convolution import output_size
 from opserve_kernels.convolution_backward.call import Call
-from opserve_kernels.errors import invalid_argument
+from opserve_kernels.convolution_backward.contract import PROFILE_RULES
+from opserve_kernels.errors import InvalidArgument, invalid_argument
+from opserve_kernels.rules import elsewhere
 
 
 def check_ranks(call: Call) -> None:
@@ -24,13 +26,17 @@ def check_weight_is_not_empty(call: Call) -> None:
         )
 
 
-def check_no_empty_tensors(call: Call) -> None:
-    """Input and weight have elements."""
-    if call.input.element_count == 0:
-        raise invalid_argument(
-            "input", given=f"shape {list(call.input.shape)}", allowed="a tensor that is not empty"
-        )
-    check_weight_is_not_empty(call)
+def check_no_empty_tensors(call: Call, profile: str) -> None:
+    """Input and weight have elements, on a profile that takes no empty tensors."""
+    able = [name for name, rules in PROFILE_RULES.items() if rules.takes_empty]
+    for name, tensor in (("input", call.input), ("weight", call.weight)):
+        if tensor.element_count == 0:
+            raise invalid_argument(
+                name,
+                given=f"shape {list(tensor.shape)}",
+                allowed=f"a tensor that is not empty on {profile}"
+                f"{elsewhere('an input whose N or C is 0', able)}",
+            )
 
 
 def check_emptiness(call: Call) -> None:
@@ -116,13 +122,10 @@ def check_group_channels(call: Call) -> None:
 def check_kernel_fits(call: Call) -> None:
     """The padded image holds the dilated kernel."""
     name, image = call.image
-    extra = call.output_padding if call.transposed else (0,) * len(call.stride)
-    sizes = zip(
-        image.shape[2:], call.weight.shape[2:], call.dilation, call.sides, extra, strict=True
-    )
-    for size, kernel, dilation, sides, padding_after in sizes:
+    sizes = zip(image.shape[2:], call.weight.shape[2:], call.dilation, call.sides, strict=True)
+    for size, kernel, dilation, sides in sizes:
         reach = dilation * (kernel - 1) + 1
-        if size - padding_after + sum(sides) < reach:
+        if size + sum(sides) < reach:
             raise invalid_argument(
                 name,
                 given=f"size {size} with padding {list(sides)}",
@@ -130,30 +133,51 @@ def check_kernel_fits(call: Call) -> None:
             )
 
 
-def check_spatial_sizes(call: Call) -> None:
-    """The output has as many positions as the kernel has places on the image."""
-    name, output = call.output
-    expected = _expected_output(call)
-    if output.shape[2:] != expected:
-        raise invalid_argument(
-            name,
-            given=f"shape {list(output.shape)}",
-            allowed=f"spatial sizes {list(expected)}, which the other arguments give",
-        )
+def check_places(call: Call) -> None:
+    """The convolution's output has as many positions as the kernel has places on the image.
 
-
-def _expected_output(call: Call) -> tuple[int, ...]:
-    _, image = call.image
-    extra = call.output_padding if call.transposed else (0,) * len(call.stride)
-    return tuple(
+    Places are rounded down: of a transposed convolution output_padding makes no difference here.
+    """
+    image, output = call.image[1], call.output[1]
+    places = tuple(
         output_size(
-            image.shape[2 + axis] - extra[axis],
+            size,
             kernel=call.weight.shape[2 + axis],
             stride=call.stride[axis],
             padding=sum(call.sides[axis]),
             dilation=call.dilation[axis],
         )
-        for axis in range(call.input.rank - 2)
+        for axis, size in enumerate(image.shape[2:])
+    )
+    if output.shape[2:] != places:
+        sizes = _transposed_sizes(call) if call.transposed else places
+        raise _wrong_sizes(call, sizes)
+
+
+def check_transposed_sizes(call: Call) -> None:
+    """grad_output is as large as a transposed convolution makes it, to the last position."""
+    sizes = _transposed_sizes(call)
+    if call.grad_output.shape[2:] != sizes:
+        raise _wrong_sizes(call, sizes)
+
+
+def _wrong_sizes(call: Call, sizes: tuple[int, ...]) -> InvalidArgument:
+    return invalid_argument(
+        "grad_output",
+        given=f"shape {list(call.grad_output.shape)}",
+        allowed=f"spatial sizes {list(sizes)}, which the other arguments give",
+    )
+
+
+def _transposed_sizes(call: Call) -> tuple[int, ...]:
+    """(size - 1)*stride - padding + dilation*(kernel - 1) + 1 + output_padding, by dimension."""
+    return tuple(
+        (size - 1) * call.stride[axis]
+        - sum(call.sides[axis])
+        + call.dilation[axis] * (call.weight.shape[2 + axis] - 1)
+        + 1
+        + call.output_padding[axis]
+        for axis, size in enumerate(call.input.shape[2:])
     )
 
 

@@ -19,14 +19,16 @@ from opserve_kernels.deconv_grad_filter.contract import (
     DY_SIZES,
     FUNCTION_DTYPES,
     LIMITS,
+    MOST,
     SUPPORT,
     X_SIZES,
 )
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.profiles import Profile
+from opserve_kernels.rules import elsewhere
 from opserve_kernels.status import AnyStatus, DeconvStatus
-from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
 
 _FUNCTIONS = tuple(
     f"{dtype}_deconv_grad_filter_{memory}" for dtype in ("fp", "hp") for memory in "sp"
@@ -54,6 +56,7 @@ def check(arguments: DeconvGradFilter, profile: Profile) -> Call:
     _check_limits(numbers)
     _check_sizes(numbers, tensors)
     _check_group(numbers)
+    _check_rows(numbers)
     return Call(
         dy_data=tensors["dy_data"],
         x_data=tensors["x_data"],
@@ -79,7 +82,7 @@ def _missing(parameter: str, allowed: str = "a value") -> InvalidArgument:
 
 
 def _check_given(arguments: DeconvGradFilter) -> _Tensors:
-    """The tensors; a missing dw_data is told last: one is inferred unless a number is wrong."""
+    """The tensors; dw_data is missed last: one is inferred unless a number is wrong."""
     given = {name: getattr(arguments, name) for name in ("dy_data", "x_data", "dw_data")}
     tensors: _Tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
     for name in ("dy_data", "x_data"):
@@ -87,12 +90,10 @@ def _check_given(arguments: DeconvGradFilter) -> _Tensors:
             raise _missing(name)
     if arguments.param is None:
         if not _given_fields(arguments):
-            raise _missing("param", "an array of 18 to 20 entries, or its entries by name")
+            raise _missing("param", "kernel_h and kernel_w, or an array of 18 to 20 entries")
         for name in ("kernel_h", "kernel_w"):
             if getattr(arguments, name) is None:
                 raise _missing(name, "a value, or param")
-    if (arguments.function or "").endswith("_s") and arguments.core_mask is None:
-        raise _missing("core_mask", f"a mask of cores, which {arguments.function} needs")
     return tensors
 
 
@@ -102,13 +103,15 @@ def _given_fields(arguments: DeconvGradFilter) -> list[str]:
 
 
 def _check_function(arguments: DeconvGradFilter) -> None:
-    function = arguments.function
-    if function is not None and function not in _FUNCTIONS:
+    function, core_mask = arguments.function, arguments.core_mask
+    if function is None:
+        return
+    if function not in _FUNCTIONS:
         raise _refused("function", given=function, allowed=", ".join(_FUNCTIONS))
-    if function is not None and function.endswith("_p") and arguments.core_mask is not None:
-        raise _refused(
-            "core_mask", given=arguments.core_mask, allowed=f"nothing: {function} has no mask"
-        )
+    if function.endswith("_s") and core_mask is None:
+        raise _missing("core_mask", f"a mask of cores, which {function} needs")
+    if function.endswith("_p") and core_mask is not None:
+        raise _refused("core_mask", given=core_mask, allowed=f"nothing: {function} has no mask")
 
 
 def _check_core_mask(core_mask: int | None, profile: Profile) -> None:
@@ -145,11 +148,10 @@ def _check_supported(parameter: str, what: str, dtype: DataType, profile: Profil
     dtypes = SUPPORT[profile.name].dtypes
     if dtype not in dtypes:
         able = [name for name, support in SUPPORT.items() if dtype in support.dtypes]
-        elsewhere = f"; {dtype} on {', '.join(able)}" if able else ""
         raise _refused(
             parameter,
             given=f"{what} {dtype}",
-            allowed=f"{', '.join(dtypes)} on {profile.name}{elsewhere}",
+            allowed=f"{', '.join(dtypes)} on {profile.name}{elsewhere(dtype, able)}",
             status=DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED,
         )
 
@@ -184,7 +186,7 @@ def _check_param(arguments: DeconvGradFilter) -> None:
 def _check_limits(numbers: Mapping[str, int]) -> None:
     for limit in LIMITS:
         number = numbers[limit.parameter]
-        if not limit.least <= number <= limit.most:
+        if not limit.holds(number):
             raise _refused(limit.parameter, given=number, allowed=f"{limit.least} to {limit.most}")
 
 
@@ -212,6 +214,17 @@ def _check_group(numbers: Mapping[str, int]) -> None:
             )
 
 
+def _check_rows(numbers: Mapping[str, int]) -> None:
+    """Of dw_data, by the number that makes them too many."""
+    rows = 1
+    for name in ("out_c", "kernel_h", "kernel_w"):
+        rows *= numbers[name] // numbers["group"] if name == "out_c" else numbers[name]
+        if rows > MOST:
+            raise _refused(
+                name, given=numbers[name], allowed=f"at most {MOST} rows of dw_data, not {rows}"
+            )
+
+
 def _checked_row_order(arguments: DeconvGradFilter) -> str:
     row_order = OC_KH_KW if arguments.row_order is None else arguments.row_order
     if row_order not in ROW_ORDERS:
@@ -222,6 +235,7 @@ def _checked_row_order(arguments: DeconvGradFilter) -> str:
 def _checked_weight(numbers: Mapping[str, int], dw_data: Tensor | None) -> Tensor:
     if dw_data is None:
         raise _missing("dw_data")
+    check_tensor("dw_data", dw_data, buffer_bytes=None)
     shape = weight_shape(numbers)
     if dw_data.shape != shape:
         raise _refused(

@@ -21,10 +21,10 @@ X_SIZES = ("input_batch", "in_h", "in_w", "in_c")
 DY_SIZES = ("batch", "out_h", "out_w", "out_c")
 _POSITIVE = ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
 _PADS = ("pad_u", "pad_l")
-_MOST = 2**31 - 1  # positions, sums of products of such numbers, then stay within 64 bits
+MOST = 2**31 - 1  # positions, sums of products of such numbers, then stay within 64 bits
 LIMITS: tuple[Limit, ...] = (
-    *(Limit(parameter=name, least=1, most=_MOST) for name in _POSITIVE),
-    *(Limit(parameter=name, least=0, most=_MOST) for name in _PADS),
+    *(Limit(parameter=name, least=1, most=MOST) for name in _POSITIVE),
+    *(Limit(parameter=name, least=0, most=MOST) for name in _PADS),
 )
 _NULL = (
     *((name, "missing") for name in ("dy_data", "x_data", "dw_data")),
@@ -54,13 +54,14 @@ _INVALID = (
     ("x_data", "a size of 0"),
     ("param", "given beside a field that it holds"),
     ("param", "not 18 to 20 entries"),
-    *((name, f"outside 1 to {_MOST}") for name in _POSITIVE),
-    *((name, f"outside 0 to {_MOST}") for name in _PADS),
+    *((name, f"outside 1 to {MOST}") for name in _POSITIVE),
+    *((name, f"outside 0 to {MOST}") for name in _PADS),
     *((name, "not that size of x_data") for name in X_SIZES),
     *((name, "not that size of dy_data") for name in DY_SIZES),
     ("batch", "not input_batch"),
     ("group", "does not divide in_c"),
     ("group", "does not divide out_c"),
+    *((name, f"more than {MOST} rows of dw_data") for name in ("out_c", "kernel_h", "kernel_w")),
     ("row_order", "neither oc_kh_kw nor kh_kw_oc"),
     ("dw_data", "shape is not [group, out_c/group*kernel_h*kernel_w, in_c/group]"),
 )

@@ -18,8 +18,7 @@ from opserve_kernels.operator import NamedBuffer, Plan
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tensor import Tensor, check_tensor
 
-_TENSORS = ("dy_data", "x_data", "dw_data")
-_DY_DATA, _X_DATA, _DW_DATA = range(len(_TENSORS))
+_DY_DATA, _X_DATA, _DW_DATA = range(3)  # places of the tensors in the schema
 _NEEDED = ("in_c", "out_c", "kernel_h", "kernel_w", "group")
 
 
@@ -39,8 +38,7 @@ def plan(arguments: DeconvGradFilter, profile: Profile) -> Plan:
     Raises:
         InvalidArgument: A rule is broken; see README.md.
     """
-    for name in _TENSORS:
-        tensor: Tensor | None = getattr(arguments, name)
+    for name, tensor in (("dy_data", arguments.dy_data), ("x_data", arguments.x_data)):
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
     call = check(arguments, profile)

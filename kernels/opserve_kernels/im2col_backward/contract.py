@@ -20,11 +20,10 @@ SUPPORT: Mapping[str, Support] = {
 
 _ARRAYS = ("input_size", "kernel_size", "dilation", "padding", "stride")
 _TENSORS = ("grad_output", "out")
-_MOST = 2**63 - 1  # of an aclIntArray's values
 
 LEAST: Mapping[str, int] = dict(zip(_ARRAYS, (1, 1, 1, 0, 1), strict=True))
 LIMITS: tuple[Limit, ...] = tuple(
-    Limit(parameter=parameter, least=least, most=_MOST) for parameter, least in LEAST.items()
+    Limit(parameter=parameter, least=least, most=None) for parameter, least in LEAST.items()
 )
 
 

@@ -1,13 +1,15 @@
 """Phase one of aclnnIm2colBackward: the rules in order, then what a work unit sums.
 
-A work unit is a row of the image; in float64, on `reference`, it is some of the image's pixels.
+A work unit is some rows of some planes of the image; in float64, on `reference`, it is some of the
+image's pixels.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from opserve_kernels.convolution import output_size
+from opserve_kernels.algorithms.fold_plan import Fold, plan_fold
+from opserve_kernels.convolution import check_positions, output_size
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.im2col_backward.contract import LEAST, SUPPORT
 from opserve_kernels.im2col_backward.schema import Im2colBackward
@@ -20,10 +22,11 @@ from opserve_kernels.views import encode_view
 from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
-# Places of the parameters; two views follow. CHUNK is how many of the PIXELS a work unit sums in
-# float64, and 0 where sums are float32; VALUES is where in the workspace float32 sums load a row.
-CHUNK, PIXELS, NUMBER_FORMAT, VALUES, HEIGHT, WIDTH, HIGH, WIDE = range(8)
-KERNEL, DILATION, PADDING, STRIDE, VIEWS = 8, 10, 12, 14, 16
+# Places of the parameters. CHUNK is how many of the PIXELS a work unit sums in float64; two views
+# follow the geometry. It is 0 where sums are float32; then the fold's parameters follow.
+CHUNK, PIXELS, NUMBER_FORMAT, HEIGHT, WIDTH, HIGH, WIDE = range(7)
+KERNEL, DILATION, PADDING, STRIDE, VIEWS = 7, 9, 11, 13, 15
+FOLD = 1
 _RANKS = (2, 3)
 _PAIR = 2
 _DOUBLE_BYTES = 8
@@ -69,22 +72,45 @@ def plan(arguments: Im2colBackward, profile: Profile) -> Plan:
     call = _check(arguments, profile.name)
     if call.grad_output.element_count == 0:
         return Plan(workspace_size=0, units=0, parameters=())
+    _check_positions(call)
     return _plan_exactly(call) if profile.exact else _plan_rows(call, profile)
+
+
+def _check_positions(call: _Call) -> None:
+    for axis, places in enumerate(_columns(call)):
+        check_positions(
+            size=call.input_size[axis],
+            places=places,
+            kernel=call.kernel_size[axis],
+            stride=call.stride[axis],
+            padding=call.padding[axis],
+            dilation=call.dilation[axis],
+        )
 
 
 def _plan_rows(call: _Call, profile: Profile) -> Plan:
     """In float32: sums are rounded to grad_output's dtype, then cast to out's."""
-    pixels, width = call.out.element_count, call.input_size[1]
-    workspace = Workspace()
-    workspace.reserve(width)
-    values = workspace.reserve(_columns(call)[1])
     computed = call.grad_output.dtype.acl_number
-    number_format = result_format(computed, call.out.dtype, saturates=profile.saturates)
-    return Plan(
-        workspace_size=workspace.size_bytes,
-        units=pixels // width,
-        parameters=(0, pixels, number_format, values, *_geometry(call)),
+    fold = Fold(
+        planes=prod(call.out.shape[:-_PAIR]),
+        size=_pair(call.input_size),
+        positions=_columns(call),
+        kernel=_pair(call.kernel_size),
+        dilation=_pair(call.dilation),
+        padding=_pair(call.padding),
+        stride=_pair(call.stride),
+        number_format=result_format(computed, call.out.dtype, saturates=profile.saturates),
+        source=encode_view(call.grad_output),
+        result=encode_view(call.out),
     )
+    workspace = Workspace()
+    units, parameters = plan_fold(fold, workspace)
+    return Plan(workspace_size=workspace.size_bytes, units=units, parameters=(0, *parameters))
+
+
+def _pair(values: tuple[int, ...]) -> tuple[int, int]:
+    down, across = values
+    return down, across
 
 
 def _plan_exactly(call: _Call) -> Plan:
@@ -96,12 +122,12 @@ def _plan_exactly(call: _Call) -> Plan:
     return Plan(
         workspace_size=workspace.size_bytes,
         units=-(-pixels // chunk),
-        parameters=(chunk, pixels, call.out.dtype.acl_number, 0, *_geometry(call)),
+        parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
     )
 
 
 def _geometry(call: _Call) -> tuple[int, ...]:
-    """The parameters from HEIGHT on."""
+    """The parameters from HEIGHT on, in float64."""
     sizes = (*call.input_size, *_columns(call), *call.kernel_size)
     steps = (*call.dilation, *call.padding, *call.stride)
     return (*sizes, *steps, *encode_view(call.grad_output), *encode_view(call.out))

@@ -155,6 +155,7 @@ class LimitDescription(_message.Message):
     """Which of its values, and when; empty means all, always."""
     least: _builtins.int
     most: _builtins.int
+    """Not set where no document has a greatest value."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Where it holds; empty means every profile that has the operator."""
@@ -165,14 +166,16 @@ class LimitDescription(_message.Message):
         parameter: _builtins.str = ...,
         where: _builtins.str = ...,
         least: _builtins.int = ...,
-        most: _builtins.int = ...,
+        most: _builtins.int | None = ...,
         profiles: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "most", b"most"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["least", b"least", "most", b"most", "parameter", b"parameter", "profiles", b"profiles", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "least", b"least", "most", b"most", "parameter", b"parameter", "profiles", b"profiles", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__most: _TypeAlias = _typing.Literal["most"]  # noqa: Y015
+    _WhichOneofArgType__most: _TypeAlias = _typing.Literal["_most", b"_most"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
 
 Global___LimitDescription: _TypeAlias = LimitDescription  # noqa: Y015
 

@@ -28,12 +28,17 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class ListOperatorsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    """An operator by its name or its call: "im2col_backward" or "aclnnIm2colBackward". Empty means all."""
     def __init__(
         self,
+        *,
+        operator: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operator", b"operator"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

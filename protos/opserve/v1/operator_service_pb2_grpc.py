@@ -72,7 +72,8 @@ class OperatorServiceServicer:
     """
 
     def ListOperators(self, request, context):
-        """Describes every operator: its arguments, dtypes by profile, limits and errors.
+        """Describes every operator, or one: arguments, dtypes by profile, limits and errors.
+        Errors: NOT_FOUND (107017) no such operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,9 @@ class OperatorServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OperatorServiceAsyncStub: ...
     ListOperators: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.ListOperatorsRequest, _operator_service_pb2.ListOperatorsResponse]
-    """Describes every operator: its arguments, dtypes by profile, limits and errors."""
+    """Describes every operator, or one: arguments, dtypes by profile, limits and errors.
+    Errors: NOT_FOUND (107017) no such operator.
+    """
     GetWorkspaceSize: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]
     """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
     Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
@@ -61,7 +63,9 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListOperators: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.ListOperatorsRequest, _operator_service_pb2.ListOperatorsResponse]  # type: ignore[assignment]
-    """Describes every operator: its arguments, dtypes by profile, limits and errors."""
+    """Describes every operator, or one: arguments, dtypes by profile, limits and errors.
+    Errors: NOT_FOUND (107017) no such operator.
+    """
     GetWorkspaceSize: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]  # type: ignore[assignment]
     """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
     Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
@@ -91,7 +95,9 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _operator_service_pb2.ListOperatorsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.ListOperatorsResponse, _abc.Awaitable[_operator_service_pb2.ListOperatorsResponse]]:
-        """Describes every operator: its arguments, dtypes by profile, limits and errors."""
+        """Describes every operator, or one: arguments, dtypes by profile, limits and errors.
+        Errors: NOT_FOUND (107017) no such operator.
+        """
 
     @_abc_1.abstractmethod
     def GetWorkspaceSize(

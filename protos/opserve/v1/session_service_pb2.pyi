@@ -129,7 +129,10 @@ class OpenSessionRequest(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
-    """Profile of the device, or one of the vendor's spellings, such as "Ascend910B1". Empty means "ascend910b"."""
+    """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in
+    English or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference.
+    docs/profiles.md lists them. Empty means "ascend910b".
+    """
     lease_s: _builtins.float
     """Lease in seconds. 0 means the server's default, 30."""
     request_id: _builtins.str

@@ -6,11 +6,12 @@ from typing import Any
 
 from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator, Plan
+from opserve_kernels.profiles import DEFAULT_PROFILE
 from opserve_kernels.status import DeconvStatus, Status
 from opserve_kernels.tensor import Tensor, check_tensor
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Execute
-from opserve_server.core.errors import NotSupported
+from opserve_server.core.errors import HandleNotFound, NotSupported
 from opserve_server.core.plans import Plans
 from opserve_server.pool.messages import KernelCall, Region
 
@@ -74,15 +75,15 @@ def plan_executor(
     Raises:
         NotSupported: 200001, the profile has no such operator.
         HandleNotFound: 107017, a tensor lies in a dead buffer, or an argument names one.
-        InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken.
-        OutOfMemory: 207001, the call is larger than 64 bits can say.
+        InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken;
+            207001, the call is larger than 64 bits can say.
     """
     check_supported(operator, plans.profile)
     tensors: list[Tensor | None] = []
     for name in operator.tensor_fields:
         tensor: Tensor | None = getattr(arguments, name)
-        if tensor is not None:
-            held = buffer_of(tensor.buffer).size_bytes if tensor.buffer else None
+        if tensor is not None and tensor.buffer:
+            held = buffer_of(tensor.buffer).size_bytes
             check_tensor(name, tensor, buffer_bytes=held)
         tensors.append(tensor)
     plan = plans.plan(operator, arguments)
@@ -96,9 +97,10 @@ def check_supported(operator: Operator[Any], profile: str) -> None:
     """Refuses an operator that the profile does not have, naming those that do (200001)."""
     if profile not in operator.support:
         able = list(operator.support)
+        default = " (the default)" if profile == DEFAULT_PROFILE else ""
         raise NotSupported(
             Status.ACL_ERROR_API_NOT_SUPPORT,
-            f"{operator.call}: given profile {profile}, allowed {', '.join(able)}",
+            f"{operator.call}: given profile {profile}{default}, allowed {', '.join(able)}",
             parameter="profile",
             given=profile,
             allowed=", ".join(able),
@@ -148,7 +150,7 @@ def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
     """The buffers that the call names besides its tensors, which a device may use as scratch."""
     buffers: list[Buffer] = []
     for named in executor.plan.buffers:
-        buffer = buffer_of(named.handle)
+        buffer = _named_buffer(named, buffer_of)
         if buffer.size_bytes < named.size_bytes:
             raise _refused_buffer(
                 named,
@@ -164,6 +166,14 @@ def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
                 )
         buffers.append(buffer)
     return buffers
+
+
+def _named_buffer(named: NamedBuffer, buffer_of: BufferOf) -> Buffer:
+    try:
+        return buffer_of(named.handle)
+    except HandleNotFound as dead:
+        allowed = "0 or a live buffer of this session, of which a call in one has none"
+        raise HandleNotFound(named.parameter, dead.given, allowed=allowed) from dead
 
 
 def _refused_buffer(named: NamedBuffer, *, given: str, allowed: str) -> InvalidArgument:
@@ -187,13 +197,20 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
         )
     if size < needed:
         raise invalid_argument("workspace_size", given=size, allowed=f"at least {needed} bytes")
-    for _, name, tensor in executor.used_tensors:
-        if tensor.buffer == buffer.handle and _intersect(_bytes(tensor), (offset, offset + needed)):
+    used = [
+        *((name, tensor.buffer, _bytes(tensor)) for _, name, tensor in executor.used_tensors),
+        *(
+            (named.parameter, named.handle, (0, named.size_bytes))
+            for named in executor.plan.buffers
+        ),
+    ]
+    for name, handle, taken in used:
+        if handle == buffer.handle and _intersect(taken, (offset, offset + needed)):
             raise invalid_argument(
                 "workspace",
                 given=f"bytes {offset} to {offset + needed} of buffer {buffer.handle}, where "
                 f"{name} lies",
-                allowed="memory that no tensor of the call uses",
+                allowed="memory that nothing else of the call uses",
             )
     return Region(buffer.region.slab, buffer.region.offset + offset, needed)
 

@@ -8,11 +8,7 @@ from typing import Any
 from opserve_kernels.operator import Operator, Plan
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.status import Status
 from opserve_kernels.tensor import Tensor
-from opserve_server.core.errors import OutOfMemory
-
-_MOST = 2**63 - 1
 
 
 class Plans:
@@ -28,9 +24,7 @@ class Plans:
 
     def __init__(self, profile: str, *, limit: int) -> None:
         def plan(operator: str, arguments: object) -> Plan:
-            planned: Plan = OPERATORS[operator].plan(arguments, PROFILES[profile])
-            _check_size(planned)
-            return planned
+            return OPERATORS[operator].plan(arguments, PROFILES[profile])
 
         self.profile = profile
         self._plan: Callable[[str, object], Plan] = lru_cache(maxsize=limit)(plan)
@@ -39,8 +33,8 @@ class Plans:
         """The plan of a call; where its tensors lie makes no difference to it.
 
         Raises:
-            InvalidArgument: A rule of the operator is broken.
-            OutOfMemory: 207001, the call is larger than 64 bits can say.
+            InvalidArgument: A rule of the operator is broken; 207001, the call is larger than 64
+                bits can say.
         """
         return self._plan(operator.name, _without_buffers(operator, arguments))
 
@@ -55,16 +49,3 @@ def _without_buffers(operator: Operator[Any], arguments: Any) -> object:  # noqa
     return replace(
         arguments, **{name: replace(tensor, buffer=0) for name, tensor in placed.items()}
     )
-
-
-def _check_size(plan: Plan) -> None:
-    """Refuses sizes beyond 64 bits, which strides of 0 make possible."""
-    largest = max(plan.workspace_size, plan.units, *plan.parameters, 0)
-    if largest > _MOST:
-        raise OutOfMemory(
-            Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-            f"call: given sizes up to {largest}, allowed {_MOST}",
-            parameter="call",
-            given=largest,
-            allowed=_MOST,
-        )

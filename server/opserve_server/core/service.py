@@ -46,14 +46,19 @@ from opserve_server.core.commands import (
     Written,
 )
 from opserve_server.core.devices import Device
-from opserve_server.core.errors import InvalidArgument, LimitExceeded, OpserveError
+from opserve_server.core.errors import (
+    HandleNotFound,
+    InvalidArgument,
+    LimitExceeded,
+    OpserveError,
+)
 from opserve_server.core.limits import Limits
 from opserve_server.core.principal import Principal
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 
-__all__ = ["DeterministicLevel", "DeviceInfo", "OpenedSession", "Service"]
+__all__ = ["DeterministicLevel", "DeviceInfo", "OpenedSession", "Service", "operator_not_found"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +112,17 @@ class Service:
         del principal  # every tenant may see every device
         return [self._describe(device) for device in self._devices]
 
-    def list_operators(self, principal: Principal) -> list[OperatorDescription]:
-        """Every operator, whether or not a device of this service has it."""
+    def list_operators(self, principal: Principal, operator: str = "") -> list[OperatorDescription]:
+        """Every operator, or the one of a name or call, whether or not a device here has it.
+
+        Raises:
+            HandleNotFound: 107017, there is no such operator.
+        """
         del principal  # operators are no secret
-        return [describe(operator) for operator in OPERATORS.values()]
+        found = [known for known in OPERATORS.values() if operator in {"", known.name, known.call}]
+        if not found:
+            raise operator_not_found(operator)
+        return [describe(known) for known in found]
 
     async def open_session(
         self, principal: Principal, *, profile: str = "", lease_s: float = 0.0, request_id: str = ""
@@ -268,6 +280,12 @@ class Service:
             ready=device.ready,
             sessions=self._sessions.count(device),
         )
+
+
+def operator_not_found(name: str) -> HandleNotFound:
+    """An operator that is not there (107017)."""
+    calls = ", ".join(operator.call for operator in OPERATORS.values())
+    return HandleNotFound("operator", name[:64], allowed=calls)
 
 
 async def _run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:

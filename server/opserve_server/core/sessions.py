@@ -150,13 +150,9 @@ class Sessions:
 
     def _choose_device(self, name: str) -> Device:
         name = name[: self._limits.name_length_limit]
-        try:
-            profile = profile_named(name).name
-        except InvalidArgument as unknown:
-            raise self._not_offered(unknown.given, told="not known") from unknown
+        offered = sorted({device.profile for device in self._devices})
+        profile = profile_named(name, offered=offered).name
         devices = [device for device in self._devices if device.profile == profile]
-        if not devices:
-            raise self._not_offered(name, told="known, but not served here")
         ready = [device for device in devices if device.ready]
         if not ready:
             raise Unavailable(
@@ -167,13 +163,3 @@ class Sessions:
                 allowed="a later try",
             )
         return min(ready, key=self.count)
-
-    def _not_offered(self, given: str, *, told: str) -> InvalidArgument:
-        offered = ", ".join(sorted({device.profile for device in self._devices}))
-        return InvalidArgument(
-            Status.ACL_ERROR_RT_INVALID_DEVICEID,
-            f"profile: given {given} ({told}), allowed {offered}",
-            parameter="profile",
-            given=given,
-            allowed=offered,
-        )

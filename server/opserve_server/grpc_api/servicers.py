@@ -179,8 +179,8 @@ class OperatorFace(OperatorServiceServicer):
     async def ListOperators(
         self, request: operator_pb.ListOperatorsRequest, context: Context
     ) -> operator_pb.ListOperatorsResponse:
-        operators = map(description_of, self.service.list_operators(LOCAL))
-        return operator_pb.ListOperatorsResponse(operators=operators)
+        described = self.service.list_operators(LOCAL, request.operator)
+        return operator_pb.ListOperatorsResponse(operators=map(description_of, described))
 
     @override
     async def GetWorkspaceSize(

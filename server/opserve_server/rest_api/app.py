@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from opserve_kernels.description import OperatorDescription
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import ready_profiles
 from opserve_server.core import commands as core
@@ -28,6 +29,7 @@ from opserve_server.rest_api.errors import not_routed, refusal
 from opserve_server.rest_api.middleware import Calls
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
+    ListOperatorsQuery,
     OpenSessionBody,
     planned_body,
     run_body,
@@ -39,11 +41,13 @@ from opserve_server.rest_api.routes import (
     CommandRoute,
     close_session,
     command_endpoint,
+    describe_operator,
     keep_alive,
     list_devices,
     list_operators,
     open_session,
     plan_endpoint,
+    run_unknown,
     set_deterministic_level,
     submit,
 )
@@ -73,12 +77,14 @@ def rest_app(
     app = FastAPI(title="opserve", openapi_url=None, docs_url=None, redoc_url=None)
     schemas = Schemas()
     for operation in [
+        *_listing_operations(service),
         *_session_operations(service, body_bytes_limit),
         *_in_session_operations(service, body_bytes_limit),
         *_command_operations(service, body_bytes_limit),
         *_operator_operations(service, body_bytes_limit, run_limits),
     ]:
         _add(app, operation, schemas)
+    app.add_route("/v1/operators/{operator}:run", run_unknown, methods=["POST"])
     _add_health(app, service, accepts)
     _add_documents(app, schemas)
     app.add_middleware(Calls)
@@ -87,7 +93,7 @@ def rest_app(
     return app
 
 
-def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
+def _listing_operations(service: Service) -> Iterator[Operation]:
     yield Operation(
         method="GET",
         path="/v1/devices",
@@ -101,9 +107,21 @@ def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
         path="/v1/operators",
         endpoint=partial(list_operators, service),
         name="listOperators",
-        summary="Describes every operator: arguments, dtypes by profile, limits and errors.",
+        summary="Describes every operator, or one: arguments, dtypes by profile, limits, errors.",
+        query=ListOperatorsQuery,
         answer=answers.Operators,
     )
+    yield Operation(
+        method="GET",
+        path="/v1/operators/{operator}",
+        endpoint=partial(describe_operator, service),
+        name="describeOperator",
+        summary="Describes the operator of a name or call.",
+        answer=OperatorDescription,
+    )
+
+
+def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
     yield Operation(
         method="POST",
         path="/v1/sessions",
@@ -232,7 +250,7 @@ def _add(app: FastAPI, operation: Operation, schemas: Schemas) -> None:
         return await endpoint(request)
 
     app.add_api_route(
-        re.sub(r"\{(?!session)(\w+)\}", r"{\1:int}", operation.path),
+        re.sub(r"\{(?!session|operator)(\w+)\}", r"{\1:int}", operation.path),
         answer,
         methods=[operation.method],
         status_code=operation.status,

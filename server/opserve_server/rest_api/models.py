@@ -188,6 +188,13 @@ RUN_ARGUMENTS: Mapping[str, type[BaseModel]] = {
 """Arguments of an operator in the one-shot form, by its name."""
 
 
+class ListOperatorsQuery(BaseModel):
+    """Which operator to describe, by its name or call; empty means all."""
+
+    model_config = STRICT
+    operator: str = ""
+
+
 class OpenSessionBody(BaseModel):
     """A lease on one device of a profile; 0 seconds mean the default."""
 

@@ -120,4 +120,4 @@ def _properties(model: type[BaseModel] | None) -> dict[str, Schema]:
 
 
 def _path_schema(name: str) -> Schema:
-    return _NAME if name == "session" else _HANDLE
+    return _NAME if name in {"session", "operator"} else _HANDLE

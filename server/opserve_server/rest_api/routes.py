@@ -14,12 +14,13 @@ from opserve_kernels.operator import Operator
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, GetWorkspaceSize
 from opserve_server.core.principal import LOCAL
-from opserve_server.core.service import Service
+from opserve_server.core.service import Service, operator_not_found
 from opserve_server.rest_api.answers import Devices, Lease, Operators, Results
 from opserve_server.rest_api.batch import SubmitBody, answer_of, commands_of
 from opserve_server.rest_api.bodies import read_json
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
+    ListOperatorsQuery,
     OpenSessionBody,
     derived,
     parse,
@@ -138,9 +139,21 @@ async def list_devices(service: Service, _: Request) -> Response:
     return _answer(Devices(devices=service.list_devices(LOCAL)))
 
 
-async def list_operators(service: Service, _: Request) -> Response:
-    """Every operator, described."""
-    return _answer(Operators(operators=service.list_operators(LOCAL)))
+async def list_operators(service: Service, request: Request) -> Response:
+    """Every operator, or the one that the query names, described."""
+    given = parse_query(ListOperatorsQuery, request.query_params)
+    return _answer(Operators(operators=service.list_operators(LOCAL, given.operator)))
+
+
+async def describe_operator(service: Service, request: Request) -> Response:
+    """One operator."""
+    (description,) = service.list_operators(LOCAL, request.path_params["operator"])
+    return _answer(description)
+
+
+async def run_unknown(request: Request) -> Response:
+    """The one-shot form of an operator that is not there."""
+    raise operator_not_found(request.path_params["operator"])
 
 
 async def open_session(service: Service, limit: int, request: Request) -> Response:

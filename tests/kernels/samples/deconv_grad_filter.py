@@ -182,6 +182,7 @@ def _error(
     return ErrorSample(rule=rule, sample=named, status=status, parameter=parameter)
 
 
+_ROWS = f"more than {MOST} rows of dw_data"
 _POSITIVE = ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
 
 ERROR_SAMPLES: tuple[ErrorSample, ...] = (
@@ -211,6 +212,8 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     _refused("not input_batch", "batch", dy_data=tensor_of("dy_data", shape=(3, 5, 5, 6))),
     _refused("does not divide in_c", "group", group=3),
     _refused("does not divide out_c", "group", group=4),
+    _refused(_ROWS, "out_c", dy_data=tensor_of("dy_data", shape=(2, 5, 5, 2**32), strides=(0,) * 4)),
+    *(_refused(_ROWS, name, **{name: MOST}) for name in ("kernel_h", "kernel_w")),
     _refused("neither oc_kh_kw nor kh_kw_oc", "row_order", row_order="kh_oc_kw"),
     _refused("shape is not [group, out_c/group*kernel_h*kernel_w, in_c/group]", "dw_data", dw_data=tensor_of("dw_data", shape=(18, 4))),
 )  # fmt: skip

@@ -52,7 +52,10 @@ async def test_a_handle_of_no_buffer_is_refused_in_phase_one(
     caller: Caller, names: Names, handle: int
 ) -> None:
     names(handle)
-    assert isinstance(await refused_plan(caller), HandleNotFound)
+    error = await refused_plan(caller)
+    assert isinstance(error, HandleNotFound)
+    assert (error.parameter, error.given) == ("temp_space", str(handle))
+    assert error.allowed == "0 or a live buffer of this session, of which a call in one has none"
 
 
 async def test_a_small_buffer_is_refused_in_phase_one(caller: Caller, names: Names) -> None:
@@ -71,7 +74,10 @@ async def test_a_buffer_that_is_freed_after_phase_one_is_refused_in_phase_two(
     workspace = await caller.buffer(planned.workspace_size)
     await caller.run(c.Free(buffer=handle))
     execute = c.Execute(executor=planned.executor, workspace=workspace)
-    assert isinstance(await caller.refused(execute), HandleNotFound)
+    error = await caller.refused(execute)
+    assert isinstance(error, HandleNotFound)
+    assert error.parameter == "temp_space"
+    assert error.given == f"{handle}, which is no longer there"
     assert caller.device.calls == []
 
 
@@ -115,3 +121,14 @@ async def test_scratch_that_overlaps_a_tensor_is_refused_in_both_phases(
     workspace = await caller.buffer(replanned.workspace_size)
     execute = c.Execute(executor=replanned.executor, workspace=workspace)
     assert is_invalid(await caller.refused(execute))
+
+
+async def test_scratch_that_overlaps_the_workspace_is_refused(caller: Caller, names: Names) -> None:
+    handle = await caller.buffer()
+    names(handle)
+    planned = await caller.plan()
+    execute = c.Execute(executor=planned.executor, workspace=handle)
+    refusal = await caller.refused(execute)
+    assert refusal.parameter == "workspace"
+    assert "temp_space lies" in refusal.message
+    await caller.run(replace(execute, workspace_offset=SCRATCH_BYTES))

@@ -11,8 +11,8 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import Plan
 from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core.errors import OutOfMemory
 from opserve_server.core.plans import Plans
 
 CALL = Im2colBackward(
@@ -95,8 +95,9 @@ def test_a_call_beyond_64_bits_is_refused() -> None:
     call = replace(
         CALL, grad_output=columns, out=image, kernel_size=(1, 1), input_size=(2**10, 2**10)
     )
-    with pytest.raises(OutOfMemory) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         Plans("ascend910b", limit=2).plan(OPERATOR, call)
+    assert refusal.value.status == Status.ACL_ERROR_RT_MEMORY_ALLOCATION
     assert refusal.value.parameter == "call"
 
 

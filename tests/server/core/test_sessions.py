@@ -4,11 +4,14 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
-from opserve_kernels.registry import profiles_of
+from opserve_kernels.description import describe
+from opserve_kernels.operator import Operator
+from opserve_kernels.registry import OPERATORS, profiles_of
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
@@ -67,7 +70,7 @@ async def test_a_session_takes_the_vendors_spellings_of_a_profile(
         ("Ascend310P3", r"given Ascend310P3 \(known, but not served here\), allowed ascend910b"),
         ("tpu", r"given tpu \(not known\), allowed ascend910b"),
         ("x" * 1000, f"given {'x' * LIMITS.name_length_limit} "),
-        ("Ascend950DT", "given Ascend950DT, whose rules are known only in part"),
+        ("Ascend950DT", r"given Ascend950DT \(whose rules are known only in part\)"),
     ],
 )
 async def test_a_profile_that_is_not_here_is_refused_by_name(
@@ -77,6 +80,7 @@ async def test_a_profile_that_is_not_here_is_refused_by_name(
         await caller.service.open_session(LOCAL, profile=spelling)
     assert refusal.value.status is Status.ACL_ERROR_RT_INVALID_DEVICEID
     assert refusal.value.allowed == "ascend910b"
+    assert refusal.value.given == spelling[: LIMITS.name_length_limit]
 
 
 async def test_an_operator_that_a_profile_lacks_is_refused_with_those_that_have_it(
@@ -87,6 +91,29 @@ async def test_an_operator_that_a_profile_lacks_is_refused_with_those_that_have_
     assert isinstance(refusal, NotSupported)
     assert refusal.status is Status.ACL_ERROR_API_NOT_SUPPORT
     assert refusal.allowed == ", ".join(profiles_of("deconv_grad_filter"))
+    assert refusal.given == "ascend910b"
+    assert "given profile ascend910b (the default), allowed ft78ne" in refusal.message
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=list(OPERATORS))
+def test_an_operator_is_described_by_its_name_and_by_its_call(
+    caller: Caller, operator: Operator[Any]
+) -> None:
+    for name in (operator.name, operator.call):
+        assert caller.service.list_operators(LOCAL, name) == [describe(operator)]
+    assert len(caller.service.list_operators(LOCAL)) == len(OPERATORS)
+
+
+@pytest.mark.parametrize("name", ["aclnnMatmul", "x" * 1000, "IM2COL_BACKWARD"])
+def test_an_unknown_operator_is_refused_with_those_that_there_are(
+    caller: Caller, name: str
+) -> None:
+    with pytest.raises(HandleNotFound) as refusal:
+        caller.service.list_operators(LOCAL, name)
+    error = refusal.value
+    assert (error.status, error.parameter) == (Status.ACL_ERROR_RT_INVALID_HANDLE, "operator")
+    assert error.given == name[:64]
+    assert error.allowed == ", ".join(operator.call for operator in OPERATORS.values())
 
 
 async def test_a_batch_stops_at_the_first_failure_and_what_ran_stands(caller: Caller) -> None:

@@ -1,0 +1,125 @@
+"""Blocks of a result and the padded copy of the source that each needs.
+
+A block is some entries of the batch, or rows of one entry along the first axis that is longer than
+1. Its `rows` are those of the result's first phase, which has most; other phases of the same rows
+may end before.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.host import TILE_COLUMNS
+from opserve_kernels.algorithms.padded import load_padded
+from opserve_kernels.algorithms.product import (
+    BATCH,
+    BLOCK_AXIS,
+    BLOCK_BATCH,
+    BLOCK_ROWS,
+    CHANNEL_PITCH,
+    DIRECTION,
+    EXTENT,
+    IMAGE_SIZE,
+    LINE,
+    ORIGIN,
+    OUTPUT_SIZE,
+    PHASE_PITCH,
+    ROW_BLOCKS,
+    SCATTER,
+    SOURCE,
+    SOURCE_CHANNELS,
+    SOURCE_FORMAT,
+    SOURCE_VIEW,
+    SOURCE_WHOLE,
+)
+from opserve_kernels.algorithms.taps import result_stride, source_channels, source_stride
+from opserve_kernels.algorithms.transfers import fill
+from opserve_kernels.loops import compiled
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Integers = NDArray[np.int64]
+Triple = tuple[int, int, int]
+
+
+@compiled("UniTuple(int64, 3)(int64[::1], int64)")
+def triple(stage: Integers, place: int) -> Triple:
+    """Three numbers."""
+    return int(stage[place]), int(stage[place + 1]), int(stage[place + 2])
+
+
+@compiled("UniTuple(int64, 3)(int64[::1])")
+def _source_size(stage: Integers) -> Triple:
+    return triple(stage, OUTPUT_SIZE if stage[DIRECTION] == SCATTER else IMAGE_SIZE)
+
+
+@compiled("UniTuple(int64, 3)(int64[::1])")
+def result_size(stage: Integers) -> Triple:
+    """Positions of the result."""
+    return triple(stage, IMAGE_SIZE if stage[DIRECTION] == SCATTER else OUTPUT_SIZE)
+
+
+@compiled("UniTuple(int64, 4)(int64[::1], int64)")
+def block_of(stage: Integers, number: int) -> tuple[int, int, int, int]:
+    """Group, first entry of the batch, entries, and first row of a block."""
+    row_block, rest = number % stage[ROW_BLOCKS], number // stage[ROW_BLOCKS]
+    batches = -(-stage[BATCH] // stage[BLOCK_BATCH])
+    entry = rest % batches * stage[BLOCK_BATCH]
+    entries = min(stage[BLOCK_BATCH], stage[BATCH] - entry)
+    return rest // batches, entry, entries, row_block * stage[BLOCK_ROWS]
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+def load_source(
+    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+) -> None:
+    """The padded copy of a block; channels that the source does not have are zeros."""
+    group, entry, entries, row = block_of(stage, number)
+    size, extent, origin = _source_size(stage), triple(stage, EXTENT), triple(stage, ORIGIN)
+    stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
+    axis = stage[BLOCK_AXIS]
+    begin = (
+        origin[0] + (row * stride[0] if axis == 0 else 0),
+        origin[1] + (row * stride[1] if axis == 1 else 0),
+        origin[2] + (row * stride[2] if axis == 2 else 0),  # noqa: PLR2004  # the width
+    )
+    line = -1 if stage[SOURCE_WHOLE] else stage[LINE]
+    positions = size[0] * size[1] * size[2]
+    for k in range(source_channels(stage)):
+        channel = group * source_channels(stage) + k
+        place = stage[SOURCE] + k * stage[CHANNEL_PITCH]
+        if channel >= stage[SOURCE_CHANNELS]:
+            fill(scratch, place, stage[CHANNEL_PITCH], np.float32(0))
+            continue
+        for i in range(entries):
+            load_padded(
+                scratch,
+                floats,
+                halves,
+                stage[SOURCE_VIEW:],
+                stage[SOURCE_FORMAT],
+                (channel * stage[BATCH] + entry + i) * positions,
+                axis,
+                size,
+                stride,
+                begin,
+                extent,
+                line,
+                place + i * extent[0] * extent[1] * extent[2],
+                stage[PHASE_PITCH],
+            )
+    end = stage[SOURCE] + source_channels(stage) * stage[CHANNEL_PITCH]
+    fill(scratch, end, TILE_COLUMNS, np.float32(0))
+
+
+@compiled("UniTuple(int64, 3)(int64[::1], int64)")
+def rows_of(stage: Integers, row: int) -> Triple:
+    """Rows of the result's first phase in the block that begins with `row`."""
+    size, axis = result_size(stage), stage[BLOCK_AXIS]
+    d = (size[0] - 1) // result_stride(stage, 0) + 1
+    h = (size[1] - 1) // result_stride(stage, 1) + 1
+    w = (size[2] - 1) // result_stride(stage, 2) + 1
+    return (
+        min(d - row, stage[BLOCK_ROWS]) if axis == 0 else d,
+        min(h - row, stage[BLOCK_ROWS]) if axis == 1 else h,
+        min(w - row, stage[BLOCK_ROWS]) if axis == 2 else w,  # noqa: PLR2004  # the width
+    )

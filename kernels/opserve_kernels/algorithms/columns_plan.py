@@ -1,0 +1,143 @@
+"""Products by way of the matrix of columns, block by block: slow, small, and for every geometry.
+
+Operands are loaded whole, an image as (channel, position), a weight as its product reads it; a
+block of columns is made of an image and multiplied, or is a product that is added to the image.
+"""
+
+from typing import NamedTuple
+
+from opserve_kernels.convolution import Convolution
+from opserve_kernels.copy_stages import fill, keep_diagonal, load, store
+from opserve_kernels.gradients import Gradients, Operand
+from opserve_kernels.stages import Stage
+from opserve_kernels.workspace import Workspace
+
+# Kinds of stages; those of the other modules have other numbers.
+SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT = range(10, 13)
+
+_PIXEL_TILE = 512  # columns of a block: two rows of it and of its product stay in the first cache
+_BLOCK_ELEMENTS = 1 << 15  # a block of columns: 128 KiB, so that it stays in the second-level cache
+_PRODUCT_ELEMENTS = 1 << 17  # a block's product with all channels of the other side: 512 KiB
+_PRODUCT_PARTS = 5  # the parts of the workspace that a product reads or writes
+_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP = range(4)  # parts of a weight
+
+
+class _Parts(NamedTuple):
+    """Where the parts of the workspace start."""
+
+    block: int
+    product: int
+    image: int
+    output: int
+    weight: int
+    total: int
+
+
+def columns_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    """The stages of a call's products: that of the image or the output, then the weight's."""
+    parts = _reserve(gradients, workspace)
+    return [
+        *_load_stages(gradients, parts),
+        *_image_stages(gradients, parts),
+        *_output_stages(gradients, parts),
+        *_weight_stages(gradients, parts),
+    ]
+
+
+def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
+    """The parts that are needed; the results use one total, one after the other."""
+    convolution = gradients.convolution
+    pixel_tile, row_tile = _tiles(convolution)
+    products = (
+        convolution.output_channels * pixel_tile if gradients.grad_output else 0,
+        convolution.output_channels * row_tile if gradients.grad_weight else 0,
+    )
+    totals = (
+        convolution.image_elements if gradients.grad_image else 0,
+        convolution.output_elements if gradients.grad_output else 0,
+        convolution.weight_elements if gradients.grad_weight else 0,
+    )
+    return _Parts(
+        block=workspace.reserve(pixel_tile * row_tile),
+        product=workspace.reserve(max(products)),
+        image=workspace.reserve(convolution.image_elements if gradients.image else 0),
+        output=workspace.reserve(convolution.output_elements if gradients.output else 0),
+        weight=workspace.reserve(convolution.weight_elements if gradients.weight else 0),
+        total=workspace.reserve(max(totals)),
+    )
+
+
+def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+    convolution = gradients.convolution
+    stages: list[Stage] = []
+    if gradients.image:
+        stages += _load_image(gradients.image, parts.image, convolution.image_elements)
+    if gradients.output:
+        stages += _load_image(gradients.output, parts.output, convolution.output_elements)
+    if gradients.weight:
+        order = (_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP)
+        if gradients.grad_image:
+            order = (_GROUP, _INPUT_CHANNEL, _TAP, _OUTPUT_CHANNEL)
+        stages.append(load(gradients.weight, parts.weight, gradients.weight.view(*order)))
+    return stages
+
+
+def _load_image(operand: Operand, start: int, elements: int) -> list[Stage]:
+    """Zeros where the convolution has more channels than the image."""
+    loaded = load(operand, start, operand.view())
+    return [loaded] if operand.count == elements else [fill(start, elements), loaded]
+
+
+def _image_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+    result, convolution = gradients.grad_image, gradients.convolution
+    if result is None:
+        return []
+    return [
+        fill(parts.total, convolution.image_elements),
+        _product(SCATTER_IMAGE, convolution, parts._replace(image=parts.total)),
+        store(result, parts.total, result.view()),
+    ]
+
+
+def _output_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+    result, convolution = gradients.grad_output, gradients.convolution
+    if result is None:
+        return []
+    return [
+        fill(parts.total, convolution.output_elements),
+        _product(GATHER_OUTPUT, convolution, parts._replace(output=parts.total)),
+        store(result, parts.total, result.view()),
+    ]
+
+
+def _weight_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+    result, convolution = gradients.grad_weight, gradients.convolution
+    if result is None:
+        return []
+    stages = [
+        fill(parts.total, convolution.weight_elements),
+        _product(GATHER_WEIGHT, convolution, parts._replace(weight=parts.total)),
+    ]
+    if gradients.diagonal:
+        stages.append(keep_diagonal(gradients.diagonal, convolution, parts.total))
+    return [*stages, store(result, parts.total, result.view())]
+
+
+def _product(kind: int, convolution: Convolution, parts: _Parts) -> Stage:
+    """One unit for each block of columns of each group."""
+    pixel_tile, row_tile = _tiles(convolution)
+    pixel_tiles = -(-convolution.output_pixels // pixel_tile)
+    row_tiles = -(-convolution.column_rows // row_tile)
+    numbers = (*parts[:_PRODUCT_PARTS], pixel_tile, pixel_tiles, row_tile, row_tiles)
+    return Stage(
+        kind=kind,
+        units=convolution.groups * pixel_tiles * row_tiles,
+        parameters=(*numbers, *convolution.encode()),
+    )
+
+
+def _tiles(convolution: Convolution) -> tuple[int, int]:
+    """Pixels and rows of a block of columns: bounded in memory, and so are its two products."""
+    beside = max(1, _PRODUCT_ELEMENTS // convolution.output_channels)
+    pixels = min(_PIXEL_TILE, convolution.output_pixels, beside)
+    return pixels, min(convolution.column_rows, _BLOCK_ELEMENTS // pixels, beside)

@@ -1,0 +1,218 @@
+"""A correlation of an image with a weight, and the blocks that it is computed in."""
+
+from dataclasses import dataclass
+from math import prod
+
+from opserve_kernels.algorithms.product import GATHER, SCATTER
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.gradients import Operand
+
+_COPY_ELEMENTS = 1 << 18  # of a block's padded copy, 1 MiB, unless its rows overlap too much
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """A product in the packed algorithm.
+
+    Attributes:
+        direction: SCATTER or GATHER.
+        convolution: The geometry.
+        source: What the weight is multiplied with: Y with SCATTER, X with GATHER.
+        weight: W.
+        result: The other image.
+    """
+
+    direction: int
+    convolution: Convolution
+    source: Operand
+    weight: Operand
+    result: Operand
+
+    @property
+    def source_channels(self) -> int:
+        """Channels of a group that are summed over."""
+        scatters = self.direction == SCATTER
+        return self.convolution.output_channels if scatters else self.convolution.input_channels
+
+    @property
+    def result_channels(self) -> int:
+        """Channels of a group of the result."""
+        scatters = self.direction == SCATTER
+        return self.convolution.input_channels if scatters else self.convolution.output_channels
+
+    @property
+    def source_size(self) -> Triple:
+        """Positions of the source."""
+        scatters = self.direction == SCATTER
+        return self.convolution.output_size if scatters else self.convolution.input_size
+
+    @property
+    def result_size(self) -> Triple:
+        """Positions of the result."""
+        scatters = self.direction == SCATTER
+        return self.convolution.input_size if scatters else self.convolution.output_size
+
+    @property
+    def result_stride(self) -> Triple:
+        """Phases of the result along each axis."""
+        return self.convolution.stride if self.direction == SCATTER else (1, 1, 1)
+
+    @property
+    def phase_size(self) -> Triple:
+        """Positions of the result in its first phase, the largest."""
+        if self.direction == GATHER:
+            return self.convolution.output_size
+        sizes = zip(self.convolution.input_size, self.convolution.stride, strict=True)
+        d, h, w = (-(-size // stride) for size, stride in sizes)
+        return d, h, w
+
+    @property
+    def source_phases(self) -> int:
+        """Phases of the source's copy."""
+        return 1 if self.direction == SCATTER else prod(self.convolution.stride)
+
+    @property
+    def result_phases(self) -> int:
+        """Phases of the result."""
+        return prod(self.convolution.stride) if self.direction == SCATTER else 1
+
+    def taps_of(self, axis: int, phase: int) -> int:
+        """Taps that a phase of the result meets along an axis."""
+        convolution, stride = self.convolution, self.result_stride[axis]
+        reaches = range(
+            0,
+            convolution.kernel_size[axis] * convolution.dilation[axis],
+            convolution.dilation[axis],
+        )
+        padding = convolution.padding[axis]
+        return sum((phase + padding - reach) % stride == 0 for reach in reaches)
+
+    def reach(self, axis: int) -> tuple[int, int]:
+        """The first source position that position 0 needs, and how many more its taps span."""
+        convolution = self.convolution
+        stride, padding = convolution.stride[axis], convolution.padding[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        if self.direction == GATHER:
+            return -padding, span // stride
+        first = -((span - padding) // stride)
+        return first, (stride - 1 + padding) // stride - first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """How the result is cut: `batch` entries with `rows` rows of a phase along each axis.
+
+    Attributes:
+        batch: Entries of a block.
+        axis: The outermost that is longer than 1; only along it are entries cut.
+        rows: Rows of a block, of which others may have fewer.
+        row_blocks: Blocks of an entry.
+        count: Blocks of a group.
+        extent: Positions of a phase of the source that a block needs.
+        origin: The source position that the first block begins with.
+    """
+
+    batch: int
+    axis: int
+    rows: Triple
+    row_blocks: int
+    count: int
+    extent: Triple
+    origin: Triple
+
+    @staticmethod
+    def of(product: Correlation, *, least_pixels: int) -> "Blocks":
+        """Blocks whose padded copy fits, if rows overlap by half at most and pixels are enough."""
+        size = product.phase_size
+        origin, spans = zip(*map(product.reach, range(SPATIAL_RANK)), strict=True)
+        axis = _outermost(size, product.source_size)
+        per_row = product.source_channels * product.source_phases
+        per_row *= prod(
+            size[other] + spans[other] for other in range(SPATIAL_RANK) if other != axis
+        )
+        fitting = _COPY_ELEMENTS // per_row - spans[axis]
+        pixels_of_row = prod(size) // size[axis]
+        least = max(2 * spans[axis], -(-least_pixels // pixels_of_row), 1)
+        most = min(size[axis], max(fitting, least))
+        row_blocks = -(-size[axis] // most)
+        rows = list(size)
+        rows[axis] = -(-size[axis] // row_blocks)
+        batch = 1
+        if row_blocks == 1:
+            fitting = _COPY_ELEMENTS // (per_row * (size[axis] + spans[axis]))
+            batch = max(1, min(product.convolution.batch, fitting, -(-least_pixels // prod(size))))
+        batches = -(-product.convolution.batch // batch)
+        return Blocks(
+            batch=batch,
+            axis=axis,
+            rows=(rows[0], rows[1], rows[2]),
+            row_blocks=row_blocks,
+            count=batches * row_blocks,
+            extent=(rows[0] + spans[0], rows[1] + spans[1], rows[2] + spans[2]),
+            origin=(origin[0], origin[1], origin[2]),
+        )
+
+
+def _outermost(size: Triple, source_size: Triple) -> int:
+    """The first axis that either image has."""
+    axes = [axis for axis in range(SPATIAL_RANK) if max(size[axis], source_size[axis]) > 1]
+    return axes[0] if axes else SPATIAL_RANK - 1
+
+
+def takes_source_whole(product: Correlation, blocks: Blocks) -> bool:
+    """Whether every block's padded copy is a run of the source, without padding or phases."""
+    inner = range(blocks.axis + 1, SPATIAL_RANK)
+    size, axis = product.source_size, blocks.axis
+    return (
+        product.source_phases == 1
+        and blocks.origin == (0, 0, 0)
+        and all(blocks.extent[other] == size[other] for other in inner)
+        and blocks.row_blocks * blocks.extent[axis] == size[axis]
+    )
+
+
+def source_rows(product: Correlation, blocks: Blocks) -> int:
+    """Values of the source's rows that a block needs, of one channel and entry."""
+    size, axis = product.source_size, blocks.axis
+    stride = 1 if product.direction == SCATTER else product.convolution.stride[axis]
+    most = 0
+    for block in range(blocks.row_blocks):
+        first = blocks.origin[axis] + block * blocks.rows[axis] * stride
+        last = min(first + blocks.extent[axis] * stride, size[axis])
+        most = max(most, last - min(max(first, 0), size[axis]))
+    return most * prod(size[axis + 1 :])
+
+
+def channels_of(operand: Operand) -> int:
+    """Channels that an image has."""
+    return prod(size for size, _ in operand.parts[0])
+
+
+def encode(
+    product: Correlation, blocks: Blocks, numbers: tuple[int, ...], places: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The parameters of a stage, as opserve_kernels.algorithms.product names them.
+
+    Args:
+        product: What is computed.
+        blocks: Its blocks.
+        numbers: From ALGORITHM to STEP_UNITS.
+        places: From FLAGS to TOTAL.
+    """
+    phase_pitch = blocks.batch * prod(blocks.extent)
+    return (
+        *(product.source.place, product.weight.place, product.result.place),
+        *product.convolution.encode(),
+        *(product.convolution.groups, product.direction),
+        *(product.source.number_format, product.weight.number_format),
+        product.result.number_format,
+        *(channels_of(product.source), channels_of(product.result)),
+        *(blocks.batch, blocks.axis, blocks.rows[blocks.axis], blocks.row_blocks, blocks.count),
+        *numbers,
+        int(takes_source_whole(product, blocks)),
+        *(phase_pitch, product.source_phases * phase_pitch),
+        *places,
+        *blocks.extent,
+        *blocks.origin,
+        *(*product.source.view(), *product.weight.view(), *product.result.view()),
+    )

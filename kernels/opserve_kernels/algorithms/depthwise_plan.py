@@ -1,0 +1,318 @@
+"""Plans of the depthwise algorithm: which calls it takes, its blocks and its workspace."""
+
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+
+from opserve_kernels.algorithms.depthwise_layout import COMPARE, WEIGH_IMAGE, WEIGH_OUTPUT
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.gradients import Gradients, Operand
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.stages import Stage
+from opserve_kernels.tensor import DataType
+from opserve_kernels.workspace import Workspace
+
+_MOST_CHANNELS = 4  # of a group's output: with more, products of panels use each value more often
+_COPY_ELEMENTS = 1 << 12  # of a block: it and its sums stay in the first-level cache
+_UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
+_NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
+_SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseProduct:
+    """A product in the depthwise algorithm.
+
+    Attributes:
+        kind: WEIGH_OUTPUT, WEIGH_IMAGE or COMPARE.
+        convolution: The geometry.
+        source: What is shifted: Y for WEIGH_OUTPUT, else X.
+        other: W, or Y for COMPARE.
+        result: What is left of X, Y and W.
+    """
+
+    kind: int
+    convolution: Convolution
+    source: Operand
+    other: Operand
+    result: Operand
+
+
+def fits(gradients: Gradients) -> bool:
+    """Whether every product of a call can be planned here."""
+    convolution = gradients.convolution
+    images = (
+        (gradients.image, convolution.image_elements),
+        (gradients.grad_image, convolution.image_elements),
+        (gradients.output, convolution.output_elements),
+        (gradients.grad_output, convolution.output_elements),
+    )
+    return (
+        convolution.input_channels == 1
+        and convolution.output_channels <= _MOST_CHANNELS
+        and gradients.diagonal is None
+        and all(image is None or image.count == elements for image, elements in images)
+    )
+
+
+def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    """The stages of a call's products, one after the other in the same part of the workspace.
+
+    Args:
+        kind: Number of the stages, whose loop is opserve_kernels.algorithms.depthwise.
+        gradients: A call that fits.
+        workspace: Grows by what the largest needs.
+    """
+    stages: list[Stage] = []
+    start = most = workspace.size_bytes
+    for product in depthwise_products(gradients):
+        workspace.size_bytes = start
+        stages.append(plan_depthwise(kind, product, workspace))
+        most = max(most, workspace.size_bytes)
+    workspace.size_bytes = most
+    return stages
+
+
+def depthwise_products(gradients: Gradients) -> list[DepthwiseProduct]:
+    """The products of a call: the image's gradient, the output's, the weight's."""
+    sources = (gradients.output, gradients.image, gradients.image)
+    others = (gradients.weight, gradients.weight, gradients.output)
+    results = (gradients.grad_image, gradients.grad_output, gradients.grad_weight)
+    products: list[DepthwiseProduct] = []
+    for kind, source, other, result in zip(
+        (WEIGH_OUTPUT, WEIGH_IMAGE, COMPARE), sources, others, results, strict=True
+    ):
+        if result is not None:
+            assert source is not None
+            assert other is not None
+            product = DepthwiseProduct(
+                kind=kind,
+                convolution=gradients.convolution,
+                source=source,
+                other=other,
+                result=result,
+            )
+            products.append(product)
+    return products
+
+
+def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -> Stage:
+    """The stage of a product; kind is its number among stages.
+
+    The stage's parameters are the places of source, other and result among the call's tensors,
+    then what opserve_kernels.algorithms.depthwise.run_depthwise reads.
+    """
+    convolution, blocks = product.convolution, _Blocks.of(product)
+    axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
+    source_phases, result_phases = _phases(product)
+    channels = convolution.output_channels
+    groups = convolution.groups
+    unit_blocks = max(1, _UNIT_PRODUCTS // (blocks.elements * channels * convolution.taps))
+    plain = (
+        _plain(product.source),
+        _plain(product.other) if product.kind == COMPARE else _NO_IMAGE,
+        _plain(product.result) if product.kind != COMPARE else _NO_IMAGE,
+    )
+    numbers = (
+        *(groups, product.kind),
+        *(operand.number_format for operand in (product.source, product.other, product.result)),
+        *(blocks.entries, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count, unit_blocks),
+        *(source_phases, result_phases),
+        *_places(product, blocks, workspace, all_plain=_NOT_PLAIN not in plain),
+    )
+    views = (*product.source.view(), *product.other.view(), *product.result.view())
+    return Stage(
+        kind=kind,
+        units=1 + -(-groups * blocks.count // unit_blocks),
+        parameters=(
+            *(product.source.place, product.other.place, product.result.place),
+            *convolution.encode(),
+            *numbers,
+            *blocks.extent,
+            *(axes[axis].lowest if axis == blocks.axis else 0 for axis in range(SPATIAL_RANK)),
+            *chain(*plain),
+            *views,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Axis:
+    """A dimension, within phases.
+
+    Attributes:
+        source: Positions of the source's first phase.
+        result: Positions of the sums: of the result's first phase, or of Y.
+        lowest: The lowest shift of a tap.
+        highest: The highest.
+    """
+
+    source: int
+    result: int
+    lowest: int
+    highest: int
+
+    @staticmethod
+    def of(product: DepthwiseProduct, axis: int) -> "_Axis":
+        """Of one dimension."""
+        convolution = product.convolution
+        image, output = convolution.input_size[axis], convolution.output_size[axis]
+        stride, padding = convolution.stride[axis], convolution.padding[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        image_phase = -(-image // stride)
+        if product.kind == WEIGH_OUTPUT:
+            lowest, highest = -((span - padding) // stride), (stride - 1 + padding) // stride
+            return _Axis(source=output, result=image_phase, lowest=lowest, highest=highest)
+        lowest, highest = -padding // stride, (span - padding) // stride
+        return _Axis(source=image_phase, result=output, lowest=lowest, highest=highest)
+
+    @property
+    def before(self) -> int:
+        """Positions before the source that a shift reads."""
+        return max(0, -self.lowest)
+
+    @property
+    def extent(self) -> int:
+        """Positions of a row of the copy, so that what lies beyond one is padding."""
+        after = self.result - 1 + self.highest - (self.source - 1)
+        return max(self.source + max(self.before, after, 0), self.result)
+
+    @property
+    def reach(self) -> int:
+        """Positions that all shifts of one position span, but for one."""
+        return self.highest - self.lowest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blocks:
+    """How a group is cut: entries of the batch, or, where one is too long, rows of one.
+
+    Attributes:
+        entries: Of a block.
+        axis: Along which entries are cut, or -1.
+        rows: Of the sums in a block, along that axis; of which others may have fewer.
+        row_blocks: Blocks of an entry.
+        count: Blocks of a group.
+        extent: Of a plane of the copy.
+        front: Values before the first plane that are read.
+    """
+
+    entries: int
+    axis: int
+    rows: int
+    row_blocks: int
+    count: int
+    extent: tuple[int, ...]
+    front: int
+
+    @property
+    def elements(self) -> int:
+        """Values of a phase of the copy."""
+        return self.entries * prod(self.extent)
+
+    @staticmethod
+    def of(product: DepthwiseProduct) -> "_Blocks":
+        """Blocks that fit, or else whose rows overlap by half at most."""
+        axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
+        extent = [axis.extent for axis in axes]
+        channels = product.convolution.output_channels if product.kind == WEIGH_OUTPUT else 1
+        elements = prod(extent) * channels * _phases(product)[0]
+        batch = product.convolution.batch
+        cut = next((axis for axis in range(SPATIAL_RANK) if axes[axis].result > 1), -1)
+        if elements <= _COPY_ELEMENTS or cut < 0:
+            most = max(1, min(batch, _COPY_ELEMENTS // elements))
+            batches = -(-batch // most)
+            return _Blocks(
+                entries=-(-batch // batches),
+                axis=-1,
+                rows=axes[0].result,
+                row_blocks=1,
+                count=batches,
+                extent=tuple(extent),
+                front=_front(axes, extent, -1),
+            )
+        reach, result = axes[cut].reach, axes[cut].result
+        fitting = _COPY_ELEMENTS * extent[cut] // elements - reach
+        row_blocks = -(-result // max(1, fitting, 2 * reach))
+        rows = -(-result // row_blocks)
+        extent[cut] = rows + reach
+        return _Blocks(
+            entries=1,
+            axis=cut,
+            rows=rows,
+            row_blocks=-(-result // rows),
+            count=batch * -(-result // rows),
+            extent=tuple(extent),
+            front=_front(axes, extent, cut),
+        )
+
+
+def _front(axes: list[_Axis], extent: list[int], cut: int) -> int:
+    before = [0 if number == cut else axis.before for number, axis in enumerate(axes)]
+    return (before[0] * extent[1] + before[1]) * extent[2] + before[2]
+
+
+def _places(
+    product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace, *, all_plain: bool
+) -> tuple[int, ...]:
+    """Pitches and places, from PHASE_PITCH to END."""
+    convolution = product.convolution
+    source_phases, result_phases = _phases(product)
+    taps, channels = convolution.taps, convolution.output_channels
+    scatters, compares = product.kind == WEIGH_OUTPUT, product.kind == COMPARE
+    phase_pitch = blocks.elements
+    channel_pitch = source_phases * phase_pitch
+    copies = channels if scatters else 1
+    total_pitch = taps if compares else blocks.elements + _SLACK
+    totals = convolution.stride[-1] if scatters else 1
+    table = workspace.reserve(result_phases + 1 + taps + taps * copies)
+    weights = workspace.reserve((1 if compares else 2) * channels * taps)
+    line = workspace.reserve(0 if all_plain else _line(product, blocks))
+    copy = workspace.reserve(blocks.front + copies * channel_pitch + _SLACK)
+    other = workspace.reserve(blocks.elements + _SLACK if compares else 0)
+    total = workspace.reserve(totals * total_pitch)
+    end = workspace.reserve(0)
+    return (
+        *(phase_pitch, channel_pitch, total_pitch),
+        *(table, weights, line, copy, copy + blocks.front, other, total, end),
+    )
+
+
+def _line(product: DepthwiseProduct, blocks: _Blocks) -> int:
+    """Values of a plane that are loaded at a time."""
+    convolution = product.convolution
+    if product.kind == WEIGH_OUTPUT:
+        return max(_rows_values(convolution.output_size, 1, blocks), convolution.input_size[-1])
+    stride = convolution.stride[blocks.axis]
+    return max(
+        _rows_values(convolution.input_size, stride, blocks),
+        _rows_values(convolution.output_size, 1, blocks),
+    )
+
+
+def _rows_values(size: Triple, stride: int, blocks: _Blocks) -> int:
+    """Values of a plane that a block reads: all, unless it is cut along its outermost axis."""
+    if blocks.axis < 0 or prod(size[: blocks.axis]) > 1:
+        return prod(size)
+    rows = min(size[blocks.axis], blocks.extent[blocks.axis] * stride)
+    return rows * prod(size[blocks.axis + 1 :])
+
+
+def _phases(product: DepthwiseProduct) -> tuple[int, int]:
+    """Of the source and of the result."""
+    phases = prod(product.convolution.stride)
+    return (1, phases) if product.kind == WEIGH_OUTPUT else (phases, 1)
+
+
+def _plain(image: Operand) -> tuple[int, int, int, int]:
+    """1, offset and pitches, if every plane is a run of float32 that need no rounding."""
+    channels = [axis for axis in image.parts[0] if axis[0] > 1]
+    batch, *positions = image.parts[1]
+    if image.dtype != DataType.FLOAT or image.number_format != FLOAT or len(channels) > 1:
+        return _NOT_PLAIN
+    pitch = 1
+    for size, step in reversed(positions):
+        if size > 1 and step != pitch:
+            return _NOT_PLAIN
+        pitch *= size
+    return 1, image.offset, channels[0][1] if channels else 0, batch[1]

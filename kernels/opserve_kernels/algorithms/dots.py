@@ -1,0 +1,277 @@
+"""The gradient of the weight as dot products over positions.
+
+    W[k, (c, tap)] = sum over entries and positions of Y[k, position] * X[c, position under tap]
+
+    Y, block    ->  left (output channels, positions of the block)
+    X, block    ->  padded copy (blocks, padded), split into phases
+    copy, turn  ->  right: some columns (c, tap), a chunk of positions of each
+    left, right ->  sums, panels (group, output channels / TILE_ROWS, (c, tap), TILE_ROWS)
+    sums        ->  the gradient, row by row
+
+With FLAT nothing is gathered: the left operand is spread out like the padded copy, with PADDING
+between its rows, and the micro-kernel reads the copy where it lies. That pays for few channels.
+
+Units: the tables and zero sums; then for every block of every group its two operands, and after
+them some turns of each chunk; at last each panel of sums.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.blocks import block_of, load_source, result_size, rows_of, triple
+from opserve_kernels.algorithms.host import LANES, TILE_ROWS
+from opserve_kernels.algorithms.micro_kernels import DOT_COLUMNS, add_dots, add_dots_carefully
+from opserve_kernels.algorithms.padded import load_padded
+from opserve_kernels.algorithms.panels import gather_row
+from opserve_kernels.algorithms.product import (
+    ALGORITHM,
+    BATCH,
+    BLOCK_AXIS,
+    BLOCKS,
+    CHANNEL_PITCH,
+    CHUNK_PIXELS,
+    CHUNK_UNITS,
+    CHUNKS,
+    EXTENT,
+    FLAGS,
+    FLAT,
+    GRADIENT,
+    GROUPS,
+    IMAGE_CHANNELS,
+    LEFT,
+    LEFT_PITCH,
+    LINE,
+    OUTPUT_CHANNELS,
+    PANEL,
+    RESULT_CHANNELS,
+    RESULT_FORMAT,
+    RESULT_VIEW,
+    SOURCE,
+    TABLE,
+    TAPS,
+    TOTAL,
+    TURN_COLUMNS,
+    UNIT_TURNS,
+    WEIGHT_FORMAT,
+    WEIGHT_VIEW,
+)
+from opserve_kernels.algorithms.taps import fill_tables, offsets_place
+from opserve_kernels.algorithms.transfers import (
+    all_finite,
+    copy_strided,
+    fill,
+    separate_rows,
+    store_values,
+)
+from opserve_kernels.loops import compiled
+from opserve_kernels.precision import round_all
+from opserve_kernels.sums import PADDING
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Offsets = NDArray[np.int32]
+Integers = NDArray[np.int64]
+Triple = tuple[int, int, int]
+
+
+@compiled("int64(int64[::1])")
+def _columns(stage: Integers) -> int:
+    """Entries of a row of the gradient."""
+    return int(stage[IMAGE_CHANNELS] * stage[TAPS])
+
+
+@compiled("int64(int64[::1])")
+def _panels(stage: Integers) -> int:
+    """Panels of sums of a group."""
+    return -(-int(stage[OUTPUT_CHANNELS]) // TILE_ROWS)
+
+
+@compiled("int64(int64[::1])")
+def _right_offsets(stage: Integers) -> int:
+    """Where the table of the gathered columns' places starts, behind the taps' tables."""
+    return int(stage[TABLE] + 2 + 2 * stage[TAPS] + _columns(stage))
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1])")
+def _begin(stage: Integers, scratch: Floats, table: Offsets) -> None:
+    fill_tables(stage, table)
+    if stage[ALGORITHM] != FLAT:
+        for column in range(stage[TURN_COLUMNS]):
+            table[_right_offsets(stage) + column] = column * stage[CHUNK_PIXELS]
+    count = stage[GROUPS] * _panels(stage) * _columns(stage) * TILE_ROWS
+    fill(scratch, stage[TOTAL], count, np.float32(0))
+
+
+@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), UniTuple(int64, 3), int64, int64)")
+def _end_of(size: Triple, rows: Triple, row: int, axis: int) -> Triple:
+    """The positions behind a block that begins with `row` along an axis."""
+    return (
+        min(size[0], row + rows[0]) if axis == 0 else size[0],
+        min(size[1], row + rows[1]) if axis == 1 else size[1],
+        min(size[2], row + rows[2]) if axis == 2 else size[2],  # noqa: PLR2004  # the width
+    )
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+def _load_left(
+    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+) -> None:
+    """The left operand of a block; rows beyond its channels and what is behind rows is padding."""
+    group, entry, entries, row = block_of(stage, number)
+    size, axis, rows = result_size(stage), stage[BLOCK_AXIS], rows_of(stage, row)
+    flat = stage[ALGORITHM] == FLAT
+    extent = triple(stage, EXTENT) if flat else rows
+    begin = (
+        row if axis == 0 else 0,
+        row if axis == 1 else 0,
+        row if axis == 2 else 0,  # noqa: PLR2004  # the width
+    )
+    limit = _end_of(size, rows, row, axis)
+    positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]
+    for m in range(_panels(stage) * TILE_ROWS):
+        channel = group * stage[OUTPUT_CHANNELS] + m
+        place = stage[LEFT] + m * stage[LEFT_PITCH]
+        done = 0
+        if m < stage[OUTPUT_CHANNELS] and channel < stage[RESULT_CHANNELS]:
+            for i in range(entries):
+                load_padded(
+                    scratch,
+                    floats,
+                    halves,
+                    stage[RESULT_VIEW:],
+                    stage[RESULT_FORMAT],
+                    (channel * stage[BATCH] + entry + i) * positions,
+                    axis,
+                    limit,
+                    (1, 1, 1),
+                    begin,
+                    extent,
+                    stage[LINE] if flat else -1,
+                    place + i * length,
+                    0,
+                )
+            done = entries * length
+        fill(scratch, place + done, stage[LEFT_PITCH] - done, PADDING)
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1])")
+def _note_finite(stage: Integers, scratch: Floats, table: Offsets) -> None:
+    """The flag of a block: raised if an infinite value could meet padding."""
+    rows = _panels(stage) * TILE_ROWS
+    finite = all_finite(table, stage[LEFT], rows * stage[LEFT_PITCH])
+    if stage[ALGORITHM] == FLAT:
+        count = stage[IMAGE_CHANNELS] * stage[CHANNEL_PITCH]
+        finite = finite and all_finite(table, stage[SOURCE], count)
+    scratch[stage[FLAGS]] = np.float32(0 if finite else 1)
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1], UniTuple(int64, 4), int64, int64)")
+def _add_turn(  # arrays, places and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    operands: tuple[int, int, int, int],
+    sums: int,
+    columns: int,
+) -> None:
+    """Adds the dots of some columns with all rows; operands are count, left, right, offsets."""
+    count, left, right, offsets = operands
+    finite = scratch[stage[FLAGS]] == 0
+    for m in range(0, stage[OUTPUT_CHANNELS], TILE_ROWS):
+        rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - m)
+        total = sums + m * _columns(stage)
+        start = left + m * stage[LEFT_PITCH]
+        for column in range(0, columns, DOT_COLUMNS):
+            few = min(DOT_COLUMNS, columns - column)
+            place = total + column * TILE_ROWS
+            numbers = (count, start, stage[LEFT_PITCH], right, offsets + column, place)
+            if finite:
+                add_dots(scratch, table, numbers, rows, few)
+            else:
+                add_dots_carefully(scratch, table, numbers, rows, few)
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64)")
+def _run_turns(stage: Integers, scratch: Floats, table: Offsets, number: int, unit: int) -> None:
+    """Some turns of a chunk of a block."""
+    group, _, entries, row = block_of(stage, number)
+    rows, flat = rows_of(stage, row), stage[ALGORITHM] == FLAT
+    extent = triple(stage, EXTENT)
+    grid = extent if flat else rows
+    corner = (rows[0] - 1, rows[1] - 1, rows[2] - 1)
+    end_of_rows = (((entries - 1) * grid[0] + corner[0]) * grid[1] + corner[1]) * grid[2] + rows[2]
+    first = unit // stage[CHUNK_UNITS] * stage[CHUNK_PIXELS]
+    last = min(first + stage[CHUNK_PIXELS], end_of_rows)
+    if first >= last:
+        return
+    count, left = -(-(last - first) // LANES) * LANES, stage[LEFT] + first
+    offsets = offsets_place(stage, table, 0)
+    begin = unit % stage[CHUNK_UNITS] * stage[UNIT_TURNS] * stage[TURN_COLUMNS]
+    end = min(begin + stage[UNIT_TURNS] * stage[TURN_COLUMNS], _columns(stage))
+    for column in range(begin, end, stage[TURN_COLUMNS]):
+        columns = min(stage[TURN_COLUMNS], end - column)
+        sums = group * _panels(stage) * _columns(stage) + column
+        place = stage[TOTAL] + sums * TILE_ROWS
+        if flat:
+            operands = (count, left, stage[SOURCE] + first, offsets + column)
+            _add_turn(stage, scratch, table, operands, place, columns)
+            continue
+        for j in range(columns):
+            target = stage[PANEL] + j * stage[CHUNK_PIXELS]
+            source = stage[SOURCE] + table[offsets + column + j]
+            gather_row(scratch, source, target, extent, rows, (first, last))
+            fill(scratch, target + last - first, count - (last - first), PADDING)
+        operands = (count, left, stage[PANEL], _right_offsets(stage))
+        _add_turn(stage, scratch, table, operands, place, columns)
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+def _store_panel(
+    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+) -> None:
+    """A panel of sums as rows of the gradient."""
+    group, panel, length = number // _panels(stage), number % _panels(stage), _columns(stage)
+    separate_rows(scratch, stage[TOTAL] + number * length * TILE_ROWS, stage[LINE], length, length)
+    first = panel * TILE_ROWS
+    count = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - first) * length
+    row = (group * stage[OUTPUT_CHANNELS] + first) * length
+    if stage[GRADIENT] >= 0:
+        copy_strided(scratch, stage[LINE], 1, stage[GRADIENT] + row, count)
+    else:
+        round_all(scratch[stage[LINE] : stage[LINE] + count], stage[WEIGHT_FORMAT])
+        store_values(scratch, stage[LINE], count, stage[WEIGHT_VIEW:], row, floats, halves)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
+    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
+)
+def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    source: Floats,
+    source_halves: Halves,
+    gradient: Floats,
+    gradient_halves: Halves,
+    left: Floats,
+    left_halves: Halves,
+    first: int,
+    last: int,
+) -> None:
+    """Runs units first .. last-1; the buffers of X, W and Y come as float32 and as halves."""
+    block_units = 1 + stage[CHUNKS] * stage[CHUNK_UNITS]
+    blocks = stage[GROUPS] * stage[BLOCKS] * block_units
+    for unit in range(first, last):
+        number, inside = (unit - 1) // block_units, (unit - 1) % block_units
+        if unit == 0:
+            _begin(stage, scratch, table)
+        elif unit > blocks:
+            panel = unit - 1 - blocks
+            _store_panel(stage, scratch, gradient, gradient_halves, panel)
+        elif inside == 0:
+            load_source(stage, scratch, source, source_halves, number)
+            _load_left(stage, scratch, left, left_halves, number)
+            _note_finite(stage, scratch, table)
+        else:
+            _run_turns(stage, scratch, table, number, inside - 1)

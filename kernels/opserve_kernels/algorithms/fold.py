@@ -1,0 +1,238 @@
+"""The fold: every tap's positions added to the rows of the image under it, block by block.
+
+out[plane, h, w] = sum over taps a, b, both descending, of columns[plane, a, b, i, j]
+    where h = i * stride + a * dilation - padding, and w likewise of j, b
+
+For a pixel, taps that descend are positions i, then j, that ascend. The stride splits a row into
+phases, w = u * stride + phase; in a phase, a tap's positions lie side by side. Taps b beside each
+other that shift by the same u meet different phases, and are added at once:
+
+    columns of taps b, b+1     phases of a row         row
+    0 1 2 3                    0 1 2 3
+    a b c d               ->   a b c d            ->   0 a 1 b 2 c 3 d
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.fold_plan import (
+    BLOCK_ROWS,
+    BLOCKS,
+    COLUMNS,
+    DILATION,
+    HEIGHT,
+    HIGH,
+    JOINED,
+    JOINED_STRIDE,
+    KERNEL,
+    LINES,
+    NUMBER_FORMAT,
+    PADDING,
+    PERMUTED,
+    PHASE_PITCH,
+    PHASES,
+    PLANES,
+    RESULT_PLAIN,
+    RESULT_VIEW,
+    SOURCE_PLAIN,
+    SOURCE_VIEW,
+    STRIDE,
+    SUMS,
+    UNIT_BLOCKS,
+    VALUES,
+    WIDE,
+    WIDTH,
+)
+from opserve_kernels.algorithms.rows import add_rows, deal_rows, join_rows
+from opserve_kernels.loops import compiled
+from opserve_kernels.precision import round_all
+from opserve_kernels.strided import load, position_of, store
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Integers = NDArray[np.int64]
+Pair = tuple[int, int]
+Quad = tuple[int, int, int, int]
+
+_PAIR = 2
+
+
+@compiled("UniTuple(int64, 3)(int64[::1], int64, UniTuple(int64, 2))")
+def _positions_down(parameters: Integers, tap: int, rows: Pair) -> tuple[int, int, int]:
+    """First and last position whose tap lies in rows first .. last-1; the row of the first."""
+    shift, stride = tap * parameters[DILATION] - parameters[PADDING], parameters[STRIDE]
+    first = max(0, -((shift - rows[0]) // stride))
+    last = min(parameters[HIGH], (rows[1] - 1 - shift) // stride + 1)
+    return int(first), int(last), int(first * stride + shift - rows[0])
+
+
+@compiled("UniTuple(int64, 3)(int64[::1], int64)")
+def _taps_beside(parameters: Integers, tap: int) -> tuple[int, int, int]:
+    """The first of the taps up to this that shift by the same u; that u; the first tap's phase."""
+    dilation, stride = parameters[DILATION + 1], parameters[STRIDE + 1]
+    shift = tap * dilation - parameters[PADDING + 1]
+    column = shift // stride
+    beside = min(tap, (shift - column * stride) // dilation)
+    return tap - beside, int(column), int(shift - column * stride - beside * dilation)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 3), int64)"
+)
+def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
+    parameters: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    plane: int,
+    down: tuple[int, int, int],
+    tap_row: int,
+) -> None:
+    """Adds the positions `down` (first, last, row in the block) under a row of taps."""
+    first, last, row = down
+    wide, columns = parameters[WIDE], parameters[COLUMNS]
+    high, taps = parameters[HIGH], parameters[KERNEL + 1]
+    phases, pitch = parameters[DILATION + 1] * parameters[PHASE_PITCH], parameters[STRIDE] * columns
+    view, values, tap = parameters[SOURCE_VIEW:], parameters[VALUES], taps - 1
+    lines = (plane * parameters[KERNEL] + tap_row) * taps
+    start = 0
+    if parameters[SOURCE_PLAIN]:
+        whole = parameters[KERNEL] * taps * high * wide
+        start = position_of(view, plane * whole) + (tap_row * taps * high + first) * wide
+    while tap >= 0:
+        beside, column, phase = _taps_beside(parameters, tap)
+        left, right = max(0, -column), min(wide, columns - column)
+        place = parameters[SUMS] + phase * parameters[PHASE_PITCH] + row * columns + left + column
+        dilation, most = parameters[DILATION + 1], parameters[PHASES]
+        count = min(tap - beside + 1, (most - phase - 1) // dilation + 1)
+        sizes = (last - first, max(0, right - left))
+        if parameters[SOURCE_PLAIN]:
+            from_ = (start + beside * high * wide + left, high * wide, wide)
+            add_rows(floats, scratch, (*from_, place, phases, pitch, count, *sizes))
+        else:
+            for number in range(count):
+                index = ((lines + beside + number) * high + first) * wide
+                loaded = scratch[values : values + (last - first) * wide]
+                load(floats, halves, view, index, loaded)
+                from_ = (values + left, 0, wide)
+                to = (place + number * phases, 0, pitch)
+                add_rows(scratch, scratch, (*from_, *to, 1, *sizes))
+        tap = beside - 1
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 4), int64, "
+    "UniTuple(int64, 2))"
+)
+def _deal(  # noqa: PLR0913, PLR0917  # arrays and places
+    parameters: Integers,
+    read: Floats,
+    scratch: Floats,
+    written: Floats,
+    source: Quad,
+    rows: int,
+    target: Pair,
+) -> None:
+    """Rows of the image from those of their phases.
+
+    Of a power of two of phases, p is joined with p + half until two are left: what lies between
+    them comes between their values later.
+
+    Args:
+        parameters: Those of the plan.
+        read: Array of the phases.
+        scratch: The workspace.
+        written: Array of the image's rows.
+        source: Place of the first phase, pitch of its rows, pitch of phases, columns of a phase.
+        rows: How many.
+        target: Place of the first row, and pitch.
+    """
+    place, row_pitch, pitch, columns = source
+    phases, found = parameters[PHASES], read
+    other, next_ = parameters[JOINED], parameters[SUMS]
+    if phases & (phases - 1) == 0:
+        while phases >= JOINED_STRIDE:
+            half, joined = phases // _PAIR, (other, rows * _PAIR * columns, _PAIR * columns)
+            numbers = (place, pitch, row_pitch, *joined, half, rows, columns)
+            join_rows(found, scratch, numbers, place + half * pitch)
+            place, pitch, row_pitch = joined
+            found, phases, columns = scratch, half, _PAIR * columns
+            other, next_ = next_, other
+    to = (target[0], 0, target[1], 1, rows, parameters[WIDTH])
+    deal_rows(found, written, (place, 0, row_pitch, *to), phases, pitch)
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 2))")
+def _store_rows(
+    parameters: Integers, scratch: Floats, floats: Floats, halves: Halves, plane: int, rows: Pair
+) -> None:
+    """Rows first .. last-1 of a plane from their sums."""
+    width, count, columns = parameters[WIDTH], rows[1] - rows[0], parameters[COLUMNS]
+    view, index = parameters[RESULT_VIEW:], plane * parameters[HEIGHT] * parameters[WIDTH]
+    source = (parameters[SUMS], columns, parameters[PHASE_PITCH], columns)
+    if parameters[RESULT_PLAIN]:
+        target = (position_of(view, index) + rows[0] * width, width)
+        _deal(parameters, scratch, scratch, floats, source, count, target)
+        return
+    target = (parameters[LINES], width)
+    _deal(parameters, scratch, scratch, scratch, source, count, target)
+    lines = scratch[parameters[LINES] : parameters[LINES] + count * width]
+    round_all(lines, parameters[NUMBER_FORMAT])
+    store(lines, view, index + rows[0] * width, floats, halves)
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 2))")
+def _permute(
+    parameters: Integers, scratch: Floats, source: Floats, result: Floats, plane: int, rows: Pair
+) -> None:
+    """Rows first .. last-1 of a plane where a row of the image has one row of taps."""
+    stride, width = parameters[STRIDE], parameters[WIDTH]
+    high, wide, taps = parameters[HIGH], parameters[WIDE], parameters[KERNEL + 1]
+    pixels = plane * parameters[HEIGHT] * width
+    start = position_of(parameters[SOURCE_VIEW:], pixels) + rows[0] // stride * wide
+    place = position_of(parameters[RESULT_VIEW:], pixels) + rows[0] * width
+    for tap_row in range(stride):
+        phases = (start + tap_row * taps * high * wide, wide, high * wide, wide)
+        target = (place + tap_row * width, stride * width)
+        count = (rows[1] - rows[0]) // stride
+        _deal(parameters, source, scratch, result, phases, count, target)
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 2))")
+def _add_taps(
+    parameters: Integers, scratch: Floats, floats: Floats, halves: Halves, plane: int, rows: Pair
+) -> None:
+    """The sums of rows first .. last-1 of a plane."""
+    sums, count = parameters[SUMS], parameters[PHASES] * parameters[PHASE_PITCH]
+    scratch[sums : sums + count] = np.float32(0)
+    for tap_row in range(parameters[KERNEL] - 1, -1, -1):
+        down = _positions_down(parameters, tap_row, rows)
+        if down[0] < down[1]:
+            _add_tap_row(parameters, scratch, floats, halves, plane, down, tap_row)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
+    "int64, int64)"
+)
+def run_fold(  # noqa: PLR0913, PLR0917  # arrays and integers
+    parameters: Integers,
+    scratch: Floats,
+    source: Floats,
+    source_halves: Halves,
+    result: Floats,
+    result_halves: Halves,
+    first_unit: int,
+    last_unit: int,
+) -> None:
+    """Runs units first_unit .. last_unit-1; the buffers come as float32 and as halves."""
+    blocks, height = parameters[BLOCKS], parameters[HEIGHT]
+    last_block = min(last_unit * parameters[UNIT_BLOCKS], parameters[PLANES] * blocks)
+    for block in range(first_unit * parameters[UNIT_BLOCKS], last_block):
+        plane, row = block // blocks, block % blocks * parameters[BLOCK_ROWS]
+        rows = (row, min(row + parameters[BLOCK_ROWS], height))
+        if parameters[PERMUTED]:
+            _permute(parameters, scratch, source, result, plane, rows)
+        else:
+            _add_taps(parameters, scratch, source, source_halves, plane, rows)
+            _store_rows(parameters, scratch, result, result_halves, plane, rows)

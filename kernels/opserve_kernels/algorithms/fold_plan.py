@@ -1,0 +1,138 @@
+"""Plans of the fold: columns summed back into the image that they were taken from."""
+
+from dataclasses import dataclass
+from math import prod
+
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.workspace import Workspace
+
+Pair = tuple[int, int]
+
+# Places of the parameters: sizes of the image, positions of a block on it, ...
+PLANES, HEIGHT, WIDTH, HIGH, WIDE = range(5)
+KERNEL, DILATION, PADDING, STRIDE = 5, 7, 9, 11
+(
+    NUMBER_FORMAT,
+    # Whether a plane's columns, and a plane of the image, are a run of float32; whether the first
+    # are and every pixel has one of them.
+    SOURCE_PLAIN,
+    RESULT_PLAIN,
+    PERMUTED,
+    # Rows of the image in a block of a plane, blocks of a plane, blocks of a unit.
+    BLOCK_ROWS,
+    BLOCKS,
+    UNIT_BLOCKS,
+    # Sums of a block: (phases, rows, columns of a phase); phases that have no column are left out.
+    PHASES,
+    COLUMNS,
+    PHASE_PITCH,
+    # Places in the workspace.
+    SUMS,
+    JOINED,
+    VALUES,
+    LINES,
+) = range(13, 27)
+SOURCE_VIEW, RESULT_VIEW = 27, 41
+
+_BLOCK_ELEMENTS = 1 << 14  # of the image: its sums stay in the second-level cache
+_UNIT_VALUES = 1 << 17  # columns' values that a unit adds, about 0.1 ms
+JOINED_STRIDE = 4  # from here on, phases are joined pair by pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """What is folded: columns (planes, taps, positions) into an image (planes, height, width).
+
+    Attributes:
+        planes: Channels of all entries of a batch.
+        size: Of the image.
+        positions: Of a block of taps on it.
+        kernel: Taps.
+        dilation: Distance of taps.
+        padding: Before and behind the image.
+        stride: Steps between positions.
+        number_format: What sums are rounded to before they are cast.
+        source: View of the columns.
+        result: View of the image.
+    """
+
+    planes: int
+    size: Pair
+    positions: Pair
+    kernel: Pair
+    dilation: Pair
+    padding: Pair
+    stride: Pair
+    number_format: int
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+
+
+def plan_fold(fold: Fold, workspace: Workspace) -> tuple[int, tuple[int, ...]]:
+    """Work units of a fold and the parameters of opserve_kernels.algorithms.fold.run_fold."""
+    height, width = fold.size
+    phases = min(fold.stride[1], width)
+    columns = -(-width // phases)
+    taps = prod(fold.kernel)
+    source_plain = _is_plain(fold.source, taps * prod(fold.positions))
+    result_plain = fold.number_format == FLOAT and _is_plain(fold.result, height * width)
+    permuted = source_plain and result_plain and _is_permutation(fold)
+    rows = _rows(fold, columns * phases, permuted=permuted)
+    blocks = -(-height // rows)
+    unit_blocks = max(1, _UNIT_VALUES // max(1, rows * width * taps // prod(fold.stride)))
+    loaded = min(fold.positions[0], (rows - 1) // fold.stride[0] + 1) * fold.positions[1]
+    numbers = (
+        *(fold.planes, *fold.size, *fold.positions),
+        *(*fold.kernel, *fold.dilation, *fold.padding, *fold.stride),
+        *(fold.number_format, int(source_plain), int(result_plain), int(permuted)),
+        *(rows, blocks, unit_blocks, phases, columns, rows * columns),
+        *_places(phases, rows * columns, fold.stride[0] if permuted else 0, workspace),
+        workspace.reserve(0 if source_plain else loaded),
+        workspace.reserve(0 if result_plain else rows * width),
+    )
+    units = -(-fold.planes * blocks // unit_blocks)
+    return units, (*numbers, *fold.source, *fold.result)
+
+
+def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
+    """Rows of a block: where they can be, all that are under the same positions."""
+    (height, _), stride = fold.size, fold.stride[0]
+    if permuted:
+        return min(height, max(1, _BLOCK_ELEMENTS // row) * stride)
+    fitting = max(1, _BLOCK_ELEMENTS // row)
+    return min(height, fitting // stride * stride or fitting)
+
+
+def _places(
+    phases: int, phase_sums: int, permuted_rows: int, workspace: Workspace
+) -> tuple[int, int]:
+    """Places of a block's sums and of its phases that were joined, which take turns.
+
+    A permutation has no sums; its rows of one tap are joined at a time.
+    """
+    sums = phases * phase_sums
+    joins = phases >= JOINED_STRIDE and phases & (phases - 1) == 0
+    if permuted_rows:
+        sums //= permuted_rows
+        first = workspace.reserve(sums if joins and phases >= 2 * JOINED_STRIDE else 0)
+    else:
+        first = workspace.reserve(sums)
+    return first, workspace.reserve(sums if joins else 0)
+
+
+def _is_permutation(fold: Fold) -> bool:
+    """Whether every pixel is under one tap of one position."""
+    covered = tuple(p * s for p, s in zip(fold.positions, fold.stride, strict=True))
+    return (
+        fold.kernel == fold.stride
+        and fold.dilation == (1, 1)
+        and fold.padding == (0, 0)
+        and covered == fold.size
+    )
+
+
+def _is_plain(view: tuple[int, ...], count: int) -> bool:
+    """Whether every `count` elements are a run of float32."""
+    size, step = view[1 + VIEW_RANK], view[-1]
+    return view[0] == FLOAT and (count == 1 or (step == 1 and size % count == 0))

@@ -1,0 +1,150 @@
+"""Plans of the packed and flat algorithms: groups of lines, units and workspace."""
+
+from dataclasses import dataclass
+from itertools import product as cartesian
+from math import prod
+
+from opserve_kernels.algorithms.correlation import (
+    Blocks,
+    Correlation,
+    encode,
+    source_rows,
+    takes_source_whole,
+)
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
+from opserve_kernels.algorithms.product import DEPTH_BLOCK, FLAT, GATHER
+from opserve_kernels.convolution import SPATIAL_RANK, Triple
+from opserve_kernels.stages import Stage
+from opserve_kernels.workspace import Workspace
+
+_LEAST_TILES = 3  # whose totals lie beside each other
+_TOTAL_ELEMENTS = 1 << 17  # of a group's totals, 512 KiB
+_UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
+_BLOCK_PIXELS = 384  # at least so many of a block, if there are
+
+
+def plan_packed(kind: int, product: Correlation, algorithm: int, workspace: Workspace) -> Stage:
+    """The stage of a product with PACKED or FLAT; kind is the stage's number."""
+    blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    lines = _Lines.of(product, blocks, algorithm)
+    numbers = (
+        *(algorithm, lines.lines, lines.width, lines.parts, lines.groups),
+        *(lines.pitch, lines.phase_total, lines.unit_steps, lines.step_units),
+    )
+    groups = product.convolution.groups
+    weight_units = groups * -(-product.convolution.output_channels // TILE_ROWS)
+    block_units = 1 + lines.groups * lines.parts * lines.step_units
+    return Stage(
+        kind=kind,
+        units=1 + weight_units + groups * blocks.count * block_units,
+        parameters=encode(product, blocks, numbers, _reserve(product, blocks, lines, workspace)),
+    )
+
+
+def _reserve(
+    product: Correlation, blocks: Blocks, lines: "_Lines", workspace: Workspace
+) -> tuple[int, ...]:
+    """Flags, tables, weight, line, source, panel and totals."""
+    channels, taps = product.source_channels, product.convolution.taps
+    panels = -(-product.result_channels // TILE_ROWS)
+    copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
+    last_row = min(TILE_COLUMNS, lines.lines * lines.width)
+    panel = (min(DEPTH_BLOCK, max(_depths(product))) - 1) * TILE_COLUMNS + last_row
+    return (
+        workspace.reserve(1),
+        workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps),
+        workspace.reserve(product.convolution.groups * panels * TILE_ROWS * channels * taps),
+        workspace.reserve(_line(product, blocks, lines)),
+        workspace.reserve(copy + TILE_COLUMNS),
+        workspace.reserve(panel if lines.gathers else 0),
+        workspace.reserve(product.result_phases * lines.phase_total),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines:
+    """How a block is cut into groups of lines, or lines into parts, and groups into units.
+
+    Attributes:
+        gathers: Whether there are panels of pixels.
+        grid: Positions that are computed: the block's rows, or all of the padded copy.
+        lines: Of a group.
+        width: Positions of a line's part.
+        parts: Of a line; more than one only where a group is one line.
+        groups: Of a block.
+        pitch: From the totals of one channel to the next.
+        phase_total: From the totals of one phase to the next.
+        unit_steps: Steps of a unit.
+        step_units: Units of a group.
+    """
+
+    gathers: bool
+    grid: Triple
+    lines: int
+    width: int
+    parts: int
+    groups: int
+    pitch: int
+    phase_total: int
+    unit_steps: int
+    step_units: int
+
+    @staticmethod
+    def of(product: Correlation, blocks: Blocks, algorithm: int) -> "_Lines":
+        """Groups whose totals fit into the second-level cache, units of about a millisecond."""
+        grid = blocks.extent if algorithm == FLAT else blocks.rows
+        rows = whole_rows(product.result_channels)
+        fitting = _TOTAL_ELEMENTS // (rows * product.result_phases)
+        most = max(_LEAST_TILES * TILE_COLUMNS, fitting // TILE_COLUMNS * TILE_COLUMNS)
+        last_plane = (blocks.batch - 1) * grid[0] + blocks.rows[0] - 1
+        all_lines = last_plane * grid[1] + blocks.rows[1]
+        lines = max(1, min(most // grid[2], all_lines))
+        groups = -(-all_lines // lines)
+        lines = -(-all_lines // groups)
+        whole = grid[2] if lines > 1 else blocks.rows[2]
+        part = -(-whole // -(-whole // most))
+        width = min(whole, -(-part // LANES) * LANES)
+        used = (lines - 1) * width + min(width, blocks.rows[2])
+        pitch = -(-used // LANES) * LANES
+        steps = sum(max(1, -(-depth // DEPTH_BLOCK)) for depth in _depths(product))
+        products = rows * lines * width * DEPTH_BLOCK
+        unit_steps = min(steps, max(1, _UNIT_PRODUCTS // products))
+        return _Lines(
+            gathers=algorithm != FLAT,
+            grid=grid,
+            lines=lines,
+            width=width,
+            parts=-(-whole // width),
+            groups=groups,
+            pitch=pitch,
+            phase_total=rows * pitch,
+            unit_steps=unit_steps,
+            step_units=-(-steps // unit_steps),
+        )
+
+
+def _depths(product: Correlation) -> list[int]:
+    """Products of a sum, for each phase of the result."""
+    taps = [
+        [product.taps_of(axis, phase) for phase in range(product.result_stride[axis])]
+        for axis in range(SPATIAL_RANK)
+    ]
+    return [product.source_channels * prod(counts) for counts in cartesian(*taps)]
+
+
+def _line(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
+    """Values of the rows that are at hand at a time: of the weight, the source or the result."""
+    taps, channels = product.convolution.taps, product.convolution.input_channels
+    ordered = 0 if product.direction == GATHER or taps == 1 else 1
+    weight = TILE_ROWS * taps * (ordered + -(-channels // TILE_ROWS) * TILE_ROWS)
+    source = 0 if takes_source_whole(product, blocks) else source_rows(product, blocks)
+    return max(weight, source, _result_rows(product, blocks, lines))
+
+
+def _result_rows(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
+    if product.result_phases == 1 and lines.grid[2] == blocks.rows[2]:
+        return 0
+    stride, size = product.result_stride, product.result_size
+    high = min(min(lines.lines, blocks.rows[1]) * stride[1], size[1])
+    wide = min(min(lines.width, blocks.rows[2]) * stride[2], size[2])
+    return high * wide

@@ -1,0 +1,120 @@
+"""Panels of pixels: what the taps read at TILE_COLUMNS positions of the result beside each other.
+
+Positions of the result are counted without padding: row after row, plane after plane, entry after
+entry of the batch. A tile of them is cut into segments, runs of one row; for each tap of each
+channel a segment is a run of the padded copy, wherever the tap's offset points.
+
+    padded copy     . a b c d .        tap's offset + segment     panel row of that tap
+                    . e f g h .   -->  b c d | e f g h     -->    b c d e f g h
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.copies import copy_lanes, copy_run, copy_vectors
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_VECTORS
+from opserve_kernels.loops import compiled
+
+Floats = NDArray[np.float32]
+Offsets = NDArray[np.int32]
+Triple = tuple[int, int, int]
+Quad = tuple[int, int, int, int]
+
+_copy_row = copy_vectors(TILE_VECTORS, width=LANES)
+_copy_vector = copy_vectors(1, width=LANES)
+_copy_lanes = copy_lanes(LANES)
+_copy_run = copy_run(LANES)
+
+
+@compiled("int64(UniTuple(int64, 3), UniTuple(int64, 3), int64)")
+def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
+    """Where a pixel of a block (entries, *rows) lies in one whose rows are `extent`."""
+    w, line = pixel % rows[2], pixel // rows[2]
+    h, plane = line % rows[1], line // rows[1]
+    d, entry = plane % rows[0], plane // rows[0]
+    return ((entry * extent[0] + d) * extent[1] + h) * extent[2] + w
+
+
+@compiled("void(float32[::1], int32[::1], int64, int64, int64, int64)")
+def _copy_whole_rows(
+    scratch: Floats, table: Offsets, source: int, offsets: int, target: int, depth: int
+) -> None:
+    """A tile that is one segment."""
+    for j in range(depth):
+        at, to = source + table[offsets + j], target + j * TILE_COLUMNS
+        _copy_row(scratch, scratch, (at, to))
+
+
+@compiled("void(float32[::1], int32[::1], int64, int64, int64, int64, int64)")
+def _copy_segment(  # noqa: PLR0913, PLR0917  # arrays and integers
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    target: int,
+    depth: int,
+    count: int,
+) -> None:
+    """A run of at most TILE_COLUMNS values for each of `depth` offsets."""
+    last = (count - 1) // LANES * LANES
+    rest = count - last
+    for j in range(depth):
+        at, to = source + table[offsets + j], target + j * TILE_COLUMNS
+        for lane in range(0, last, LANES):
+            _copy_vector(scratch, scratch, (at + lane, to + lane))
+        _copy_lanes(scratch, scratch, (at + last, to + last, rest))
+
+
+@compiled(
+    "void(float32[::1], int32[::1], int64, int64, int64, int64, UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 2))"
+)
+def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    panel: int,
+    depth: int,
+    extent: Triple,
+    rows: Triple,
+    pixels: tuple[int, int],
+) -> None:
+    """Fills a panel (depth, TILE_COLUMNS); columns beyond the last pixel stay as they are.
+
+    Args:
+        scratch: The workspace.
+        table: The same as int32.
+        source: Where the padded copy starts.
+        offsets: Where the offsets of the panel's rows start.
+        panel: Where the panel starts.
+        depth: Rows of it.
+        extent: Of the padded copy.
+        rows: Of the block of the result.
+        pixels: The tile's first pixel and the one behind its last.
+    """
+    pixel, last = pixels
+    while pixel < last:
+        count = min(rows[2] - pixel % rows[2], last - pixel)
+        start = source + position_in(extent, rows, pixel)
+        if count == TILE_COLUMNS:
+            _copy_whole_rows(scratch, table, start, offsets, panel, depth)
+        else:
+            to = panel + pixel - pixels[0]
+            _copy_segment(scratch, table, start, offsets, to, depth, count)
+        pixel += count
+
+
+@compiled(
+    "void(float32[::1], int64, int64, UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 2))"
+)
+def gather_row(  # places and triples
+    scratch: Floats, source: int, target: int, extent: Triple, rows: Triple, pixels: tuple[int, int]
+) -> None:
+    """What one tap reads at a range of pixels, side by side; arguments as for fill_panel."""
+    pixel, last = pixels
+    while pixel < last:
+        count = min(rows[2] - pixel % rows[2], last - pixel)
+        start = source + position_in(extent, rows, pixel)
+        _copy_run(scratch, scratch, (start, target + pixel - pixels[0], count))
+        pixel += count

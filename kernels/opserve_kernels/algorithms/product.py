@@ -1,0 +1,70 @@
+"""What a product of a convolution with its weight looks like as integers, to plan and loops.
+
+    image from output    result[c] = sum over k and taps of W[k, c] * source[k]     SCATTER
+    output from image    result[k] = sum over c and taps of W[k, c] * source[c]     GATHER
+
+Both are one correlation. The stride splits positions into phases, p = u * stride + phase: with
+SCATTER those of the result, each of which meets only some of the taps (no zeros are multiplied),
+with GATHER those of the source. Within phases every tap is a shift:
+    result[phase, u] = sum over channels and taps of the phase of W * source[its phase, u + shift]
+"""
+
+SCATTER, GATHER = range(2)
+PACKED, FLAT = range(2)  # algorithms
+
+# The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
+BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, TAPS, IMAGE_PIXELS, OUTPUT_PIXELS = range(6)
+IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 21
+(
+    GROUPS,
+    DIRECTION,
+    # Number formats of the tensors, and the channels that they have.
+    SOURCE_FORMAT,
+    WEIGHT_FORMAT,
+    RESULT_FORMAT,
+    SOURCE_CHANNELS,
+    RESULT_CHANNELS,
+    # Blocks of the result: entries of the batch, or rows along an axis.
+    BLOCK_BATCH,
+    BLOCK_AXIS,
+    BLOCK_ROWS,
+    ROW_BLOCKS,
+    BLOCKS,
+    # Units of a block: groups of lines or parts of a line, and some steps of each; a step is at
+    # most DEPTH_BLOCK products of every total of a phase.
+    ALGORITHM,
+    GROUP_LINES,
+    GROUP_WIDTH,
+    LINE_PARTS,
+    GROUPS_OF_LINES,
+    TOTAL_PITCH,
+    PHASE_TOTAL,
+    UNIT_STEPS,
+    STEP_UNITS,
+    # The source's padded copy: whether it is the source as it is, a phase of a channel, a channel.
+    SOURCE_WHOLE,
+    PHASE_PITCH,
+    CHANNEL_PITCH,
+    # Places in the workspace.
+    FLAGS,
+    TABLE,
+    WEIGHTS,
+    LINE,
+    SOURCE,
+    PANEL,
+    TOTAL,
+) = range(24, 55)
+# Sizes of the padded copy and the source position that it begins with, for each dimension.
+EXTENT, ORIGIN = 55, 58
+# Views of opserve_kernels.views.
+SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 61, 75, 89, 103
+
+DEPTH_BLOCK = 256  # products that are summed in registers before they are added to the total
+
+# The gradient of the weight takes the numbers of a GATHER whose result is its left operand, with
+# other meanings of these: positions of a chunk and chunks of a block; columns that are gathered at
+# a time, how many such turns a unit has, and units of a chunk; from one row of the left operand to
+# the next; where that operand lies, and where the gradient is put (-1: into its tensor).
+CHUNK_PIXELS, CHUNKS = GROUP_WIDTH, LINE_PARTS
+TURN_COLUMNS, UNIT_TURNS, CHUNK_UNITS = GROUP_LINES, UNIT_STEPS, STEP_UNITS
+LEFT_PITCH, LEFT, GRADIENT = TOTAL_PITCH, WEIGHTS, PHASE_TOTAL

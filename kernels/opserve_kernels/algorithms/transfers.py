@@ -1,0 +1,144 @@
+"""Values between strided tensors of any dtype and the workspace, in vectors where they can be.
+
+As opserve_kernels.strided, but for places in the workspace, and a loaded -0 becomes 0.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.copies import (
+    copy_run,
+    copy_run_without_sign_of_zero,
+    copy_steps,
+    copy_vectors,
+    interleave,
+    separate,
+)
+from opserve_kernels.algorithms.host import LANES, TILE_ROWS
+from opserve_kernels.loops import compiled
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.precision import round_all
+from opserve_kernels.strided import load, position_of, store
+from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Offsets = NDArray[np.int32]
+Integers = NDArray[np.int64]
+
+_DTYPE, _LAST_SIZE, _LAST_STEP = 0, VIEW_RANK + 1, VIEW_LENGTH - 1
+
+_copy_run = copy_run(LANES)
+_load_run = copy_run_without_sign_of_zero(LANES)
+_copy_steps = copy_steps()
+_copy_panel_row = copy_vectors(1, width=TILE_ROWS)
+_interleave = interleave(TILE_ROWS)
+_separate = separate(TILE_ROWS)
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_INFINITY = np.int32(0x7F800000)
+
+
+@compiled("void(float32[::1], int64, int64, int64, int64)")
+def copy_strided(scratch: Floats, source: int, step: int, target: int, count: int) -> None:
+    """Values of the workspace that lie `step` apart to others side by side."""
+    if step == 1:
+        _copy_run(scratch, scratch, (source, target, count))
+    else:
+        _copy_steps(scratch, scratch, (source, step, target, 1, count))
+
+
+@compiled("void(float32[::1], int64, int64, float32)")
+def fill(scratch: Floats, place: int, count: int, value: np.float32) -> None:
+    """One value everywhere."""
+    scratch[place : place + count] = value
+
+
+@compiled("boolean(int32[::1], int64, int64)")
+def all_finite(table: Offsets, place: int, count: int) -> bool:
+    """Whether no value is infinite or NaN, of the workspace as int32."""
+    greatest = np.int32(0)
+    for bits in table[place : place + count]:
+        greatest = max(greatest, bits & _MAGNITUDE)
+    return bool(greatest < _INFINITY)
+
+
+@compiled("void(float32[::1], int64, int64, int64, int64)")
+def interleave_rows(scratch: Floats, source: int, pitch: int, target: int, count: int) -> None:
+    """TILE_ROWS rows, a pitch apart, with `count` columns, to a panel (count, TILE_ROWS)."""
+    _interleave(scratch, scratch, (source, pitch, target, count))
+
+
+@compiled("void(float32[::1], int64, int64, int64, int64)")
+def separate_rows(scratch: Floats, source: int, target: int, pitch: int, count: int) -> None:
+    """A panel (count, TILE_ROWS) to TILE_ROWS rows that are a pitch apart."""
+    _separate(scratch, scratch, (source, target, pitch, count))
+
+
+@compiled("void(float32[::1], int32[::1], int64, int64, int64, int64)")
+def copy_panel_rows(
+    scratch: Floats, table: Offsets, source: int, rows: int, count: int, target: int
+) -> None:
+    """Those rows of a panel (any, TILE_ROWS) whose numbers stand at table[rows], one by one."""
+    for i in range(count):
+        place = source + table[rows + i] * TILE_ROWS
+        _copy_panel_row(scratch, scratch, (place, target + i * TILE_ROWS))
+
+
+@compiled("void(float32[::1], uint16[::1], int64[::1], int64, int64, float32[::1], int64, int64)")
+def load_values(  # noqa: PLR0913, PLR0917  # arrays and integers
+    floats: Floats,
+    halves: Halves,
+    view: Integers,
+    number_format: int,
+    first: int,
+    scratch: Floats,
+    place: int,
+    count: int,
+) -> None:
+    """scratch[place + i] = element first + i of the view, rounded to a number format."""
+    width = view[_LAST_SIZE]
+    if view[_DTYPE] == FLOAT and number_format == FLOAT and view[_LAST_STEP] == 1:
+        done = 0
+        while done < count:
+            run = min(width - (first + done) % width, count - done)
+            start = position_of(view, first + done)
+            _load_run(floats, scratch, (start, place + done, run))
+            done += run
+        return
+    values = scratch[place : place + count]
+    load(floats, halves, view, first, values)
+    round_all(values, number_format)
+    for i in range(count):
+        values[i] += np.float32(0)
+
+
+@compiled("void(float32[::1], int64, int64, int64[::1], int64, float32[::1], uint16[::1])")
+def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
+    scratch: Floats,
+    place: int,
+    count: int,
+    view: Integers,
+    first: int,
+    floats: Floats,
+    halves: Halves,
+) -> None:
+    """Element first + i of the view = scratch[place + i], in the view's dtype."""
+    width = view[_LAST_SIZE]
+    if view[_DTYPE] != FLOAT or view[_LAST_STEP] != 1:
+        store(scratch[place : place + count], view, first, floats, halves)
+        return
+    done = 0
+    while done < count:
+        run = min(width - (first + done) % width, count - done)
+        start = position_of(view, first + done)
+        _copy_run(scratch, floats, (place + done, start, run))
+        done += run
+
+
+@compiled("void(float32[::1], int64, int64, int64, int64)")
+def copy_to_steps(scratch: Floats, source: int, target: int, step: int, count: int) -> None:
+    """Values of the workspace side by side to others that lie `step` apart."""
+    if step == 1:
+        _copy_run(scratch, scratch, (source, target, count))
+    else:
+        _copy_steps(scratch, scratch, (source, 1, target, step, count))

@@ -1,0 +1,252 @@
+"""Vector instructions of any width, as LLVM IR: the letters in which micro-kernels are written."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+from numba import types  # pyright: ignore[reportMissingTypeStubs]
+from numba.core import cgutils  # pyright: ignore[reportMissingTypeStubs]
+from numba.extending import intrinsic  # pyright: ignore[reportMissingTypeStubs]
+
+Value = Any
+"""A value, type or builder of llvmlite, which has no types of its own."""
+State = TypeVar("State", bound=Sequence[Value])
+
+_INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_UNDEFINED = cast("Value", ir).Undefined
+_insert_function = cast("Value", cgutils).get_or_insert_function
+_FLOAT_ALIGNMENT = 4  # vectors are read and written wherever a float32 may lie
+
+
+class Vectors:
+    """Emits code for vectors of `width` float32 lanes.
+
+    Attributes:
+        builder: Where code goes.
+        width: Lanes.
+    """
+
+    def __init__(self, builder: Value, width: int) -> None:
+        self.builder = builder
+        self.width = width
+        self._type = ir.VectorType(_FLOAT, width)
+
+    def zero(self) -> Value:
+        """Zero in every lane."""
+        return ir.Constant(self._type, [0.0] * self.width)
+
+    def load(self, place: Value) -> Value:
+        """The lanes that start at a place."""
+        pointer = self.builder.bitcast(place, self._type.as_pointer())
+        loaded = self.builder.load(pointer)
+        loaded.align = _FLOAT_ALIGNMENT
+        return loaded
+
+    def load_as(self, place: Value, like: Value) -> Value:
+        """As many lanes as another vector has."""
+        pointer = self.builder.bitcast(place, like.type.as_pointer())
+        loaded = self.builder.load(pointer)
+        loaded.align = _FLOAT_ALIGNMENT
+        return loaded
+
+    def store(self, value: Value, place: Value) -> None:
+        """The reverse of load."""
+        pointer = self.builder.bitcast(place, value.type.as_pointer())
+        self.builder.store(value, pointer).align = _FLOAT_ALIGNMENT
+
+    def copy_some(
+        self, source: Value, target: Value, count: Value, *, change: Callable[[Value], Value]
+    ) -> None:
+        """Copies the first `count` lanes, changed; the others are neither read nor written."""
+        numbers = ir.VectorType(_INT64, self.width)
+        first = self.builder.insert_element(ir.Constant(numbers, _UNDEFINED), count, _int32(0))
+        counts = self._choose(first, ir.Constant(numbers, _UNDEFINED), [0] * self.width)
+        lanes = ir.Constant(numbers, list(range(self.width)))
+        mask = self.builder.icmp_signed("<", lanes, counts)
+        pointer, alignment = self._type.as_pointer(), _int32(_FLOAT_ALIGNMENT)
+        name = f"v{self.width}f32.p0"
+        load = ir.FunctionType(self._type, [pointer, _INT32, mask.type, self._type])
+        store = ir.FunctionType(ir.VoidType(), [self._type, pointer, _INT32, mask.type])
+        values = self.builder.call(
+            self._function(f"llvm.masked.load.{name}", load),
+            [self.builder.bitcast(source, pointer), alignment, mask, self.zero()],
+        )
+        self.builder.call(
+            self._function(f"llvm.masked.store.{name}", store),
+            [change(values), self.builder.bitcast(target, pointer), alignment, mask],
+        )
+
+    def load_everywhere(self, place: Value) -> Value:
+        """One float32 in every lane."""
+        undefined = ir.Constant(self._type, _UNDEFINED)
+        first = self.builder.insert_element(undefined, self.builder.load(place), _int32(0))
+        return self._choose(first, undefined, [0] * self.width)
+
+    def multiply_add(self, left: Value, right: Value, total: Value) -> Value:
+        """The sum left * right + total, rounded once."""
+        kind = ir.FunctionType(self._type, [self._type] * 3)
+        name = f"llvm.fma.v{self.width}f32"
+        return self.builder.call(self._function(name, kind), [left, right, total])
+
+    def add(self, left: Value, right: Value) -> Value:
+        """The sum, lane by lane."""
+        return self.builder.fadd(left, right)
+
+    def lane(self, vector: Value, number: int) -> Value:
+        """One lane."""
+        return self.builder.extract_element(vector, _int32(number))
+
+    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+        """Vector i of the result has lane i of every row.
+
+        Args:
+            rows: As many as a vector has lanes, a power of two.
+        """
+        lanes = range(len(rows))
+        distance = 1
+        while distance < len(rows):
+            after = list(rows)
+            for row in lanes:
+                if row & distance:
+                    continue
+                pair = rows[row], rows[row + distance]
+                lower = [lane ^ distance | len(rows) if lane & distance else lane for lane in lanes]
+                upper = [len(rows) | lane if lane & distance else lane | distance for lane in lanes]
+                after[row] = self._choose(*pair, lower)
+                after[row + distance] = self._choose(*pair, upper)
+            rows = after
+            distance *= 2
+        return list(rows)
+
+    def sums(self, vectors: Sequence[Value]) -> Value:
+        """The sum of each vector's lanes, one vector's after the other's.
+
+        Pairs are folded into one vector that holds half as many partial sums of each, until one
+        vector is left; that one is folded until a single sum of each is left in it:
+            a0 a1 a2 a3, b0 b1 b2 b3  ->  a0+a2 a1+a3 b0+b2 b1+b3  ->  a b
+
+        Args:
+            vectors: A power of two of them, at most `width`.
+        """
+        partial = self.width
+        while len(vectors) > 1:
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self._fold(left, right, partial) for left, right in pairs]
+            partial //= 2
+        (folded,) = vectors
+        while partial > 1:
+            folded = self._fold(folded, None, partial)
+            partial //= 2
+        return folded
+
+    def _function(self, name: str, kind: Value) -> Value:
+        return _insert_function(self.builder.module, kind, name)
+
+    def _fold(self, left: Value, right: Value, partial: int) -> Value:
+        """Adds the second half of every run of `partial` lanes to its first half."""
+        lanes = left.type.count if right is None else 2 * left.type.count
+        lower = [lane for lane in range(lanes) if lane % partial < partial // 2]
+        upper = [lane + partial // 2 for lane in lower]
+        other = ir.Constant(left.type, _UNDEFINED) if right is None else right
+        return self.add(self._choose(left, other, lower), self._choose(left, other, upper))
+
+    def _choose(self, left: Value, right: Value, lanes: Sequence[int]) -> Value:
+        mask = ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes))
+        return self.builder.shuffle_vector(left, right, mask)
+
+
+def integer(value: int) -> Value:
+    """A constant of the type of places and counts."""
+    return ir.Constant(_INT64, value)
+
+
+def ahead(builder: Value, place: Value, count: Value) -> Value:
+    """The place `count` elements after another."""
+    return builder.gep(place, [count])
+
+
+def load_integer(builder: Value, floats: Value, place: Value) -> Value:
+    """The int32 that lies in the place of a float32."""
+    integers = builder.bitcast(floats, _INT32.as_pointer())
+    return builder.sext(builder.load(builder.gep(integers, [place])), _INT64)
+
+
+def loop(
+    builder: Value,
+    bounds: tuple[Value, Value, int],
+    state: Sequence[Value],
+    body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+) -> tuple[Value, list[Value]]:
+    """Loops: for (i = start; i + step <= stop; i += step) state = body(i, state).
+
+    Args:
+        builder: Where code goes; it stands behind the loop afterwards.
+        bounds: start, stop and step.
+        state: Values that the loop carries along.
+        body: Emits a round.
+
+    Returns:
+        i and the state behind the loop.
+    """
+    start, stop, step = bounds
+    before = builder.block
+    head, inside, behind = (builder.append_basic_block(name) for name in ("head", "in", "behind"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    index = builder.phi(_INT64)
+    carried = [builder.phi(value.type) for value in state]
+    following = builder.add(index, integer(step))
+    builder.cbranch(builder.icmp_signed("<=", following, stop), inside, behind)
+    builder.position_at_end(inside)
+    after = body(index, carried)
+    for phi, first, next_ in zip(
+        [index, *carried], [start, *state], [following, *after], strict=True
+    ):
+        phi.add_incoming(first, before)
+        phi.add_incoming(next_, builder.block)
+    builder.branch(head)
+    builder.position_at_end(behind)
+    return index, carried
+
+
+def function(emit: Callable[[Value, Value, Sequence[Value]], None]) -> Any:  # noqa: ANN401  # numba's
+    """A function of memory (float32[::1]) and a tuple of integers, whose code `emit` writes."""
+
+    def typed(_context: Any, memory: Any, numbers: Any) -> Any:  # noqa: ANN401  # numba's
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
+            places = _first_place(context, builder, signature.args[0], arguments[0])
+            emit(builder, places, _values(builder, arguments[1], numbers))
+            return context.get_dummy_value()
+
+        return types.void(memory, numbers), generate
+
+    return intrinsic(typed)
+
+
+def function_of_two(emit: Callable[[Value, Value, Value, Sequence[Value]], None]) -> Any:  # noqa: ANN401  # numba's
+    """The same for code that reads one array and writes another, or one twice."""
+
+    def typed(_context: Any, source: Any, target: Any, numbers: Any) -> Any:  # noqa: ANN401  # numba's
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
+            read, written = (
+                _first_place(context, builder, signature.args[number], arguments[number])
+                for number in range(2)
+            )
+            emit(builder, read, written, _values(builder, arguments[2], numbers))
+            return context.get_dummy_value()
+
+        return types.void(source, target, numbers), generate
+
+    return intrinsic(typed)
+
+
+def _first_place(context: Any, builder: Value, kind: Any, array: Value) -> Value:  # noqa: ANN401  # numba's
+    return context.make_array(kind)(context, builder, array).data
+
+
+def _values(builder: Value, numbers: Value, kind: Any) -> list[Value]:  # noqa: ANN401  # numba's
+    return [builder.extract_value(numbers, i) for i in range(kind.count)]
+
+
+def _int32(value: int) -> Value:
+    return ir.Constant(_INT32, value)

@@ -1,0 +1,314 @@
+"""Winograd's algorithm for the products of a convolution with its weight.
+
+    weight          ->  left sides, panels of channels, all points (winograd_transforms: G)
+    source, block   ->  padded planes  ->  right sides, panels of tiles, all points (B^T)
+    left, right     ->  total (points, channels of a chunk, tiles)
+    total           ->  planes (A^T)  ->  the result's view
+
+Units, group by group: the weight by chunks of the result's channels; then for every block the
+source by channels, and each chunk. With a single block, a chunk transforms its weight itself, so
+that it is read while it is in the cache.
+
+What is not a number, infinite or too large for the transforms is multiplied by definition instead,
+by the block and the chunk: see winograd_careful.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
+from opserve_kernels.algorithms.micro_kernels import multiply_packed
+from opserve_kernels.algorithms.product import SCATTER
+from opserve_kernels.algorithms.transfers import copy_to_steps, fill, load_values, store_values
+from opserve_kernels.algorithms.winograd_blocks import (
+    block_of,
+    clear_planes,
+    fill_tile_offsets,
+    load_planes,
+    plane_of,
+    planes_of,
+    tiles_of,
+)
+from opserve_kernels.algorithms.winograd_careful import add_correlation
+from opserve_kernels.algorithms.winograd_layout import (
+    BATCH,
+    BLOCKS,
+    CHUNKS,
+    COPY,
+    DILATION,
+    DIRECTION,
+    FLAGS,
+    HALO,
+    IMAGE_SIZE,
+    LEFT_DEPTH,
+    LEFT_FORMAT,
+    LEFT_PITCH,
+    LEFT_VIEW,
+    LINE,
+    LOADED,
+    OUTPUT_SIZE,
+    PADDING,
+    PANEL_VALUES,
+    PLANES,
+    POINT_PAIRS,
+    RESULT_CHANNELS,
+    RESULT_FORMAT,
+    RESULT_VIEW,
+    RIGHT,
+    RIGHT_CHANNELS,
+    RIGHT_FORMAT,
+    RIGHT_PITCH,
+    RIGHT_VIEW,
+    TABLE,
+    TILES,
+    TOTAL,
+    TOTAL_PITCH,
+    WEIGHT_TAPS,
+)
+from opserve_kernels.algorithms.winograd_tiles import collect_results, transform_image
+from opserve_kernels.algorithms.winograd_transforms import RESULTS
+from opserve_kernels.algorithms.winograd_weights import (
+    chunk_of,
+    depth_of,
+    left_place,
+    transform_columns,
+    transform_rows,
+    weight_index,
+    width_of,
+)
+from opserve_kernels.loops import compiled
+from opserve_kernels.precision import round_all
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Offsets = NDArray[np.int32]
+Integers = NDArray[np.int64]
+Triple = tuple[int, int, int]
+Quad = tuple[int, int, int, int]
+
+
+@compiled("UniTuple(int64, 4)(int64[::1])")
+def _source_of(stage: Integers) -> Quad:
+    """The source as load_planes takes it."""
+    size_at = OUTPUT_SIZE if stage[DIRECTION] == SCATTER else IMAGE_SIZE
+    return RIGHT_VIEW, size_at, stage[RIGHT_FORMAT], stage[RIGHT_CHANNELS]
+
+
+@compiled("UniTuple(int64, 2)(int64[::1])")
+def _origin_of(stage: Integers) -> tuple[int, int]:
+    """The position of the source that the first tile of the result begins with."""
+    y, x = stage[PADDING + 1], stage[PADDING + 2]
+    if stage[DIRECTION] == SCATTER:
+        return y - HALO * stage[DILATION + 1], x - HALO * stage[DILATION + 2]
+    return -y, -x
+
+
+@compiled(
+    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64, int64)"
+)
+def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    floats: Floats,
+    halves: Halves,
+    group: int,
+    number: int,
+    unit: int,
+) -> None:
+    """Some channels of the right side of a block; the first flag says whether a value is unfit."""
+    block, depth = block_of(stage, number), depth_of(stage)
+    if unit == 0:
+        scratch[stage[FLAGS]] = np.float32(0)
+        fill_tile_offsets(stage, table, stage[TABLE], block, HALO)
+        fill_tile_offsets(stage, table, stage[TABLE] + stage[TILES], block, 0)
+    clear_planes(stage, scratch, HALO, stage[COPY], 1)
+    tiles, pitch, first = tiles_of(stage, block), plane_of(stage, HALO)[1], unit * stage[LOADED]
+    source, origin, copy = _source_of(stage), _origin_of(stage), stage[COPY]
+    for k in range(first, min(first + stage[LOADED], depth)):
+        place = (group * depth + k, number, HALO, copy)
+        if not load_planes(stage, scratch, table, floats, halves, source, origin, place):
+            scratch[stage[FLAGS]] = np.float32(1)
+        for tile in range(0, tiles, LANES):
+            panel = tile // TILE_COLUMNS * depth + k
+            target = stage[RIGHT] + panel * TILE_COLUMNS + tile % TILE_COLUMNS
+            numbers = (copy, stage[TABLE] + tile, pitch, target, stage[RIGHT_PITCH], 0)
+            transform_image(scratch, numbers)
+
+
+@compiled("void(int64[::1], float32[::1], int64, int64, int64)")
+def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
+    """Adds what LEFT_DEPTH channels of the source, from one on, give to the total of a chunk."""
+    (channel, channels), depth = chunk_of(stage, chunk), depth_of(stage)
+    tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
+    held, pitch = stage[LEFT_DEPTH], stage[TILES]
+    for xi in range(POINT_PAIRS):
+        left_plane = left_place(stage, channel) + xi * stage[LEFT_PITCH]
+        right_plane = stage[RIGHT] + xi * stage[RIGHT_PITCH]
+        total = stage[TOTAL] + xi * stage[TOTAL_PITCH]
+        for tile in range(0, tiles, TILE_COLUMNS):
+            vectors = -(-min(TILE_COLUMNS, tiles - tile) // LANES)
+            for k in range(begin, min(begin + held, depth), most):
+                right = right_plane + tile * depth + k * TILE_COLUMNS
+                count, adds = min(most, begin + held - k, depth - k), int(k > 0)
+                for m in range(0, channels, TILE_ROWS):
+                    left = left_plane + m * held + (k - begin) * TILE_ROWS
+                    numbers = (count, left, right, total + m * pitch + tile, pitch, adds)
+                    multiply_packed(scratch, numbers, min(TILE_ROWS, channels - m), vectors)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 4), int64)"
+)
+def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    channel: int,
+    block: Quad,
+    planes: int,
+) -> None:
+    """The planes of a channel of the result, if the tensor has it, to their place there."""
+    entry, entries, row, rows = block
+    size_at = IMAGE_SIZE if stage[DIRECTION] == SCATTER else OUTPUT_SIZE
+    height, width = stage[size_at + 1], stage[size_at + 2]
+    down, across = stage[DILATION + 1], stage[DILATION + 2]
+    plane_height, pitch = plane_of(stage, 0)
+    first, last = row * RESULTS * down, min(height, (row + rows) * RESULTS * down)
+    count = (last - first) * width
+    if channel >= stage[RESULT_CHANNELS] or count <= 0:
+        return
+    for i in range(entries):
+        source = planes + i * down * across * plane_height * pitch
+        place = source
+        if down * across > 1 or pitch != width:
+            place = stage[LINE]
+            for y in range(first, last):
+                for x in range(across):
+                    plane = source + (y % down * across + x) * plane_height * pitch
+                    run = plane + (y // down - row * RESULTS) * pitch
+                    to = place + (y - first) * width + x
+                    copy_to_steps(scratch, run, to, across, (width - x - 1) // across + 1)
+        round_all(scratch[place : place + count], stage[RESULT_FORMAT])
+        index = ((channel * stage[BATCH] + entry + i) * height + first) * width
+        store_values(scratch, place, count, stage[RESULT_VIEW:], index, floats, halves)
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    group: int,
+    number: int,
+    chunk: int,
+) -> None:
+    """The total of a chunk, transformed, to the result."""
+    block, (channel, channels) = block_of(stage, number), chunk_of(stage, chunk)
+    tiles, pitch = tiles_of(stage, block), plane_of(stage, 0)[1]
+    offsets = stage[TABLE] + stage[TILES]
+    for m in range(channels):
+        for tile in range(0, tiles, LANES):
+            place = stage[TOTAL] + m * stage[TILES] + tile
+            numbers = (place, stage[TOTAL_PITCH], stage[PLANES], offsets + tile, pitch)
+            collect_results(scratch, numbers)
+        number_in_all = group * width_of(stage) + channel + m
+        _store_planes(stage, scratch, floats, halves, number_in_all, block, stage[PLANES])
+
+
+@compiled(
+    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
+    "uint16[::1], UniTuple(int64, 3))"
+)
+def _correlate(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    source: Floats,
+    source_halves: Halves,
+    weight: Floats,
+    weight_halves: Halves,
+    unit: Triple,
+) -> None:
+    """Planes of a chunk's channels, by definition, in place of its total."""
+    group, number, chunk = unit
+    (channel, channels), (height, width) = chunk_of(stage, chunk), plane_of(stage, 0)
+    planes, depth = planes_of(stage, block_of(stage, number)), depth_of(stage)
+    size, turned = planes * height * width, int(stage[DIRECTION] == SCATTER)
+    tensor, origin, copy, line = _source_of(stage), _origin_of(stage), stage[COPY], stage[LINE]
+    view, number_format = stage[LEFT_VIEW:], stage[LEFT_FORMAT]
+    fill(scratch, stage[TOTAL], channels * size, np.float32(0))
+    clear_planes(stage, scratch, HALO, copy, 1)
+    for k in range(depth):
+        place = (group * depth + k, number, HALO, copy)
+        load_planes(stage, scratch, table, source, source_halves, tensor, origin, place)
+        for m in range(channels):
+            index = weight_index(stage, group, channel + m, k)
+            load_values(
+                weight, weight_halves, view, number_format, index, scratch, line, WEIGHT_TAPS
+            )
+            places = (copy, line, stage[TOTAL] + m * size, turned)
+            add_correlation(scratch, table, places, (planes, height, width))
+
+
+def _run_carefully(
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    operands: tuple[Floats, Halves, Floats, Halves],
+    result: tuple[Floats, Halves],
+    unit: Triple,
+) -> None:
+    """The same by definition; operands are source and weight, unit is group, block and chunk."""
+    _correlate(stage, scratch, table, *operands, unit)
+    group, number, chunk = unit
+    block, (channel, channels) = block_of(stage, number), chunk_of(stage, chunk)
+    height, width = plane_of(stage, 0)
+    size, first = planes_of(stage, block) * height * width, group * width_of(stage) + channel
+    for m in range(channels):
+        place = int(stage[TOTAL]) + m * size
+        _store_planes(stage, scratch, *result, first + m, block, place)
+
+
+def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    source: Floats,
+    source_halves: Halves,
+    weight: Floats,
+    weight_halves: Halves,
+    result: Floats,
+    result_halves: Halves,
+    first: int,
+    last: int,
+) -> None:
+    """Runs units first .. last-1; the buffers of the tensors come as float32 and as halves.
+
+    Units are called one by one: a loop that holds them all would be compiled for long.
+    """
+    transform = transform_rows if stage[DIRECTION] == SCATTER else transform_columns
+    chunks, blocks, held = int(stage[CHUNKS]), int(stage[BLOCKS]), int(stage[LEFT_DEPTH])
+    depth, flags = depth_of(stage), int(stage[FLAGS])
+    loads, weights = -(-depth // int(stage[LOADED])), chunks if blocks > 1 else 0
+    for unit in range(first, last):
+        group, inside = divmod(unit, weights + blocks * (loads + chunks))
+        number, part = divmod(inside - weights, loads + chunks)
+        chunk = part - loads
+        if inside < weights:
+            transform(stage, scratch, table, weight, weight_halves, group, (inside, 0))
+            continue
+        if part < loads:
+            _transform_source(stage, scratch, table, source, source_halves, group, number, part)
+            continue
+        for k in range(0, depth, held):
+            if blocks == 1:
+                transform(stage, scratch, table, weight, weight_halves, group, (chunk, k))
+            _multiply(stage, scratch, number, chunk, k)
+        if scratch[flags] == 0 and scratch[flags + 1 + chunk] == 0:
+            _store_total(stage, scratch, result, result_halves, group, number, chunk)
+        else:
+            operands, unit_ = (source, source_halves, weight, weight_halves), (group, number, chunk)
+            _run_carefully(stage, scratch, table, operands, (result, result_halves), unit_)

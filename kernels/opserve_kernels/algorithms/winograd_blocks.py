@@ -1,0 +1,159 @@
+"""Blocks of tiles: where they are, their padded copies, and whether values are fit for them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.host import LANES
+from opserve_kernels.algorithms.transfers import copy_strided, fill, load_values
+from opserve_kernels.algorithms.winograd_layout import (
+    BATCH,
+    BLOCK_BATCH,
+    BLOCK_ROWS,
+    DILATION,
+    LINE,
+    ROW_BLOCKS,
+    TILES,
+    TILES_ACROSS,
+    TILES_DOWN,
+)
+from opserve_kernels.algorithms.winograd_transforms import LIMIT, RESULTS
+from opserve_kernels.loops import compiled
+from opserve_kernels.sums import PADDING
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Offsets = NDArray[np.int32]
+Integers = NDArray[np.int64]
+Quad = tuple[int, int, int, int]
+
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_GREATEST_BITS = np.int32(np.float32(LIMIT).view(np.int32) - 1)
+
+
+@compiled("UniTuple(int64, 4)(int64[::1], int64)")
+def block_of(stage: Integers, number: int) -> Quad:
+    """First entry of the batch, entries, first row of tiles and rows of a block."""
+    row = number % stage[ROW_BLOCKS] * stage[BLOCK_ROWS]
+    entry = number // stage[ROW_BLOCKS] * stage[BLOCK_BATCH]
+    entries = min(stage[BLOCK_BATCH], stage[BATCH] - entry)
+    return entry, entries, row, min(stage[BLOCK_ROWS], stage[TILES_DOWN] - row)
+
+
+@compiled("int64(int64[::1])")
+def phases_of(stage: Integers) -> int:
+    """Planes of a channel of an entry."""
+    return int(stage[DILATION + 1] * stage[DILATION + 2])
+
+
+@compiled("int64(int64[::1], UniTuple(int64, 4))")
+def planes_of(stage: Integers, block: Quad) -> int:
+    """Planes of a channel in a block."""
+    return int(block[1] * phases_of(stage))
+
+
+@compiled("int64(int64[::1], UniTuple(int64, 4))")
+def tiles_of(stage: Integers, block: Quad) -> int:
+    """Tiles of a block."""
+    return int(planes_of(stage, block) * block[3] * stage[TILES_ACROSS])
+
+
+@compiled("UniTuple(int64, 2)(int64[::1], int64)")
+def plane_of(stage: Integers, halo: int) -> tuple[int, int]:
+    """Rows and columns of a block's plane."""
+    return RESULTS * stage[BLOCK_ROWS] + halo, RESULTS * stage[TILES_ACROSS] + halo
+
+
+@compiled("void(int64[::1], int32[::1], int64, UniTuple(int64, 4), int64)")
+def fill_tile_offsets(stage: Integers, table: Offsets, place: int, block: Quad, halo: int) -> None:
+    """Where the tiles start in planes one behind the other; the last stands for all that lack."""
+    height, width = plane_of(stage, halo)
+    tiles, across = tiles_of(stage, block), stage[TILES_ACROSS]
+    for tile in range(stage[TILES]):
+        line, x = min(tile, tiles - 1) // across, min(tile, tiles - 1) % across
+        plane, y = line // block[3], line % block[3]
+        table[place + tile] = plane * height * width + (y * width + x) * RESULTS
+
+
+@compiled("void(int32[::1], int64, int64)")
+def fill_lane_offsets(table: Offsets, place: int, pitch: int) -> None:
+    """Lanes a pitch apart."""
+    for lane in range(LANES):
+        table[place + lane] = lane * pitch
+
+
+@compiled("boolean(int32[::1], int64, int64)")
+def all_fit(table: Offsets, place: int, count: int) -> bool:
+    """Whether every value is a number below LIMIT, of the workspace as int32."""
+    values, differences = table[place : place + count], np.int32(0)
+    for i in range(values.size):
+        magnitude = np.int32(values[i] & _MAGNITUDE)
+        differences = np.int32(differences | np.int32(_GREATEST_BITS - magnitude))
+    return bool(differences >= 0)  # that is, none is negative
+
+
+@compiled("void(int64[::1], float32[::1], int64, int64, int64)")
+def clear_planes(stage: Integers, scratch: Floats, halo: int, target: int, copies: int) -> None:
+    """Makes all planes of so many channels padding, what load_planes leaves as it is."""
+    height, width = plane_of(stage, halo)
+    count = stage[BLOCK_BATCH] * phases_of(stage) * height * width
+    fill(scratch, target, copies * count, PADDING)
+
+
+@compiled("UniTuple(int64, 2)(int64, int64, int64, int64)")
+def _inside(size: int, begin: int, step: int, extent: int) -> tuple[int, int]:
+    """The z = first .. last-1 below extent for which an image has the position z * step + begin."""
+    first = max(0, -(begin // step))
+    return first, max(first, min((size - 1 - begin) // step + 1, extent))
+
+
+@compiled(
+    "boolean(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], "
+    "UniTuple(int64, 4), UniTuple(int64, 2), UniTuple(int64, 4))"
+)
+def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    floats: Floats,
+    halves: Halves,
+    tensor: Quad,
+    origin: tuple[int, int],
+    place: Quad,
+) -> bool:
+    """Puts a channel of a block into planes of padding, and says whether all its values fit.
+
+    Args:
+        stage: Parameters.
+        scratch: The workspace.
+        table: The same as int32.
+        floats: The tensor's buffer as float32 values.
+        halves: The same as 16-bit patterns.
+        tensor: Places of its view and its size in the stage, its number format and channels.
+        origin: The position that the first tile begins with.
+        place: The channel (padding alone if the tensor does not have it), the block, the halo of
+            rows and columns that planes have besides their tiles, and where the planes start.
+    """
+    channel, number, halo, target = place
+    entry, entries, row, _ = block_of(stage, number)
+    view_at, size_at, number_format, channels = tensor
+    size, (height, width) = (stage[size_at + 1], stage[size_at + 2]), plane_of(stage, halo)
+    down, across = stage[DILATION + 1], stage[DILATION + 2]
+    if channel >= channels:
+        fill(scratch, target, entries * down * across * height * width, PADDING)
+        return True
+    begin, line, fits = origin[0] + row * RESULTS * down, stage[LINE], True
+    low = min(max(begin, 0), size[0])
+    high = max(low, min(begin + height * down, size[0]))
+    for i in range(entries):
+        count, planes = (high - low) * size[1], target + i * down * across * height * width
+        index = ((channel * stage[BATCH] + entry + i) * size[0] + low) * size[1]
+        load_values(floats, halves, stage[view_at:], number_format, index, scratch, line, count)
+        fits = all_fit(table, line, count) and fits
+        for y in range(low, high):
+            phase, z = (y - begin) % down * across, (y - begin) // down
+            for x in range(across):
+                first, last = _inside(size[1], origin[1] + x, across, width)
+                source = line + (y - low) * size[1] + first * across + origin[1] + x
+                to = planes + ((phase + x) * height + z) * width + first
+                copy_strided(scratch, source, across, to, last - first)
+    return fits

@@ -1,0 +1,71 @@
+"""What a Winograd product looks like as integers, to plan and loops.
+
+Positions are split into the phases of the dilation, p = u * dilation + phase: every phase is a
+plane of its own with kernels of 3 x 3 taps side by side. Planes are cut into tiles of 4 x 4. A
+block is some entries of the batch, or rows of tiles of one entry; its tiles are counted entry by
+entry, phase by phase, row by row.
+
+    image from output, output from image (product)
+        total[xi] (result's channels, tiles) = weight[xi] (channels, depth) @ source[xi]
+    weight from output and image (weight product)
+        total[xi] (output's channels, image's channels) = output[xi] (channels, tiles) @ image[xi]
+
+Left sides are panels of TILE_ROWS channels, right sides of TILE_COLUMNS tiles or channels. Planes
+of a point xi are PITCH_GAP more than needed apart: powers of two would fall into the same lines of
+the cache.
+"""
+
+# The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
+BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS = range(3)
+IMAGE_SIZE, OUTPUT_SIZE, PADDING, DILATION = 6, 9, 18, 21
+(
+    GROUPS,
+    # Of a product only: opserve_kernels.algorithms.product.SCATTER or GATHER.
+    DIRECTION,
+    # Number formats of the tensors, and the channels that they have. In a weight product the left
+    # side is the output, the right side the image and the result the weight.
+    LEFT_FORMAT,
+    RIGHT_FORMAT,
+    RESULT_FORMAT,
+    LEFT_CHANNELS,
+    RIGHT_CHANNELS,
+    RESULT_CHANNELS,
+    # Tiles of a plane. Blocks: entries of the batch, rows of tiles, how many blocks; tiles of one,
+    # in a product a multiple of TILE_COLUMNS.
+    TILES_DOWN,
+    TILES_ACROSS,
+    BLOCK_BATCH,
+    BLOCK_ROWS,
+    ROW_BLOCKS,
+    BLOCKS,
+    TILES,
+    # Units: channels that one loads; in a product, channels of the source that the left side holds
+    # at a time; channels of a chunk, which a unit multiplies, and chunks.
+    LOADED,
+    LEFT_DEPTH,
+    CHUNK_CHANNELS,
+    CHUNKS,
+    # From a point xi to the next.
+    LEFT_PITCH,
+    RIGHT_PITCH,
+    TOTAL_PITCH,
+    # Places in the workspace: flags (one, and one for each chunk), offsets of tiles and of lanes,
+    # a line of values, padded copies, both sides, the total and the result's planes.
+    FLAGS,
+    TABLE,
+    LINE,
+    COPY,
+    LEFT,
+    RIGHT,
+    TOTAL,
+    PLANES,
+) = range(24, 54)
+# Views of opserve_kernels.views.
+LEFT_VIEW, RIGHT_VIEW, RESULT_VIEW = 54, 68, 82
+
+POINT_PAIRS = 36
+PITCH_GAP = 80
+HALO = 2  # rows and columns that a tile of the image has more than one of results
+PANEL_VALUES = 6144  # of the right side that stay in the first-level cache: 24 KiB
+WEIGHT_TAPS = 9
+LINE_DEPTH = 64  # channels of the source whose taps are read at a time, if rows are the result's

@@ -1,0 +1,109 @@
+"""How planes are cut into tiles, and tiles are taken together in blocks."""
+
+from dataclasses import dataclass
+
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
+from opserve_kernels.algorithms.winograd_transforms import RESULTS
+from opserve_kernels.convolution import Convolution, Triple
+
+_PANEL_COST = 0.5  # of a panel besides its vectors, in vectors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """Tiles of an image whose phases of the dilation are planes.
+
+    Attributes:
+        batch: Entries.
+        dilation: Phases along height and width.
+        down: Rows of tiles of a plane.
+        across: Tiles of a row.
+    """
+
+    batch: int
+    dilation: tuple[int, int]
+    down: int
+    across: int
+
+    @property
+    def phases(self) -> int:
+        """Planes of an entry."""
+        return self.dilation[0] * self.dilation[1]
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all entries."""
+        return self.batch * self.phases * self.down * self.across
+
+    @staticmethod
+    def of(convolution: Convolution, size: Triple) -> "Tiling":
+        """The tiles of an image of this size."""
+        _, down, across = convolution.dilation
+        return Tiling(
+            batch=convolution.batch,
+            dilation=(down, across),
+            down=-(-size[1] // (down * RESULTS)),
+            across=-(-size[2] // (across * RESULTS)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """Blocks of entries, or of rows of tiles of one entry.
+
+    Attributes:
+        batch: Entries of a block.
+        rows: Rows of tiles.
+        row_blocks: Blocks of an entry.
+        count: Of all blocks.
+        across: Tiles of a row.
+        planes: Planes of a channel in a block.
+    """
+
+    batch: int
+    rows: int
+    row_blocks: int
+    count: int
+    across: int
+    planes: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a block."""
+        return self.planes * self.rows * self.across
+
+    @staticmethod
+    def of(tiling: Tiling, most: int) -> "Blocks":
+        """The cheapest blocks of at most so many tiles, but at least a row of an entry."""
+        row = tiling.phases * tiling.across
+        entry = row * tiling.down
+        if entry <= most:
+            batch = _part(tiling.batch, entry, most)
+            rows, row_blocks = tiling.down, 1
+        else:
+            batch, rows = 1, _part(tiling.down, row, most)
+            row_blocks = -(-tiling.down // rows)
+        return Blocks(
+            batch=batch,
+            rows=rows,
+            row_blocks=row_blocks,
+            count=-(-tiling.batch // batch) * row_blocks,
+            across=tiling.across,
+            planes=batch * tiling.phases,
+        )
+
+
+def _part(count: int, tiles: int, most: int) -> int:
+    """Of `count` things with so many tiles each, how many to take together.
+
+    A vector that is not full costs as much as a full one, and so do, in part, panels.
+    """
+
+    def cost(part: int) -> float:
+        parts = [part] * (count // part) + [count % part]
+        return sum(
+            -(-each * tiles // LANES) - _PANEL_COST * (-each * tiles // TILE_COLUMNS)
+            for each in parts
+        )
+
+    return min(range(min(count, max(1, most // tiles)), 0, -1), key=cost)

@@ -1,0 +1,134 @@
+"""The transforms of Winograd's algorithm, which needs a quarter of a convolution's products.
+
+A tile of a correlation with a kernel of 3 taps is 4 results of 6 values of an image. As polynomials
+of which 6 points are known, it takes 6 products where the definition takes 12:
+
+    result = A^T [ (G kernel) * (B^T image) ]        kernel (3), image (6), result (4)
+
+and in two dimensions, a dimension at a time, 36 where it takes 144. The gradient of the kernel is
+the same with the parts of kernel and result exchanged: 4 "taps" (a tile of the output's gradient)
+and 3 results (the taps). The points are 0, a, -a, 1/a, -1/a and infinity, a = POINT: with
+
+    M(x) = x (x^2 - a^2) (x^2 - a^-2),    M_p(x) = M(x) / (x - p)
+
+row p of B^T holds the coefficients of M_p, of G the powers of p divided by M_p(p), and of A the
+powers of p; infinity has M itself, and the highest power. Rows of p and -p share their even and
+their odd part.
+
+The error. Let u = 2^-24. For independent values of variance 1, product xi of a tile has the
+variance C |G_xi|^2 |B_xi|^2 (C channels, squared norms of rows). Adding C products one by one
+rounds C partial sums, a relative error of u sqrt(C / 6); the transforms add a dozen roundings, and
+A^T takes the squares of its factors. Divided by the results' own variance C taps^2, their error is
+
+    u sqrt(C / 6 + 12) k,    k = max over rows i of  sum over p of A_pi^2 |G_p|^2 |B_p|^2 / taps
+
+because both dimensions multiply. k is 7.1 for a = 2/3, where the points 0, 1, -1, 2 and -2 that
+are commonly used have 31: of 512 channels the error is 4e-6 of the results' size, and five times
+that, 2e-5, is not to be expected in any element.
+
+The range. The absolute sums of rows of B^T, G and A^T have a product below 60, so that no sum of
+2^20 products exceeds float32 if values of both sides are below LIMIT = 2^48.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+
+from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.algorithms.vectors import Value, Vectors
+
+POINT = Fraction(2, 3)
+LIMIT = 2.0**48
+MOST_TERMS = 1 << 20
+RESULTS = 4  # of a tile, in each dimension
+TAPS = 3
+POINTS = 6
+
+Transform = Callable[[Sequence[Value]], list[Value]]
+
+_INVERSE = 1 / POINT
+_SQUARE, _INVERSE_SQUARE = POINT**2, _INVERSE**2
+_NORM = 2 * _SQUARE * (_SQUARE - _INVERSE_SQUARE)  # M_p(p) of POINT and its negative
+_INVERSE_NORM = 2 * _INVERSE_SQUARE * (_INVERSE_SQUARE - _SQUARE)
+
+
+class Transforms:
+    """Emits the transforms along one dimension, for vectors of any meaning.
+
+    Attributes:
+        width: Lanes of the vectors.
+    """
+
+    def __init__(self, builder: Value, width: int) -> None:
+        self._builder = builder
+        self._lanes = Vectors(builder, width)
+        self._type = self._lanes.zero().type
+
+    def image(self, values: Sequence[Value]) -> list[Value]:
+        """B^T times 6 values."""
+        d0, d1, d2, d3, d4, d5 = values
+        middle = -(_SQUARE + _INVERSE_SQUARE)
+        near = self._pair(
+            self._add_scaled(-_INVERSE_SQUARE, d2, d4),
+            self._add_scaled(-_INVERSE_SQUARE, d1, d3),
+            POINT,
+        )
+        far = self._pair(
+            self._add_scaled(-_SQUARE, d2, d4), self._add_scaled(-_SQUARE, d1, d3), _INVERSE
+        )
+        first = self._add_scaled(middle, d2, self._lanes.add(d0, d4))
+        last = self._add_scaled(middle, d3, self._lanes.add(d1, d5))
+        return [first, *near, *far, last]
+
+    def kernel(self, taps: Sequence[Value]) -> list[Value]:
+        """G times 3 or 4 taps."""
+        return [
+            taps[0],
+            *self._powers(taps, POINT, _NORM),
+            *self._powers(taps, _INVERSE, _INVERSE_NORM),
+            taps[-1],
+        ]
+
+    def results(self, products: Sequence[Value]) -> list[Value]:
+        """A^T times 6 products: 4 results."""
+        *three, last = self._low_results(products)
+        return [*three, self._lanes.add(last, products[-1])]
+
+    def taps(self, products: Sequence[Value]) -> list[Value]:
+        """A^T times 6 products: 3 results."""
+        first, second, third, _ = self._low_results(products)
+        return [first, second, self._lanes.add(third, products[-1])]
+
+    def _low_results(self, products: Sequence[Value]) -> list[Value]:
+        """Powers 0 to 3 of the finite points."""
+        p0, p1, p2, p3, p4, _ = products
+        near, near_odd = self._lanes.add(p1, p2), self._builder.fsub(p1, p2)
+        far, far_odd = self._lanes.add(p3, p4), self._builder.fsub(p3, p4)
+        return [
+            self._lanes.add(p0, self._lanes.add(near, far)),
+            self._add_scaled(_INVERSE, far_odd, self._scaled(POINT, near_odd)),
+            self._add_scaled(_INVERSE_SQUARE, far, self._scaled(_SQUARE, near)),
+            self._add_scaled(_INVERSE**3, far_odd, self._scaled(POINT**3, near_odd)),
+        ]
+
+    def _powers(self, taps: Sequence[Value], point: Fraction, norm: Fraction) -> list[Value]:
+        """Sums of taps * point^i / norm, and of the negative point."""
+        even = self._scaled(1 / norm, self._add_scaled(point**2, taps[2], taps[0]))
+        odd = self._add_scaled(point**2, taps[3], taps[1]) if len(taps) > TAPS else taps[1]
+        return self._pair(even, odd, point / norm)
+
+    def _pair(self, even: Value, odd: Value, factor: Fraction) -> list[Value]:
+        """The sums even + factor * odd and even - factor * odd."""
+        return [self._add_scaled(factor, odd, even), self._add_scaled(-factor, odd, even)]
+
+    def _scaled(self, factor: Fraction, value: Value) -> Value:
+        return self._builder.fmul(self._constant(factor), value)
+
+    def _add_scaled(self, factor: Fraction, value: Value, total: Value) -> Value:
+        if HOST.plain:
+            return self._lanes.add(self._scaled(factor, value), total)
+        return self._lanes.multiply_add(self._constant(factor), value, total)
+
+    def _constant(self, factor: Fraction) -> Value:
+        return ir.Constant(self._type, [float(factor)] * self._type.count)

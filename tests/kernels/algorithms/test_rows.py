@@ -1,0 +1,98 @@
+"""The row kernels, generated and plain, against their definitions; nothing else is written."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opserve_kernels.algorithms import plain_rows, rows
+
+_SIZES = [*range(1, 20), 31, 32, 33, 40]
+_PLANES, _ROWS = 2, 3
+_STARTS = (5, 3)
+_KERNELS = ["generated", "plain"]
+_MODULES: dict[str, Any] = {"generated": rows, "plain": plain_rows}
+each_kernel = pytest.mark.parametrize("kernel", _KERNELS)
+
+
+def _numbers(count: int, reach: int, written: int) -> tuple[int, ...]:
+    """Rows that are read and written so close to each other as they can be."""
+    source = (_STARTS[0], _ROWS * reach + 2, reach)
+    target = (_STARTS[1], _ROWS * (written + 1) + 2, written + 1)
+    return (*source, *target, _PLANES, _ROWS, count)
+
+
+def _memory(size: int, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    values = np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+    values[::7] = -0.0
+    return values
+
+
+@each_kernel
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("count", _SIZES)
+def test_rows_are_copied_and_nothing_else(count: int, step: int, kernel: str) -> None:
+    reach = (count - 1) * step + 1
+    numbers = _numbers(count, reach, count)
+    read = _memory(_STARTS[0] + _ROWS * reach + 2 + _ROWS * reach, count)
+    written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2), count + 1)
+    wanted = written.copy()
+    for plane, row, i in product(range(_PLANES), range(_ROWS), range(count)):
+        at = numbers[0] + plane * numbers[1] + row * numbers[2] + i * step
+        wanted[numbers[3] + plane * numbers[4] + row * numbers[5] + i] = read[at] + np.float32(0)
+
+    module = _MODULES[kernel]
+    if step > 2:
+        module.step_rows(read, written, numbers, step, 1)
+    else:
+        (module.copy_rows if step == 1 else module.split_rows)(read, written, numbers)
+
+    assert written.tobytes() == wanted.tobytes()
+
+
+@each_kernel
+@pytest.mark.parametrize("count", _SIZES)
+def test_rows_are_added_once(count: int, kernel: str) -> None:
+    numbers = _numbers(count, count, count)
+    read = _memory(_STARTS[0] + _ROWS * count + 2 + _ROWS * count, count)
+    written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2), count + 1)
+    wanted = written.copy()
+    for plane, row, i in product(range(_PLANES), range(_ROWS), range(count)):
+        at = numbers[0] + plane * numbers[1] + row * numbers[2] + i
+        wanted[numbers[3] + plane * numbers[4] + row * numbers[5] + i] += read[at]
+
+    _MODULES[kernel].add_rows(read, written, numbers)
+
+    assert written.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+@pytest.mark.parametrize("count", [*range(1, 12), 16, 17, 33, 50])
+def test_phases_are_dealt_into_rows_and_nothing_else(count: int, step: int) -> None:
+    length = -(-count // step)
+    pitch = _STARTS[0] + _PLANES * (_ROWS * length + 2)
+    numbers = _numbers(count, length, count)
+    read = _memory(step * pitch, count)
+    written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2), count + 1)
+    wanted = written.copy()
+    for plane, row, i in product(range(_PLANES), range(_ROWS), range(count)):
+        at = numbers[0] + plane * numbers[1] + row * numbers[2] + i % step * pitch + i // step
+        wanted[numbers[3] + plane * numbers[4] + row * numbers[5] + i] = read[at] + np.float32(0)
+
+    rows.deal_rows(read, written, numbers, step, pitch)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    assert written.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("count", _SIZES)
+def test_pairs_of_plain_rows_are_those_of_the_generated(count: int) -> None:
+    numbers = _numbers(count, count, 2 * count)
+    odd = _STARTS[0] + 2 * (_ROWS * count + 2)
+    read = _memory(2 * odd, count)
+    written = [_memory(_STARTS[1] + 2 * (_ROWS * (2 * count + 1) + 2), 1) for _ in range(2)]
+
+    for module, array in zip(_MODULES.values(), written, strict=True):
+        module.join_rows(read, array, numbers, odd)
+
+    assert written[0].tobytes() == written[1].tobytes()
