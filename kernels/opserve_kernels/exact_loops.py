@@ -6,7 +6,7 @@ the image; n is a batch entry, and a weight's channels k, c are those of their g
     grad_output[k, n, o] = sum over c and t of weight[k, c, t] * image[c, n, i]
     grad_weight[k, c, t] = sum over n and o of output[k, n, o] * image[c, n, i]
     sums[c]              = sum over n and i of image[c, n, i]
-Nothing is shared with the float32 loops but views, stages and the rounding of operands.
+With the float32 loops it shares how operands are stated, viewed and rounded, and no sum.
 """
 
 from collections.abc import Callable, Sequence

@@ -161,12 +161,12 @@ def _outermost(size: Triple, source_size: Triple) -> int:
 
 def takes_source_whole(product: Correlation, blocks: Blocks) -> bool:
     """Whether every block's padded copy is a run of the source, without padding or phases."""
-    inner = range(blocks.axis + 1, SPATIAL_RANK)
     size, axis = product.source_size, blocks.axis
+    others = [other for other in range(SPATIAL_RANK) if other != axis]
     return (
         product.source_phases == 1
         and blocks.origin == (0, 0, 0)
-        and all(blocks.extent[other] == size[other] for other in inner)
+        and all(blocks.extent[other] == size[other] for other in others)
         and blocks.row_blocks * blocks.extent[axis] == size[axis]
     )
 

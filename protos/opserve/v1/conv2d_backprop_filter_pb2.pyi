@@ -107,7 +107,7 @@ class Conv2dBackpropFilterParaDict(_message.Message):
     groups: _builtins.int
     """Absent means 1."""
     res_dtype: _builtins.str
-    """"float32", which absent means too."""
+    """"float32", which absent means too; others on the profile reference."""
     kernel_name: _builtins.str
     @_builtins.property
     def strides(self) -> _tensor_pb2.Int64Array:

@@ -109,7 +109,7 @@ class Conv2dBackpropInputParaDict(_message.Message):
     KERNEL_NAME_FIELD_NUMBER: _builtins.int
     GROUP_DICT_FIELD_NUMBER: _builtins.int
     res_dtype: _builtins.str
-    """"float16" (absent means this) or "float32"."""
+    """"float16" (absent means this), "float32"; "bfloat16" and "float64" where the profile has them."""
     offset_x: _builtins.int
     offset_w: _builtins.int
     """Must be absent."""

@@ -149,6 +149,13 @@ _SHAPES = (
     convolution("kernel of 1 with stride", (2, 3, 7, 7), (4, 3, 1, 1), stride=(2, 3)),
     convolution("kernel as large as the image", (4, 3, 5, 4), (6, 3, 5, 4)),
     convolution("one of everything", (1, 1, 1, 1), (1, 1, 1, 1)),
+    convolution(
+        "rows that meet padding alone",
+        (2, 8, 2, 4),
+        (8, 8, 2, 2),
+        stride=(2, 2),
+        padding=(1, 0, 0, 1),
+    ),
     convolution("several blocks of columns", (3, 16, 24, 23), (8, 16, 3, 3), padding=(1, 1)),
     convolution("long sums", (16, 1, 40, 40), (2, 1, 2, 2), values=Values.NORMAL),
 )
