@@ -1,7 +1,7 @@
 """A correlation of an image with a weight, and the blocks that it is computed in."""
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
@@ -79,13 +79,13 @@ class Correlation:
     def taps_of(self, axis: int, phase: int) -> int:
         """Taps that a phase of the result meets along an axis."""
         convolution, stride = self.convolution, self.result_stride[axis]
-        reaches = range(
-            0,
-            convolution.kernel_size[axis] * convolution.dilation[axis],
-            convolution.dilation[axis],
-        )
-        padding = convolution.padding[axis]
-        return sum((phase + padding - reach) % stride == 0 for reach in reaches)
+        dilation, position = convolution.dilation[axis], phase + convolution.padding[axis]
+        common = gcd(dilation, stride)
+        if position % common:
+            return 0
+        period = stride // common
+        first = position // common * pow(dilation // common, -1, period) % period
+        return max(0, -(-(convolution.kernel_size[axis] - first) // period))
 
     def reach(self, axis: int) -> tuple[int, int]:
         """The first source position that position 0 needs, and how many more its taps span."""
