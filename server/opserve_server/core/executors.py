@@ -86,8 +86,8 @@ def plan_executor(
             held = buffer_of(tensor.buffer).size_bytes
             check_tensor(name, tensor, buffer_bytes=held)
         tensors.append(tensor)
-    plan = plans.plan(operator, arguments)
-    executor = Executor(handle, operator, plan, tensors, _written(operator, arguments))
+    plan, written = plans.plan(operator, arguments)
+    executor = Executor(handle, operator, plan, tensors, written)
     _named_buffers(executor, buffer_of)
     _check_overlaps(executor)
     return executor
@@ -139,11 +139,6 @@ def kernel_call(
         workspace=workspace,
     )
     return call, buffers
-
-
-def _written(operator: Operator[Any], arguments: Any) -> frozenset[str]:  # noqa: ANN401  # any schema
-    without_outputs = replace(arguments, **dict.fromkeys(operator.outputs))
-    return frozenset(operator.infer_outputs(without_outputs))
 
 
 def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:

@@ -10,6 +10,9 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import Tensor
 
+PlannedCall = tuple[Plan, frozenset[str]]
+"""A plan, and the names of the tensors that it writes: the outputs that the mask asks for."""
+
 
 class Plans:
     """Plans calls on one profile; equal calls are planned once, while they are remembered.
@@ -23,13 +26,14 @@ class Plans:
     """
 
     def __init__(self, profile: str, *, limit: int) -> None:
-        def plan(operator: str, arguments: object) -> Plan:
-            return OPERATORS[operator].plan(arguments, PROFILES[profile])
+        def plan(name: str, arguments: object) -> PlannedCall:
+            operator = OPERATORS[name]
+            return operator.plan(arguments, PROFILES[profile]), _written(operator, arguments)
 
         self.profile = profile
-        self._plan: Callable[[str, object], Plan] = lru_cache(maxsize=limit)(plan)
+        self._plan: Callable[[str, object], PlannedCall] = lru_cache(maxsize=limit)(plan)
 
-    def plan(self, operator: Operator[Any], arguments: object) -> Plan:
+    def plan(self, operator: Operator[Any], arguments: object) -> PlannedCall:
         """The plan of a call; where its tensors lie makes no difference to it.
 
         Raises:
@@ -49,3 +53,8 @@ def _without_buffers(operator: Operator[Any], arguments: Any) -> object:  # noqa
     return replace(
         arguments, **{name: replace(tensor, buffer=0) for name, tensor in placed.items()}
     )
+
+
+def _written(operator: Operator[Any], arguments: Any) -> frozenset[str]:  # noqa: ANN401  # any schema
+    without_outputs = replace(arguments, **dict.fromkeys(operator.outputs))
+    return frozenset(operator.infer_outputs(without_outputs))
