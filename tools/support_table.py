@@ -21,6 +21,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
     check = parser.parse_args().check
     text = PAGE.read_text()
+    if [text.count(BEGIN), text.count(END)] != [1, 1]:
+        print(f"README.md: must have {BEGIN.strip()} and {END}, each once")
+        return 1
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     written = f"{before}{BEGIN}{table()}{END}{after}"

@@ -6,6 +6,8 @@ from opserve_kernels.errors import check_extent
 
 Triple = tuple[int, int, int]
 SPATIAL_RANK = 3
+DEPTH, HEIGHT, WIDTH = range(SPATIAL_RANK)
+"""Axes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class Convolution:
         return self.groups * self.output_channels * self.column_rows
 
     def encode(self) -> tuple[int, ...]:
-        """The geometry as the integers that opserve_kernels.columns reads."""
+        """The geometry as the integers that opserve_kernels.algorithms.columns reads."""
         return (
             *(self.batch, self.input_channels, self.output_channels),
             *(self.taps, self.input_pixels, self.output_pixels),

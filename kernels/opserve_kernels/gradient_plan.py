@@ -38,22 +38,14 @@ class Algorithm(StrEnum):
     DIRECT = "direct"
 
 
-def plan_gradients(
-    gradients: Gradients, profile: Profile, *, algorithm: Algorithm | None = None
-) -> Plan:
-    """The plan of a call that sums something: channel sums first, then input, then weight.
-
-    Args:
-        gradients: What to compute.
-        profile: Of the device.
-        algorithm: For the products; None chooses the fastest that takes the call.
-    """
+def plan_gradients(gradients: Gradients, profile: Profile) -> Plan:
+    """The plan of a call that sums something: channel sums first, then input, then weight."""
     if profile.exact:
         return plan_exactly(gradients)
     workspace = Workspace()
     stages = _sum_stages(gradients, workspace)
     if gradients.grad_image or gradients.grad_output or gradients.grad_weight:
-        stages += _PRODUCTS[algorithm or choose(gradients)](gradients, workspace)
+        stages += _PRODUCTS[choose(gradients)](gradients, workspace)
     return _plan(stages, workspace)
 
 

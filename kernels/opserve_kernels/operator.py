@@ -21,11 +21,13 @@ class NamedBuffer:
         parameter: The parameter that names it.
         handle: Its handle.
         size_bytes: Bytes that it must hold at least.
+        status: The code to refuse another with.
     """
 
     parameter: str
     handle: int
     size_bytes: int
+    status: AnyStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

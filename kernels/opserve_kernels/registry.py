@@ -24,11 +24,6 @@ OPERATORS: Mapping[str, Operator[Any]] = {
 }
 
 
-def profiles_of(operator: str) -> tuple[str, ...]:
-    """Names of the profiles that have an operator."""
-    return tuple(OPERATORS[operator].support)
-
-
 def operators_of(profile: str) -> tuple[Operator[Any], ...]:
     """The operators that a profile has."""
     return tuple(operator for operator in OPERATORS.values() if profile in operator.support)

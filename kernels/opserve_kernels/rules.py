@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from opserve_kernels.errors import invalid_argument, null_argument
 from opserve_kernels.operator import Support
+from opserve_kernels.status import AnyStatus, Status
 from opserve_kernels.tensor import Tensor
 
 Value = TypeVar("Value")
@@ -18,17 +19,45 @@ def required(parameter: str, value: Value | None) -> Value:
 
 
 def check_dtype(
-    parameter: str, tensor: Tensor, *, support: Mapping[str, Support], profile: str
+    parameter: str,
+    tensor: Tensor,
+    *,
+    support: Mapping[str, Support],
+    profile: str,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> None:
-    """Refuses a dtype that a profile does not have, and names those that do (161002)."""
-    if tensor.dtype in support[profile].dtypes:
+    """Refuses a tensor's dtype that a profile does not have, and names those that do."""
+    offers = {name: row.dtypes for name, row in support.items()}
+    check_offered(parameter, tensor.dtype, offers, profile=profile, status=status)
+
+
+def check_offered(
+    parameter: str,
+    dtype: str,
+    offers: Mapping[str, Sequence[str]],
+    *,
+    profile: str,
+    status: AnyStatus,
+    what: str = "dtype",
+) -> None:
+    """Refuses a dtype that a profile does not offer, and names the profiles that do.
+
+    Args:
+        parameter: The argument.
+        dtype: As the argument spells it.
+        offers: Dtypes by profile, spelled likewise.
+        profile: Of the device.
+        status: The code to refuse with.
+        what: What was given, in words before the dtype.
+    """
+    if dtype in offers[profile]:
         return
-    able = [name for name, row in support.items() if tensor.dtype in row.dtypes]
+    able = [name for name, dtypes in offers.items() if dtype in dtypes]
     raise invalid_argument(
         parameter,
-        given=f"dtype {tensor.dtype}",
-        allowed=f"dtypes {', '.join(support[profile].dtypes)} on {profile}"
-        f"{elsewhere(tensor.dtype, able)}",
+        given=f"{what} {dtype}",
+        allowed=f"dtypes {', '.join(offers[profile])} on {profile}{elsewhere(dtype, able)}",
+        status=status,
     )
 
 

@@ -5,8 +5,8 @@ from math import prod
 from typing import TypeVar
 
 from opserve_kernels.errors import invalid_argument
-from opserve_kernels.operator import Limit, Support
-from opserve_kernels.rules import elsewhere
+from opserve_kernels.operator import Limit
+from opserve_kernels.rules import check_offered
 from opserve_kernels.status import AnyStatus, TbeStatus
 from opserve_kernels.tensor import DataType, Format, Tensor
 
@@ -38,43 +38,11 @@ def required(parameter: str, value: Value | None) -> Value:
     return value
 
 
-def check_supported(
-    parameter: str,
-    tensor: Tensor,
-    support: Mapping[str, Support],
-    *,
-    profile: str,
-    status: AnyStatus,
-) -> None:
-    """Refuses a dtype that the profile does not support, and names the profiles that do."""
-    dtypes = {name: row.dtypes for name, row in support.items()}
-    _check_offered(parameter, tensor.dtype, dtypes, profile=profile, status=status)
-
-
 def check_result(
     spelling: str, results: Mapping[str, Sequence[str]], *, profile: str, status: AnyStatus
 ) -> None:
     """Refuses a res_dtype that the profile does not support, and names the profiles that do."""
-    _check_offered("para_dict.res_dtype", spelling, results, profile=profile, status=status)
-
-
-def _check_offered(
-    parameter: str,
-    dtype: str,
-    offers: Mapping[str, Sequence[str]],
-    *,
-    profile: str,
-    status: AnyStatus,
-) -> None:
-    if dtype in offers[profile]:
-        return
-    able = [name for name, dtypes in offers.items() if dtype in dtypes]
-    raise invalid_argument(
-        parameter,
-        given=f"dtype {dtype}",
-        allowed=f"dtypes {', '.join(offers[profile])} on {profile}{elsewhere(dtype, able)}",
-        status=status,
-    )
+    check_offered("para_dict.res_dtype", spelling, results, profile=profile, status=status)
 
 
 def check_rank(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:

@@ -244,7 +244,7 @@ def test_hp_on_ft78ne_is_refused_naming_the_profiles_that_have_it() -> None:
         refusal = _refusal(sample)
 
         assert refusal.status == _NOT_SUPPORTED
-        assert refusal.allowed == "FLOAT on ft78ne; FLOAT16 on mt7004, reference"
+        assert refusal.allowed == "dtypes FLOAT on ft78ne; FLOAT16 on mt7004, reference"
 
 
 @pytest.mark.parametrize("profile", ["ft78ne", "mt7004"])
@@ -293,7 +293,11 @@ def test_temp_space_must_hold_the_rows_of_one_entry_and_group(
 
     plan = plan_of(sample.but("temp_space", **changes))
 
-    assert plan.buffers == (NamedBuffer(parameter="temp_space", handle=9, size_bytes=size_bytes),)
+    (named,) = plan.buffers
+    status = DeconvStatus.DECONV_PARAM_INVALID
+    assert named == NamedBuffer(
+        parameter="temp_space", handle=9, size_bytes=size_bytes, status=status
+    )
     assert plan.parameters == plan_of(sample).parameters
 
 

@@ -33,6 +33,7 @@ from opserve_kernels.algorithms.product import (
 )
 from opserve_kernels.algorithms.taps import result_stride, source_channels, source_stride
 from opserve_kernels.algorithms.transfers import fill
+from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
@@ -80,7 +81,7 @@ def load_source(
     begin = (
         origin[0] + (row * stride[0] if axis == 0 else 0),
         origin[1] + (row * stride[1] if axis == 1 else 0),
-        origin[2] + (row * stride[2] if axis == 2 else 0),  # noqa: PLR2004  # the width
+        origin[2] + (row * stride[2] if axis == WIDTH else 0),
     )
     line = -1 if stage[SOURCE_WHOLE] else stage[LINE]
     positions = size[0] * size[1] * size[2]
@@ -121,5 +122,5 @@ def rows_of(stage: Integers, row: int) -> Triple:
     return (
         min(d - row, stage[BLOCK_ROWS]) if axis == 0 else d,
         min(h - row, stage[BLOCK_ROWS]) if axis == 1 else h,
-        min(w - row, stage[BLOCK_ROWS]) if axis == 2 else w,  # noqa: PLR2004  # the width
+        min(w - row, stage[BLOCK_ROWS]) if axis == WIDTH else w,
     )

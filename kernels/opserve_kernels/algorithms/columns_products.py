@@ -12,8 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.columns_plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
-from opserve_kernels.columns import (
+from opserve_kernels.algorithms.columns import (
     INPUT_CHANNELS,
     INPUT_PIXELS,
     OUTPUT_CHANNELS,
@@ -22,6 +21,7 @@ from opserve_kernels.columns import (
     gather_columns,
     scatter_columns,
 )
+from opserve_kernels.algorithms.columns_plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import add_matrix, add_product, add_product_but_padding, all_finite
 

@@ -29,6 +29,7 @@ from opserve_kernels.algorithms.depthwise_layout import (
     WEIGH_OUTPUT,
 )
 from opserve_kernels.algorithms.rows import deal_rows, take_rows
+from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.precision import round_all
 from opserve_kernels.strided import load, store
@@ -158,7 +159,7 @@ def _but(values: Triple, axis: int, value: int) -> Triple:
     return (
         value if axis == 0 else values[0],
         value if axis == 1 else values[1],
-        value if axis == 2 else values[2],  # noqa: PLR2004  # the width
+        value if axis == WIDTH else values[2],
     )
 
 
@@ -304,7 +305,7 @@ def rows_of(stage: Integers, phase: int, row: int) -> Triple:
 def _columns_of(stage: Integers, row: int) -> tuple[int, int]:
     """First column and columns of the result in a block."""
     width, stride = result_size(stage)[2], result_stride(stage)[2]
-    if stage[CUT_AXIS] != 2:  # noqa: PLR2004  # the width
+    if stage[CUT_AXIS] != WIDTH:
         return 0, width
     first = row * stride
     return first, min(width - first, stage[BLOCK_ROWS] * stride)

@@ -63,6 +63,7 @@ from opserve_kernels.algorithms.transfers import (
     separate_rows,
     store_values,
 )
+from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.precision import round_all
 from opserve_kernels.sums import PADDING
@@ -108,7 +109,7 @@ def _end_of(size: Triple, rows: Triple, row: int, axis: int) -> Triple:
     return (
         min(size[0], row + rows[0]) if axis == 0 else size[0],
         min(size[1], row + rows[1]) if axis == 1 else size[1],
-        min(size[2], row + rows[2]) if axis == 2 else size[2],  # noqa: PLR2004  # the width
+        min(size[2], row + rows[2]) if axis == WIDTH else size[2],
     )
 
 
@@ -124,7 +125,7 @@ def _load_left(
     begin = (
         row if axis == 0 else 0,
         row if axis == 1 else 0,
-        row if axis == 2 else 0,  # noqa: PLR2004  # the width
+        row if axis == WIDTH else 0,
     )
     limit = _end_of(size, rows, row, axis)
     positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.transfers import copy_strided, fill, load_values
+from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
 
@@ -112,13 +113,13 @@ def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     rows = (
         high - low if axis == 0 else size[0],
         high - low if axis == 1 else size[1],
-        high - low if axis == 2 else size[2],  # noqa: PLR2004  # the width
+        high - low if axis == WIDTH else size[2],
     )
     for phase in range(stride[0] * stride[1] * stride[2]):
         d, h, w = _phase_along(stride, phase)
         start = (
             origin[0] + d - (low if axis == 0 else 0),
             origin[1] + h - (low if axis == 1 else 0),
-            origin[2] + w - (low if axis == 2 else 0),  # noqa: PLR2004  # the width
+            origin[2] + w - (low if axis == WIDTH else 0),
         )
         _split(scratch, line, rows, stride, start, extent, target + phase * phase_pitch)

@@ -47,6 +47,7 @@ from opserve_kernels.algorithms.taps import (
 )
 from opserve_kernels.algorithms.transfers import copy_to_steps, fill, store_values
 from opserve_kernels.algorithms.weight_panels import panel_place
+from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.precision import round_all
 
@@ -238,7 +239,7 @@ def store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
         if d < rows[0] and h < last_h and columns[0] < last_column:
             corner_d = (d + (row if axis == 0 else 0)) * stride[0]
             corner_h = (h + (row if axis == 1 else 0)) * stride[1]
-            corner_w = (columns[0] + (row if axis == 2 else 0)) * stride[2]  # noqa: PLR2004
+            corner_w = (columns[0] + (row if axis == WIDTH else 0)) * stride[2]
             high = min((last_h - h) * stride[1], size[1] - corner_h)
             wide = min((last_column - columns[0]) * stride[2], size[2] - corner_w)
             start = (line - lines[0]) * (columns[1] - columns[0])

@@ -30,7 +30,7 @@ The range. The absolute sums of rows of B^T, G and A^T have a product below 60, 
 2^20 products exceeds float32 if values of both sides are below LIMIT = 2^48.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
@@ -45,7 +45,6 @@ RESULTS = 4  # of a tile, in each dimension
 TAPS = 3
 POINTS = 6
 
-Transform = Callable[[Sequence[Value]], list[Value]]
 
 _INVERSE = 1 / POINT
 _SQUARE, _INVERSE_SQUARE = POINT**2, _INVERSE**2

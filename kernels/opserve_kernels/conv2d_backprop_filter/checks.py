@@ -29,6 +29,7 @@ from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.profiles import Profile
+from opserve_kernels.rules import check_dtype
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tbe_rules import (
     BLOCK,
@@ -41,7 +42,6 @@ from opserve_kernels.tbe_rules import (
     check_limit,
     check_rank,
     check_result,
-    check_supported,
     check_undilated,
     required,
 )
@@ -90,7 +90,7 @@ def _check_dtypes(call: Call, profile: str) -> None:
         source="that of input_x",
         status=TbeStatus.E60038,
     )
-    check_supported("input_x", call.input_x, SUPPORT, profile=profile, status=TbeStatus.E60005)
+    check_dtype("input_x", call.input_x, support=SUPPORT, profile=profile, status=TbeStatus.E60005)
     check_result(call.res_dtype, RESULTS, profile=profile, status=TbeStatus.E60005)
 
 

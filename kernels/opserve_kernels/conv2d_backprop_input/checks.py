@@ -24,6 +24,7 @@ from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import group_dict
 from opserve_kernels.profiles import Profile
+from opserve_kernels.rules import check_dtype
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tbe_rules import (
     BLOCK,
@@ -36,7 +37,6 @@ from opserve_kernels.tbe_rules import (
     check_limit,
     check_rank,
     check_result,
-    check_supported,
     check_undilated,
     required,
 )
@@ -88,7 +88,7 @@ def _check_given(arguments: Conv2dBackpropInput) -> Call:
 
 def _check_dtypes(call: Call, profile: str) -> None:
     for name, tensor in (("filters", call.filters), ("out_backprop", call.out_backprop)):
-        check_supported(name, tensor, SUPPORT, profile=profile, status=TbeStatus.E60011)
+        check_dtype(name, tensor, support=SUPPORT, profile=profile, status=TbeStatus.E60011)
     check_result(call.res_dtype, RESULTS, profile=profile, status=TbeStatus.E60011)
     check_equal(
         "out_backprop",

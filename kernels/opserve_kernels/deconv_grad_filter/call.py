@@ -14,7 +14,8 @@ PARAM_FIELDS = (
     *("dilation_h", "dilation_w", "group", "temp_space"),
 )
 """The fields that param holds, in its order."""
-ROW_ORDERS = OC_KH_KW, KH_KW_OC = ("oc_kh_kw", "kh_kw_oc")
+OC_KH_KW = "oc_kh_kw"
+ROW_ORDERS = (OC_KH_KW, "kh_kw_oc")
 IMAGE_RANK = 4
 _DEFAULTS: Mapping[str, int] = {
     **dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w", "group"), 1),

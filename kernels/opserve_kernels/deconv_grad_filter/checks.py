@@ -26,7 +26,7 @@ from opserve_kernels.deconv_grad_filter.contract import (
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.profiles import Profile
-from opserve_kernels.rules import elsewhere
+from opserve_kernels.rules import check_offered
 from opserve_kernels.status import AnyStatus, DeconvStatus
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
 
@@ -128,8 +128,8 @@ def _check_dtypes(function: str | None, tensors: _Tensors, profile: Profile) -> 
     computed = FUNCTION_DTYPES[function[:2]] if function else None
     dtype = tensors["dy_data"].dtype
     if computed:
-        _check_supported("function", f"{function}, which computes in", computed, profile)
-    _check_supported("dy_data", "dtype", dtype, profile)
+        _check_supported("function", computed, profile, what=f"{function}, which computes in")
+    _check_supported("dy_data", dtype, profile, what="dtype")
     for name, tensor in tensors.items():
         if tensor.dtype != dtype:
             raise _refused(
@@ -143,17 +143,15 @@ def _check_dtypes(function: str | None, tensors: _Tensors, profile: Profile) -> 
         )
 
 
-def _check_supported(parameter: str, what: str, dtype: DataType, profile: Profile) -> None:
-    """Refuses a dtype that the profile does not have, naming the profiles that do."""
-    dtypes = SUPPORT[profile.name].dtypes
-    if dtype not in dtypes:
-        able = [name for name, support in SUPPORT.items() if dtype in support.dtypes]
-        raise _refused(
-            parameter,
-            given=f"{what} {dtype}",
-            allowed=f"{', '.join(dtypes)} on {profile.name}{elsewhere(dtype, able)}",
-            status=DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED,
-        )
+def _check_supported(parameter: str, dtype: DataType, profile: Profile, *, what: str) -> None:
+    check_offered(
+        parameter,
+        dtype,
+        {name: support.dtypes for name, support in SUPPORT.items()},
+        profile=profile.name,
+        status=DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED,
+        what=what,
+    )
 
 
 def _check_formats(tensors: _Tensors) -> None:

@@ -16,6 +16,7 @@ from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT, result_format
 from opserve_kernels.operator import NamedBuffer, Plan
 from opserve_kernels.profiles import Profile
+from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import Tensor, check_tensor
 
 _DY_DATA, _X_DATA, _DW_DATA = range(3)  # places of the tensors in the schema
@@ -111,6 +112,9 @@ def _named_buffers(call: Call) -> tuple[NamedBuffer, ...]:
         return ()
     return (
         NamedBuffer(
-            parameter="temp_space", handle=call.temp_space, size_bytes=call.temp_space_bytes
+            parameter="temp_space",
+            handle=call.temp_space,
+            size_bytes=call.temp_space_bytes,
+            status=DeconvStatus.DECONV_PARAM_INVALID,
         ),
     )

@@ -7,7 +7,7 @@ from typing import Any
 from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator, Plan
 from opserve_kernels.profiles import DEFAULT_PROFILE
-from opserve_kernels.status import DeconvStatus, Status
+from opserve_kernels.status import Status
 from opserve_kernels.tensor import Tensor, check_tensor
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Execute
@@ -172,9 +172,7 @@ def _named_buffer(named: NamedBuffer, buffer_of: BufferOf) -> Buffer:
 
 
 def _refused_buffer(named: NamedBuffer, *, given: str, allowed: str) -> InvalidArgument:
-    # Calls of FT-DSP alone name buffers.
-    status = DeconvStatus.DECONV_PARAM_INVALID
-    return invalid_argument(named.parameter, given=given, allowed=allowed, status=status)
+    return invalid_argument(named.parameter, given=given, allowed=allowed, status=named.status)
 
 
 def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:

@@ -26,7 +26,12 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     operator = OPERATORS["im2col_backward"]
 
     def name(handle: int) -> None:
-        named = NamedBuffer(parameter="temp_space", handle=handle, size_bytes=SCRATCH_BYTES)
+        named = NamedBuffer(
+            parameter="temp_space",
+            handle=handle,
+            size_bytes=SCRATCH_BYTES,
+            status=DeconvStatus.DECONV_PARAM_INVALID,
+        )
 
         def plan(arguments: Any, profile: Profile) -> Plan:
             return replace(operator.plan(arguments, profile), buffers=(named,))
