@@ -11,7 +11,7 @@ from kernels.execution import execute, results
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
 
-CHANNELS = st.sampled_from([1, 2, 3, 4, 7, 8, 9, 16, 17, 33])
+CHANNELS = st.sampled_from([1, 3, 4, 8, 9, 16, 33])
 
 
 def per_axis(rank: int, least: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
@@ -23,14 +23,15 @@ def calls(draw: st.DrawFn) -> Sample:
     """Operands are small integers: every order of adding their products is exact."""
     rank, groups, transposed = (
         draw(st.integers(1, 3)),
-        draw(st.sampled_from([1, 1, 2, 3])),
+        draw(st.sampled_from([1, 1, 1, 2])),
         draw(st.booleans()),
     )
-    kernel, stride = draw(per_axis(rank, 1, 4)), draw(per_axis(rank, 1, 4))
-    padding, dilation = draw(per_axis(rank, 0, 4)), draw(per_axis(rank, 1, 3))
+    most = draw(st.sampled_from([2, 4]))  # small numbers meet each other's edges more often
+    kernel, stride = draw(per_axis(rank, 1, most)), draw(per_axis(rank, 1, most))
+    padding, dilation = draw(per_axis(rank, 0, most // 2)), draw(per_axis(rank, 1, most - 1))
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     least = [1 if transposed else max(1, r - 2 * p) for r, p in zip(reach, padding, strict=True)]
-    size = tuple(draw(st.integers(low, low + 8)) for low in least)
+    size = tuple(draw(st.integers(low, low + 1) | st.integers(low, low + 8)) for low in least)
     extra = tuple(draw(st.integers(0, s - 1)) if transposed else 0 for s in stride)
     if transposed:
         sizes = zip(size, stride, padding, reach, extra, strict=True)
@@ -52,7 +53,7 @@ def calls(draw: st.DrawFn) -> Sample:
     return convolution(name, input_, weight, values=Values.INTEGERS, **arguments)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=1000)
 @given(sample=calls())
 def test_device_and_arbiter_agree(sample: Sample) -> None:
     found, right = results(sample), results(replace(sample, profile="reference"))
