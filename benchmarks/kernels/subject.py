@@ -13,7 +13,7 @@ from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.im2col_backward.schema import Im2colBackward
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
@@ -151,7 +151,7 @@ def plan_of(name: str, profile: str, arguments: Arguments) -> tuple[Plan, Mappin
     """The plan of a call and the outputs that a caller would make for it."""
     operator = OPERATORS[name]
     outputs = operator.infer_outputs(arguments)
-    return operator.plan(replace(arguments, **outputs), PROFILES[profile]), outputs
+    return operator.plan(replace(arguments, **outputs), PROFILES[profile], PlanOptions()), outputs
 
 
 def _prepared(name: str, profile: str, arguments: Arguments, arrays: Mapping[str, Array]) -> Call:

@@ -16,7 +16,7 @@ from opserve_kernels.convolution import Convolution
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, keep_diagonal, store
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
 from opserve_kernels.gradients import Gradients, Operand
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.stages import Stage, pack_stages
 from opserve_kernels.workspace import Workspace
@@ -38,14 +38,22 @@ class Algorithm(StrEnum):
     DIRECT = "direct"
 
 
-def plan_gradients(gradients: Gradients, profile: Profile) -> Plan:
+def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions) -> Plan:
     """The plan of a call that sums something: channel sums first, then input, then weight."""
     if profile.exact:
         return plan_exactly(gradients)
+    plan = _plan_with(choose(gradients), gradients)
+    if options.workspace_limit is None or plan.workspace_size <= options.workspace_limit:
+        return plan
+    smaller = _plan_with(Algorithm.COLUMNS, gradients)
+    return min(plan, smaller, key=lambda candidate: candidate.workspace_size)
+
+
+def _plan_with(algorithm: Algorithm, gradients: Gradients) -> Plan:
     workspace = Workspace()
     stages = _sum_stages(gradients, workspace)
     if gradients.grad_image or gradients.grad_output or gradients.grad_weight:
-        stages += _PRODUCTS[choose(gradients)](gradients, workspace)
+        stages += _PRODUCTS[algorithm](gradients, workspace)
     return _plan(stages, workspace)
 
 

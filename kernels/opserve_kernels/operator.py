@@ -52,6 +52,21 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What a session asks of all its plans; the right result is none of it.
+
+    Attributes:
+        strict: Only algorithms whose error is bounded by the products of each sum, as
+            docs/numerics.md has it, not by those of its neighbourhood: no Winograd.
+        workspace_limit: Bytes of workspace that a plan is to keep within, by a slower algorithm if
+            one needs less; where none does, the plan is the smallest. None: any size.
+    """
+
+    strict: bool = False
+    workspace_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
     """What one profile offers of an operator; an operator that needs more has a class of its own.
 
@@ -139,7 +154,7 @@ class Operator(Generic[Arguments]):
     schema: type[Arguments]
     outputs: tuple[str, ...]
     infer_outputs: Callable[[Arguments], Mapping[str, Tensor]]
-    plan: Callable[[Arguments, Profile], Plan]
+    plan: Callable[[Arguments, Profile, PlanOptions], Plan]
     kernel: str
 
     @property

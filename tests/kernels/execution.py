@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.samples.sample import Bytes, Sample
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 
@@ -19,7 +19,9 @@ NAN_BYTE = 0xFF  # four of them are a NaN
 
 def plan_of(sample: Sample) -> Plan:
     """Phase one."""
-    plan: Plan = OPERATORS[sample.operator].plan(sample.arguments(), PROFILES[sample.profile])
+    plan: Plan = OPERATORS[sample.operator].plan(
+        sample.arguments(), PROFILES[sample.profile], PlanOptions()
+    )
     return plan
 
 

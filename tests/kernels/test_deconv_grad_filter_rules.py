@@ -27,7 +27,7 @@ from opserve_kernels.deconv_grad_filter.contract import LIMITS, RULES
 from opserve_kernels.deconv_grad_filter.plan import infer_outputs
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.operator import Limit, NamedBuffer
+from opserve_kernels.operator import Limit, NamedBuffer, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType, Format
@@ -155,7 +155,7 @@ def test_kernel_of_a_gradient_that_cannot_be_is_told_before_the_gradient(
 
     for arguments, told in ((vast, {"kernel_h", "kernel_w"}), (replace(vast, in_c=3), {"in_c"})):
         with pytest.raises(InvalidArgument) as refusal:
-            OPERATOR.plan(arguments, PROFILES["ft78ne"])
+            OPERATOR.plan(arguments, PROFILES["ft78ne"], PlanOptions())
         assert refusal.value.parameter in told
 
 

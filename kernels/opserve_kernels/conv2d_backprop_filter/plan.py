@@ -11,7 +11,7 @@ from opserve_kernels.conv2d_backprop_filter.schema import (
 from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Diagonal, Gradients
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
 from opserve_kernels.tensor import Format, Tensor, check_tensor
@@ -35,7 +35,7 @@ def infer_outputs(arguments: Conv2dBackpropFilter) -> Mapping[str, Tensor]:
     return {"res_tensor": Tensor(shape=shape, dtype=dtype, format=Format.FRACTAL_Z)}
 
 
-def plan(arguments: Conv2dBackpropFilter, profile: Profile) -> Plan:
+def plan(arguments: Conv2dBackpropFilter, profile: Profile, options: PlanOptions) -> Plan:
     """Checks a call and plans it.
 
     Raises:
@@ -45,7 +45,7 @@ def plan(arguments: Conv2dBackpropFilter, profile: Profile) -> Plan:
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    return plan_gradients(_gradients(check(arguments, profile)), profile)
+    return plan_gradients(_gradients(check(arguments, profile)), profile, options)
 
 
 def _gradients(call: Call) -> Gradients:

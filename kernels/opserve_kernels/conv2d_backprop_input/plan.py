@@ -8,7 +8,7 @@ from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInput
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Gradients
 from opserve_kernels.number_formats import FLOAT, FLOAT16_SATURATED
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
@@ -30,7 +30,7 @@ def infer_outputs(arguments: Conv2dBackpropInput) -> Mapping[str, Tensor]:
     return {"res_tensor": tensor}
 
 
-def plan(arguments: Conv2dBackpropInput, profile: Profile) -> Plan:
+def plan(arguments: Conv2dBackpropInput, profile: Profile, options: PlanOptions) -> Plan:
     """Checks a call and plans it.
 
     Raises:
@@ -40,7 +40,7 @@ def plan(arguments: Conv2dBackpropInput, profile: Profile) -> Plan:
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    return plan_gradients(_gradients(check(arguments, profile)), profile)
+    return plan_gradients(_gradients(check(arguments, profile)), profile, options)
 
 
 def _gradients(call: Call) -> Gradients:

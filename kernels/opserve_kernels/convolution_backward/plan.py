@@ -10,7 +10,7 @@ from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.gradient_plan import plan_gradients, plan_zeros
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
 from opserve_kernels.number_formats import FLOATING_TYPES, promote
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tensor import DataType, Tensor, check_tensor
 
@@ -34,7 +34,7 @@ def infer_outputs(arguments: ConvolutionBackward) -> Mapping[str, Tensor]:
     return outputs
 
 
-def plan(arguments: ConvolutionBackward, profile: Profile) -> Plan:
+def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions) -> Plan:
     """Checks a call and plans it: bias, input, weight, as the vendor orders them.
 
     Raises:
@@ -46,7 +46,7 @@ def plan(arguments: ConvolutionBackward, profile: Profile) -> Plan:
     roundings = roundings_of(call, profile)
     if call.is_empty:
         return plan_zeros(_zero_results(call, roundings), profile)
-    return plan_gradients(_gradients(call, roundings), profile)
+    return plan_gradients(_gradients(call, roundings), profile, options)
 
 
 def _gradients(call: Call, roundings: Roundings) -> Gradients:

@@ -14,7 +14,7 @@ from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT, result_format
-from opserve_kernels.operator import NamedBuffer, Plan
+from opserve_kernels.operator import NamedBuffer, Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import Tensor, check_tensor
@@ -33,7 +33,7 @@ def infer_outputs(arguments: DeconvGradFilter) -> Mapping[str, Tensor]:
     return {"dw_data": Tensor(shape=weight_shape(numbers), dtype=arguments.x_data.dtype)}
 
 
-def plan(arguments: DeconvGradFilter, profile: Profile) -> Plan:
+def plan(arguments: DeconvGradFilter, profile: Profile, options: PlanOptions) -> Plan:
     """Checks a call and plans it; which cores it names makes no difference.
 
     Raises:
@@ -43,7 +43,7 @@ def plan(arguments: DeconvGradFilter, profile: Profile) -> Plan:
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
     call = check(arguments, profile)
-    planned = plan_gradients(_gradients(call, profile), profile)
+    planned = plan_gradients(_gradients(call, profile), profile, options)
     return Plan(
         workspace_size=planned.workspace_size,
         units=planned.units,

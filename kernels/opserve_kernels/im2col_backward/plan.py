@@ -14,7 +14,7 @@ from opserve_kernels.errors import invalid_argument
 from opserve_kernels.im2col_backward.contract import LEAST, SUPPORT
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.number_formats import result_format
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype, check_length, check_range, required
 from opserve_kernels.tensor import Tensor, check_tensor
@@ -60,7 +60,7 @@ def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
     return {"out": Tensor(shape=shape, dtype=grad_output.dtype)}
 
 
-def plan(arguments: Im2colBackward, profile: Profile) -> Plan:
+def plan(arguments: Im2colBackward, profile: Profile, _options: PlanOptions) -> Plan:
     """Checks a call; an empty grad_output needs no workspace and no work, and out stays as it is.
 
     Raises:

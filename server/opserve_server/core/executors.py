@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
-from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator, Plan
+from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator, Plan, PlanOptions
 from opserve_kernels.profiles import DEFAULT_PROFILE
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import Tensor, check_tensor
@@ -68,7 +68,13 @@ class Executor:
 
 
 def plan_executor(
-    handle: int, operator: Operator[Any], arguments: object, *, plans: Plans, buffer_of: BufferOf
+    handle: int,
+    operator: Operator[Any],
+    arguments: object,
+    *,
+    plans: Plans,
+    options: PlanOptions,
+    buffer_of: BufferOf,
 ) -> Executor:
     """Phase one: checks the arguments and plans the call.
 
@@ -86,7 +92,7 @@ def plan_executor(
             held = buffer_of(tensor.buffer).size_bytes
             check_tensor(name, tensor, buffer_bytes=held)
         tensors.append(tensor)
-    plan, written = plans.plan(operator, arguments)
+    plan, written = plans.plan(operator, arguments, options)
     executor = Executor(handle, operator, plan, tensors, written)
     _named_buffers(executor, buffer_of)
     _check_overlaps(executor)

@@ -50,6 +50,7 @@ def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
         OPERATORS[command.operator],
         command.arguments,
         plans=session.plans,
+        options=session.plan_options,
         buffer_of=session.buffers.get,
     )
     session.executors.put(handle, executor)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from opserve_kernels.operator import Operator, Plan
+from opserve_kernels.operator import Operator, Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import Tensor
@@ -26,21 +26,24 @@ class Plans:
     """
 
     def __init__(self, profile: str, *, limit: int) -> None:
-        def plan(name: str, arguments: object) -> PlannedCall:
+        def plan(name: str, arguments: object, options: PlanOptions) -> PlannedCall:
             operator = OPERATORS[name]
-            return operator.plan(arguments, PROFILES[profile]), _written(operator, arguments)
+            planned = operator.plan(arguments, PROFILES[profile], options)
+            return planned, _written(operator, arguments)
 
         self.profile = profile
-        self._plan: Callable[[str, object], PlannedCall] = lru_cache(maxsize=limit)(plan)
+        self._plan: Callable[[str, object, PlanOptions], PlannedCall] = lru_cache(maxsize=limit)(
+            plan
+        )
 
-    def plan(self, operator: Operator[Any], arguments: object) -> PlannedCall:
+    def plan(self, operator: Operator[Any], arguments: object, options: PlanOptions) -> PlannedCall:
         """The plan of a call; where its tensors lie makes no difference to it.
 
         Raises:
             InvalidArgument: A rule of the operator is broken; 207001, the call is larger than 64
                 bits can say.
         """
-        return self._plan(operator.name, _without_buffers(operator, arguments))
+        return self._plan(operator.name, _without_buffers(operator, arguments), options)
 
 
 def _without_buffers(operator: Operator[Any], arguments: Any) -> object:  # noqa: ANN401  # any schema

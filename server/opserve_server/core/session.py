@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
+from opserve_kernels.operator import PlanOptions
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Content, Result
 from opserve_server.core.devices import Device
@@ -19,7 +20,10 @@ from opserve_server.core.streams import Stream
 
 
 class DeterministicLevel(StrEnum):
-    """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do."""
+    """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do.
+
+    Above OFF, plans are strict: the error of each sum is bounded by its own products.
+    """
 
     OFF = "OFF"
     DETERMINISTIC = "DETERMINISTIC"
@@ -77,6 +81,11 @@ class Session:
             run_kernel=self.device.run,
             queue_limit=self.limits.stream_queue_limit,
         )
+
+    @property
+    def plan_options(self) -> PlanOptions:
+        """What plans are made with from now on."""
+        return PlanOptions(strict=self.deterministic_level != DeterministicLevel.OFF)
 
     @property
     def stopped_by(self) -> Stream | None:

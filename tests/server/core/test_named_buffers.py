@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opserve_kernels.operator import NamedBuffer, Plan
+from opserve_kernels.operator import NamedBuffer, Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import DeconvStatus
@@ -33,8 +33,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
             status=DeconvStatus.DECONV_PARAM_INVALID,
         )
 
-        def plan(arguments: Any, profile: Profile) -> Plan:
-            return replace(operator.plan(arguments, profile), buffers=(named,))
+        def plan(arguments: Any, profile: Profile, options: PlanOptions) -> Plan:
+            return replace(operator.plan(arguments, profile, options), buffers=(named,))
 
         monkeypatch.setitem(OPERATORS, operator.name, replace(operator, plan=plan))
 

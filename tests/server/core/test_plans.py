@@ -9,7 +9,7 @@ import pytest
 from kernels.samples import REGISTRY_SAMPLES
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.im2col_backward.schema import Im2colBackward
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
@@ -25,6 +25,7 @@ CALL = Im2colBackward(
     out=Tensor(shape=(1, 4, 4), dtype=DataType.FLOAT, buffer=2),
 )
 OPERATOR = OPERATORS["im2col_backward"]
+OPTIONS = PlanOptions()
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     asked: list[object] = []
     plan: Callable[..., Plan] = OPERATOR.plan
 
-    def counted(arguments: Any, profile: Any) -> Plan:
+    def counted(arguments: Any, profile: Any, options: Any) -> Plan:
         asked.append(arguments)
-        return plan(arguments, profile)
+        return plan(arguments, profile, options)
 
     operators = {OPERATOR.name: replace(OPERATOR, plan=counted)}
     monkeypatch.setattr("opserve_server.core.plans.OPERATORS", operators)
@@ -55,8 +56,8 @@ def elsewhere(call: Im2colBackward, buffer: int) -> Im2colBackward:
 
 def test_a_call_that_differs_in_its_buffers_is_not_planned_again(planned: list[object]) -> None:
     plans = Plans("ascend910b", limit=2)
-    first = plans.plan(OPERATOR, CALL)
-    assert all(plans.plan(OPERATOR, elsewhere(CALL, buffer)) is first for buffer in (0, 7))
+    first = plans.plan(OPERATOR, CALL, OPTIONS)
+    assert all(plans.plan(OPERATOR, elsewhere(CALL, buffer), OPTIONS) is first for buffer in (0, 7))
     assert len(planned) == 1
 
 
@@ -64,7 +65,7 @@ def test_a_call_that_differs_otherwise_is_planned_itself(planned: list[object]) 
     plans = Plans("ascend910b", limit=2)
     assert CALL.grad_output is not None
     strided = replace(CALL, grad_output=replace(CALL.grad_output, strides=(10, 1)))
-    assert plans.plan(OPERATOR, CALL) != plans.plan(OPERATOR, strided)
+    assert plans.plan(OPERATOR, CALL, OPTIONS) != plans.plan(OPERATOR, strided, OPTIONS)
     assert len(planned) == 2
 
 
@@ -74,9 +75,9 @@ def test_the_plan_that_was_used_least_recently_is_forgotten(planned: list[object
     second = replace(CALL, grad_output=replace(CALL.grad_output, offset=1))
     third = replace(CALL, grad_output=replace(CALL.grad_output, offset=2))
     for call in (CALL, second, CALL, third, CALL):
-        plans.plan(OPERATOR, call)
+        plans.plan(OPERATOR, call, OPTIONS)
     assert len(planned) == 3
-    plans.plan(OPERATOR, second)
+    plans.plan(OPERATOR, second, OPTIONS)
     assert len(planned) == 4
 
 
@@ -84,7 +85,7 @@ def test_a_refusal_is_not_remembered_as_a_plan(planned: list[object]) -> None:
     plans = Plans("ascend910b", limit=2)
     for _ in range(2):
         with pytest.raises(InvalidArgument):
-            plans.plan(OPERATOR, replace(CALL, stride=(0, 1)))
+            plans.plan(OPERATOR, replace(CALL, stride=(0, 1)), OPTIONS)
     assert len(planned) == 2
 
 
@@ -96,7 +97,7 @@ def test_a_call_beyond_64_bits_is_refused() -> None:
         CALL, grad_output=columns, out=image, kernel_size=(1, 1), input_size=(2**10, 2**10)
     )
     with pytest.raises(InvalidArgument) as refusal:
-        Plans("ascend910b", limit=2).plan(OPERATOR, call)
+        Plans("ascend910b", limit=2).plan(OPERATOR, call, OPTIONS)
     assert refusal.value.status == Status.ACL_ERROR_RT_MEMORY_ALLOCATION
     assert refusal.value.parameter == "call"
 
@@ -106,5 +107,5 @@ def test_arguments_of_every_operator_can_be_remembered(operator: str) -> None:
     for sample in REGISTRY_SAMPLES[operator]:
         plans = Plans(sample.profile, limit=1)
         handles = {name: place + 1 for place, name in enumerate(sample.tensors)}
-        plan = plans.plan(OPERATORS[operator], sample.arguments(handles))
-        assert plans.plan(OPERATORS[operator], sample.arguments()) is plan
+        plan = plans.plan(OPERATORS[operator], sample.arguments(handles), OPTIONS)
+        assert plans.plan(OPERATORS[operator], sample.arguments(), OPTIONS) is plan
