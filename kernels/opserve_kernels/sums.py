@@ -4,27 +4,37 @@ PADDING marks entries that are no part of a sum. It is a zero, so that finite fa
 special care; an infinite factor would make a NaN of it, and the loops that skip it are used then.
 """
 
-from math import copysign, isfinite
+from math import copysign
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.loops import compiled
+from opserve_kernels.precision import bits_of
 
 Floats = NDArray[np.float32]
 
 PADDING = np.float32(-0.0)  # loaded operands hold none
 LANES = 64
+_DOUBLED_INFINITY = np.uint32(0xFF000000)  # its bits without the sign
+
+
+@compiled("boolean(float32[::1])")
+def are_finite(values: Floats) -> bool:
+    """Whether no value is infinite or NaN; all are looked at, which takes vectors."""
+    greatest = np.uint32(0)
+    for i in range(values.size):
+        greatest = max(greatest, np.uint32(bits_of(values[i]) << np.uint32(1)))
+    return bool(greatest < _DOUBLED_INFINITY)
 
 
 @compiled("boolean(float32[::1], int64, int64, int64)")
 def all_finite(matrix: Floats, pitch: int, rows: int, columns: int) -> bool:
     """Whether no entry is infinite or NaN."""
+    finite = True
     for row in range(rows):
-        for column in range(columns):
-            if not isfinite(matrix[row * pitch + column]):
-                return False
-    return True
+        finite &= are_finite(matrix[row * pitch :][:columns])
+    return finite
 
 
 @compiled("void(float32[::1], float32[::1], int64, float32[::1])")

@@ -19,6 +19,7 @@ from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.precision import round_all
 from opserve_kernels.strided import load, position_of, store
+from opserve_kernels.sums import are_finite
 from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 
 Floats = NDArray[np.float32]
@@ -34,8 +35,6 @@ _copy_steps = copy_steps()
 _copy_panel_row = copy_vectors(1, width=TILE_ROWS)
 _interleave = interleave(TILE_ROWS)
 _separate = separate(TILE_ROWS)
-_MAGNITUDE = np.int32(0x7FFFFFFF)
-_INFINITY = np.int32(0x7F800000)
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
@@ -56,10 +55,7 @@ def fill(scratch: Floats, place: int, count: int, value: np.float32) -> None:
 @compiled("boolean(int32[::1], int64, int64)")
 def all_finite(table: Offsets, place: int, count: int) -> bool:
     """Whether no value is infinite or NaN, of the workspace as int32."""
-    greatest = np.int32(0)
-    for bits in table[place : place + count]:
-        greatest = max(greatest, bits & _MAGNITUDE)
-    return bool(greatest < _INFINITY)
+    return are_finite(table[place : place + count].view(np.float32))
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
