@@ -145,3 +145,5 @@ def test_a_session_is_opened_with_a_name_and_a_time(client: Client) -> None:
         wrong.open_session(910)
     with pytest.raises(AclrtError, match="lease_s: given -1, allowed a positive number"):
         wrong.open_session(lease_s=-1)
+    with pytest.raises(AclrtError, match="workspace_limit_bytes: given -1, allowed an integer"):
+        wrong.open_session(workspace_limit_bytes=-1)

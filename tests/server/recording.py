@@ -76,10 +76,16 @@ class RecordingService(Service):
 
     @override
     async def open_session(
-        self, principal: Principal, *, profile: str = "", lease_s: float = 0.0, request_id: str = ""
+        self,
+        principal: Principal,
+        *,
+        profile: str = "",
+        lease_s: float = 0.0,
+        workspace_limit_bytes: int = 0,
+        request_id: str = "",
     ) -> OpenedSession:
         self._fail()
-        self.others.append(("open_session", profile, lease_s, request_id))
+        self.others.append(("open_session", profile, lease_s, workspace_limit_bytes, request_id))
         return OpenedSession(session=SESSION, device=DEVICE, lease_s=lease_s or 30.0)
 
     @override

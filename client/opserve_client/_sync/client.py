@@ -12,7 +12,7 @@ from opserve_client._sync.session import Session
 from opserve_client._sync.transports.base import Transport
 from opserve_client._sync.transports.grpc import GrpcTransport
 from opserve_client._sync.transports.rest import RestTransport
-from opserve_client.arguments import seconds, text
+from opserve_client.arguments import seconds, text, unsigned
 from opserve_client.wire.methods import LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
@@ -67,7 +67,11 @@ class Client:
         return list((self._connection.call(LIST_OPERATORS, request)).operators)
 
     def open_session(
-        self, profile: str = "ascend910b", *, lease_s: float | None = None
+        self,
+        profile: str = "ascend910b",
+        *,
+        lease_s: float | None = None,
+        workspace_limit_bytes: int = 0,
     ) -> runtime_blocking.Opening[Session]:
         """Leases a device; a context manager, which closes the session.
 
@@ -76,20 +80,26 @@ class Client:
                 "ascend910b", "Ascend910B1" or "Atlas A2 training".
             lease_s: Seconds without a sign of life after which the service closes the session;
                 None means the service's default. A heartbeat keeps the lease meanwhile.
+            workspace_limit_bytes: Bytes of workspace that a call is to need at most, by a slower
+                algorithm if one needs less, else as few as there can be; 0 means no limit.
 
         Raises:
             AclrtError: 107001, unknown profile; 207004, no such device is ready; 207005, too many
                 sessions.
         """
-        return runtime_blocking.opening(self._open_session(profile, lease_s))
+        return runtime_blocking.opening(self._open_session(profile, lease_s, workspace_limit_bytes))
 
     def close(self) -> None:
         """Ends the connection, once; sessions that are open end with their lease."""
         self._connection.close()
 
-    def _open_session(self, profile: str, lease_s: float | None) -> Session:
+    def _open_session(self, profile: str, lease_s: float | None, limit: int) -> Session:
         lease = 0.0 if lease_s is None else seconds(lease_s, parameter="lease_s")
-        request = OpenSessionRequest(profile=text(profile, parameter="profile"), lease_s=lease)
+        request = OpenSessionRequest(
+            profile=text(profile, parameter="profile"),
+            lease_s=lease,
+            workspace_limit_bytes=unsigned(limit, parameter="workspace_limit_bytes"),
+        )
         return Session(self._connection, self._connection.call(OPEN_SESSION, request))
 
 

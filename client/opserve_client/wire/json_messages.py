@@ -25,11 +25,7 @@ _ENUM_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def to_json(message: Message) -> dict[str, Json]:
     """The message as a JSON object."""
-    return {
-        field.name: _field_to_json(field, getattr(message, field.name))
-        for field in fields_of(message)
-        if _is_written(message, field)
-    }
+    return {field.name: _field_to_json(field, value) for field, value in message.ListFields()}
 
 
 def from_json(value: Json, message: type[MessageT]) -> MessageT:
@@ -47,12 +43,6 @@ def fields_of(message: Message | type[Message]) -> Sequence[FieldDescriptor]:
     """The descriptors of a message's fields."""
     # The stubs know the descriptors of two implementations, whose members are the same.
     return cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
-
-
-def _is_written(message: Message, field: FieldDescriptor) -> bool:
-    if field.has_presence:
-        return message.HasField(field.name)
-    return field.is_repeated or bool(getattr(message, field.name))
 
 
 def _field_to_json(field: FieldDescriptor, value: Any) -> Json:  # noqa: ANN401  of the field's type

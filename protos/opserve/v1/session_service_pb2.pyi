@@ -128,6 +128,7 @@ class OpenSessionRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WORKSPACE_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in
     English or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference.
@@ -136,16 +137,21 @@ class OpenSessionRequest(_message.Message):
     lease_s: _builtins.float
     """Lease in seconds. 0 means the server's default, 30."""
     request_id: _builtins.str
+    workspace_limit_bytes: _builtins.int
+    """Bytes of workspace that a call is to need at most: plans take a slower algorithm where one needs less,
+    and the smallest plan where none is small enough. 0 means no limit.
+    """
     def __init__(
         self,
         *,
         profile: _builtins.str = ...,
         lease_s: _builtins.float = ...,
         request_id: _builtins.str = ...,
+        workspace_limit_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "profile", b"profile", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "profile", b"profile", "request_id", b"request_id", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

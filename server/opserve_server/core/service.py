@@ -125,19 +125,31 @@ class Service:
         return [describe(known) for known in found]
 
     async def open_session(
-        self, principal: Principal, *, profile: str = "", lease_s: float = 0.0, request_id: str = ""
+        self,
+        principal: Principal,
+        *,
+        profile: str = "",
+        lease_s: float = 0.0,
+        workspace_limit_bytes: int = 0,
+        request_id: str = "",
     ) -> OpenedSession:
-        """Opens a session; see Sessions.open for what it raises."""
+        """Opens a session; see Sessions.open for what it asks and raises."""
+        asked = (profile, lease_s, workspace_limit_bytes)
 
         async def open_one() -> OpenedSession:
-            session = self._sessions.open(principal, profile=profile, lease_s=lease_s)
+            session = self._sessions.open(
+                principal,
+                profile=profile,
+                lease_s=lease_s,
+                workspace_limit_bytes=workspace_limit_bytes,
+            )
             device = self._describe(session.device)
             return OpenedSession(session=session.name, device=device, lease_s=session.lease_s)
 
         self._check_request_id(request_id)
         if not request_id:
             return await open_one()
-        return await self._opened.once((principal.tenant, request_id), (profile, lease_s), open_one)
+        return await self._opened.once((principal.tenant, request_id), asked, open_one)
 
     def keep_alive(self, principal: Principal, session: str) -> float:
         """Renews a lease and tells its seconds."""

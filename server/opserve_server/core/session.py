@@ -38,17 +38,19 @@ class Session:
         tenant: Its owner.
         device: Where it runs.
         lease_s: Seconds that it lives after the last call.
+        workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         calls: Calls in progress; a session with one does not expire.
         closed: Whether it has ended; nothing may be done in it any more.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it is told at its opening, each by name
         self,
         name: str,
         *,
         tenant: str,
         device: Device,
         lease_s: float,
+        workspace_limit: int | None,
         limits: Limits,
         reclaim: Callable[[], None],
     ) -> None:
@@ -56,6 +58,7 @@ class Session:
         self.tenant = tenant
         self.device = device
         self.lease_s = lease_s
+        self.workspace_limit = workspace_limit
         self.limits = limits
         self.deterministic_level = DeterministicLevel.OFF
         self.expires_at = 0.0
@@ -85,7 +88,10 @@ class Session:
     @property
     def plan_options(self) -> PlanOptions:
         """What plans are made with from now on."""
-        return PlanOptions(strict=self.deterministic_level != DeterministicLevel.OFF)
+        return PlanOptions(
+            strict=self.deterministic_level != DeterministicLevel.OFF,
+            workspace_limit=self.workspace_limit,
+        )
 
     @property
     def stopped_by(self) -> Stream | None:

@@ -53,8 +53,16 @@ class Sessions:
         """Sessions on a device."""
         return sum(session.device is device for session in self._sessions.values())
 
-    def open(self, principal: Principal, *, profile: str, lease_s: float) -> Session:
+    def open(
+        self, principal: Principal, *, profile: str, lease_s: float, workspace_limit_bytes: int
+    ) -> Session:
         """A new session on the least used device of a profile.
+
+        Args:
+            principal: Its owner.
+            profile: Name or alias; empty means the default.
+            lease_s: Seconds that it lives after the last call; 0 means the default.
+            workspace_limit_bytes: What its plans are to keep within; 0 means any size.
 
         Raises:
             InvalidArgument: 107001, unknown profile; 107000, a lease out of bounds.
@@ -76,6 +84,7 @@ class Sessions:
             tenant=principal.tenant,
             device=device,
             lease_s=lease_s,
+            workspace_limit=workspace_limit_bytes or None,
             limits=self._limits,
             reclaim=lambda: self._reclaim(device),
         )

@@ -69,7 +69,11 @@ class SessionFace(SessionServiceServicer):
         self, request: session_pb.OpenSessionRequest, context: Context
     ) -> session_pb.OpenSessionResponse:
         opened = await self.service.open_session(
-            LOCAL, profile=request.profile, lease_s=request.lease_s, request_id=request.request_id
+            LOCAL,
+            profile=request.profile,
+            lease_s=request.lease_s,
+            workspace_limit_bytes=request.workspace_limit_bytes,
+            request_id=request.request_id,
         )
         return session_pb.OpenSessionResponse(
             session=opened.session, device=device_of(opened.device), lease_s=opened.lease_s

@@ -196,11 +196,12 @@ class ListOperatorsQuery(BaseModel):
 
 
 class OpenSessionBody(BaseModel):
-    """A lease on one device of a profile; 0 seconds mean the default."""
+    """A lease on one device of a profile; 0 seconds mean the default, 0 bytes no limit."""
 
     model_config = STRICT
     profile: str = ""
     lease_s: float = 0.0
+    workspace_limit_bytes: Annotated[int, Bounds(ge=0, le=2**64 - 1)] = 0
 
 
 class DeterministicLevelBody(BaseModel):

@@ -163,6 +163,7 @@ async def open_session(service: Service, limit: int, request: Request) -> Respon
         LOCAL,
         profile=given.profile,
         lease_s=given.lease_s,
+        workspace_limit_bytes=given.workspace_limit_bytes,
         request_id=_idempotency_key(request),
     )
     return _answer(opened, status=HTTPStatus.CREATED)

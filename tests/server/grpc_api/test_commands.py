@@ -190,7 +190,9 @@ async def test_sessions_reach_the_core(
     stub = session_service_pb2_grpc.SessionServiceStub(channel)
     listed = await stub.ListDevices(session_service_pb2.ListDevicesRequest())
     opened = await stub.OpenSession(
-        session_service_pb2.OpenSessionRequest(profile="p", lease_s=2.5, request_id="once")
+        session_service_pb2.OpenSessionRequest(
+            profile="p", lease_s=2.5, workspace_limit_bytes=4096, request_id="once"
+        )
     )
     renewed = await stub.KeepAlive(session_service_pb2.KeepAliveRequest(session=SESSION))
     await stub.SetDeterministicLevel(
@@ -204,7 +206,7 @@ async def test_sessions_reach_the_core(
     assert (opened.session, opened.device.name, opened.lease_s) == (SESSION, DEVICE.name, 2.5)
     assert renewed.lease_s == 30.0
     assert service.others == [
-        ("open_session", "p", 2.5, "once"),
+        ("open_session", "p", 2.5, 4096, "once"),
         ("keep_alive", SESSION),
         ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
         ("close_session", SESSION),

@@ -220,7 +220,8 @@ async def test_sessions_reach_the_core(
 ) -> None:
     listed = await client.get("/v1/devices")
     once = {"Idempotency-Key": "once"}
-    opened = await client.post("/v1/sessions", json={"profile": "p", "lease_s": 2.5}, headers=once)
+    asked = {"profile": "p", "lease_s": 2.5, "workspace_limit_bytes": 4096}
+    opened = await client.post("/v1/sessions", json=asked, headers=once)
     renewed = await client.post(f"{S}:keepAlive")
     level = await client.post(f"{S}:setDeterministicLevel", json={"level": "STRONG"})
     closed = await client.delete(S)
@@ -231,7 +232,7 @@ async def test_sessions_reach_the_core(
     assert renewed.json() == {"lease_s": 30.0}
     assert (level.status_code, closed.status_code) == (204, 204)
     assert service.others == [
-        ("open_session", "p", 2.5, "once"),
+        ("open_session", "p", 2.5, 4096, "once"),
         ("keep_alive", SESSION),
         ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
         ("close_session", SESSION),
@@ -242,4 +243,4 @@ async def test_a_session_opens_without_a_body(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     assert (await client.post("/v1/sessions")).status_code == 201
-    assert service.others == [("open_session", "", 0.0, "")]
+    assert service.others == [("open_session", "", 0.0, 0, "")]
