@@ -73,7 +73,7 @@ def plan_zeros_exactly(results: Sequence[Operand]) -> Plan:
 def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
     return Plan(
         workspace_size=workspace.size_bytes,
-        units=sum(stage.units for stage in stages),
+        shares=(sum(stage.units for stage in stages),),
         parameters=pack_stages(stages),
     )
 

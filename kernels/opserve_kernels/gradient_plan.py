@@ -93,7 +93,7 @@ def _is_compact(convolution: Convolution) -> bool:
 def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
     return Plan(
         workspace_size=workspace.size_bytes,
-        units=sum(stage.units for stage in stages),
+        shares=(sum(stage.units for stage in stages),),
         parameters=pack_stages(stages),
     )
 

@@ -36,19 +36,26 @@ class Plan:
 
     Attributes:
         workspace_size: Bytes of scratch memory the kernel uses, a multiple of 512; exact.
-        units: Work units of the kernel, to be run in order 0 .. units-1, in slices of any size.
+        shares: Work units of each share. Those of a share are run in order, in slices of any size;
+            shares need nothing of each other, so each may have a thread of its own. Units are
+            numbered through all of them.
         parameters: Everything the kernel needs besides memory, as 64-bit integers.
         buffers: What must be live and large enough besides the tensors.
     """
 
     workspace_size: int
-    units: int
+    shares: tuple[int, ...]
     parameters: tuple[int, ...]
     buffers: tuple[NamedBuffer, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses a plan that 64 bits cannot say: strides of 0 make such tensors (207001)."""
         check_extent(self.workspace_size, self.units, *self.parameters)
+
+    @property
+    def units(self) -> int:
+        """Work units of all shares, which one thread may run in order 0 .. units-1."""
+        return sum(self.shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

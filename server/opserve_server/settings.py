@@ -15,6 +15,8 @@ _KIB = 1024
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 _PORT_MAXIMUM = 65535
+THREADS_LIMIT = 8
+"""Threads of a device: what each of them is told of a call must fit a packet with the others."""
 PREFIX = "OPSERVE_"
 OPTIONS = {
     "grpc_address": "--grpc-address",
@@ -97,6 +99,8 @@ class Settings(BaseSettings):
     """Profiles of the virtual devices, one entry for each device; a worker takes about 3 MB."""
     device_memory_bytes: Bytes = _GIB
     """Memory of each device, bytes."""
+    device_threads: Annotated[int, Field(ge=1, le=THREADS_LIMIT)] = 1
+    """Threads that one call of a device may run on; the devices share the cores, so one each."""
     slab_bytes: Bytes = 16 * _MIB
     """Size of a slab, the unit in which a session takes device memory, bytes."""
 

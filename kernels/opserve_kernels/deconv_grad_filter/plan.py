@@ -6,6 +6,7 @@ as the output Y.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.deconv_grad_filter.call import OC_KH_KW, Call, numbers_of, weight_shape
@@ -44,12 +45,7 @@ def plan(arguments: DeconvGradFilter, profile: Profile, options: PlanOptions) ->
             check_tensor(name, tensor, buffer_bytes=None)
     call = check(arguments, profile)
     planned = plan_gradients(_gradients(call, profile), profile, options)
-    return Plan(
-        workspace_size=planned.workspace_size,
-        units=planned.units,
-        parameters=planned.parameters,
-        buffers=_named_buffers(call),
-    )
+    return replace(planned, buffers=_named_buffers(call))
 
 
 def _gradients(call: Call, profile: Profile) -> Gradients:

@@ -71,7 +71,7 @@ def plan(arguments: Im2colBackward, profile: Profile, _options: PlanOptions) -> 
             check_tensor(name, tensor, buffer_bytes=None)
     call = _check(arguments, profile.name)
     if call.grad_output.element_count == 0:
-        return Plan(workspace_size=0, units=0, parameters=())
+        return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
     return _plan_exactly(call) if profile.exact else _plan_rows(call, profile)
 
@@ -105,7 +105,7 @@ def _plan_rows(call: _Call, profile: Profile) -> Plan:
     )
     workspace = Workspace()
     units, parameters = plan_fold(fold, workspace)
-    return Plan(workspace_size=workspace.size_bytes, units=units, parameters=(0, *parameters))
+    return Plan(workspace_size=workspace.size_bytes, shares=(units,), parameters=(0, *parameters))
 
 
 def _pair(values: tuple[int, ...]) -> tuple[int, int]:
@@ -121,7 +121,7 @@ def _plan_exactly(call: _Call) -> Plan:
     workspace.reserve(chunk)
     return Plan(
         workspace_size=workspace.size_bytes,
-        units=-(-pixels // chunk),
+        shares=(-(-pixels // chunk),),
         parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
     )
 

@@ -25,6 +25,11 @@ class Device(Protocol):
         ...
 
     @property
+    def threads(self) -> int:
+        """On how many threads a call runs at most."""
+        ...
+
+    @property
     def ready(self) -> bool:
         """Whether its worker answers."""
         ...

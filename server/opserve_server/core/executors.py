@@ -139,7 +139,7 @@ def kernel_call(
         buffers.append(buffer)
     call = KernelCall(
         operator=executor.operator.name,
-        units=executor.plan.units,
+        shares=executor.plan.shares,
         parameters=executor.plan.parameters,
         tensors=tuple(regions),
         workspace=workspace,

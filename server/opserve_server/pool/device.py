@@ -69,6 +69,7 @@ class Device:
         start_timeout_s: Seconds a worker may take to be ready; the first one compiles kernels.
         call_time_limit_s: Seconds a call may run. Then it is given up and its worker killed, and
             what waits behind it goes to the next one.
+        threads: On how many of its worker's threads a call runs at most.
         kernels: Module with `run` for each operator.
     """
 
@@ -81,11 +82,13 @@ class Device:
         slab_bytes: int,
         start_timeout_s: float,
         call_time_limit_s: float,
+        threads: int,
         kernels: Mapping[str, str] = KERNELS,
     ) -> None:
         self.name = name
         self.profile = profile
         self.memory_bytes = memory_bytes
+        self.threads = threads
         self.slabs = SlabPool(capacity_bytes=memory_bytes, slab_bytes=slab_bytes)
         self._kernels = kernels
         self._operators = sorted(kernels)
@@ -206,7 +209,7 @@ class Device:
     async def _start_worker(self) -> WorkerProcess:
         try:
             started = await WorkerProcess.start(
-                self.name, self._kernels, on_message=self._on_message
+                self.name, self._kernels, threads=self.threads, on_message=self._on_message
             )
         except (OSError, EOFError) as error:
             raise WorkerDied("no process can be started") from error

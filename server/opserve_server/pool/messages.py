@@ -40,7 +40,7 @@ class KernelCall:
 
     Attributes:
         operator: Snake-case name in the registry.
-        units: Work units to run, in order.
+        shares: Plan.shares.
         parameters: Plan.parameters.
         tensors: One region for each tensor field of the schema, the tensor's whole buffer; None
             where null.
@@ -48,7 +48,7 @@ class KernelCall:
     """
 
     operator: str
-    units: int
+    shares: tuple[int, ...]
     parameters: tuple[int, ...]
     tensors: tuple[Region | None, ...]
     workspace: Region | None
@@ -171,7 +171,8 @@ def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
     if call.operator not in operators:
         raise FrameError(f"operator: given {call.operator}, allowed {', '.join(operators)}")
     yield operators.index(call.operator)
-    yield call.units
+    yield len(call.shares)
+    yield from call.shares
     yield len(call.tensors)
     for region in (*call.tensors, call.workspace):
         yield from _NO_REGION if region is None else (region.slab, region.offset, region.size_bytes)
@@ -199,11 +200,12 @@ def _message(kind: int, fields: NDArray[np.int64], operators: Sequence[str]) -> 
 
 def _call(values: list[int], operators: Sequence[str]) -> KernelCall:
     try:
-        operator, units, tensors, *rest = values
+        operator, count, *rest = values
+        shares, tensors, rest = tuple(rest[:count]), rest[count], rest[count + 1 :]
         regions = [_region(rest[3 * i : 3 * i + 3]) for i in range(tensors + 1)]
         return KernelCall(
             operator=operators[operator],
-            units=units,
+            shares=shares,
             parameters=tuple(rest[3 * (tensors + 1) :]),
             tensors=tuple(regions[:-1]),
             workspace=regions[-1],

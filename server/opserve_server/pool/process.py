@@ -44,13 +44,19 @@ class WorkerProcess:
 
     @classmethod
     async def start(
-        cls, name: str, kernels: Mapping[str, str], *, on_message: Callable[[Message], None]
+        cls,
+        name: str,
+        kernels: Mapping[str, str],
+        *,
+        threads: int,
+        on_message: Callable[[Message], None],
     ) -> "WorkerProcess":
         """A new process that loads its kernels.
 
         Args:
             name: What to call it.
             kernels: Module with `run` for each operator.
+            threads: On how many a call runs at most.
             on_message: Told of what it says, but for Ready.
 
         Raises:
@@ -62,7 +68,10 @@ class WorkerProcess:
             context = multiprocessing.get_context("forkserver")
             context.set_forkserver_preload(PRELOADED)
             process = context.Process(
-                target=worker.main, args=(theirs, dict(kernels)), name=name, daemon=True
+                target=worker.main,
+                args=(theirs, dict(kernels), threads),
+                name=name,
+                daemon=True,
             )
             try:
                 pid, pidfd = await asyncio.to_thread(_start, process)

@@ -14,6 +14,8 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +34,7 @@ from opserve_server.pool.messages import (
     decode,
     encode,
 )
-
-SLICE_NS = 5_000_000
+from opserve_server.pool.shares import run_shares
 
 Bytes = NDArray[np.uint8]
 Kernel = Callable[[NDArray[np.int64], Sequence[Bytes], Bytes, int, int], None]
@@ -45,18 +46,20 @@ class FrontGoneError(Exception):
     """The front's end of the socket is closed."""
 
 
-def main(end: socket.socket, kernels: Mapping[str, str]) -> None:
+def main(end: socket.socket, kernels: Mapping[str, str], threads: int) -> None:
     """Runs until the front closes its end of the socket.
 
     Args:
         end: The worker's end of the socket.
         kernels: Module with `run` for each operator; loaded before the worker is ready.
+        threads: On how many a call runs at most.
     """
     for group_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(group_signal, signal.SIG_IGN)  # the front decides when its workers end
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s worker %(process)d %(message)s")
     try:
-        _Worker(end, load_kernels(kernels)).serve()
+        with ThreadPoolExecutor(threads, "share") as pool:
+            _Worker(end, load_kernels(kernels), pool).serve()
     except FrontGoneError:
         return
 
@@ -67,9 +70,12 @@ def load_kernels(kernels: Mapping[str, str]) -> dict[str, Kernel]:
 
 
 class _Worker:
-    def __init__(self, end: socket.socket, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(
+        self, end: socket.socket, kernels: Mapping[str, Kernel], pool: ThreadPoolExecutor
+    ) -> None:
         self._end = end
         self._kernels = kernels
+        self._pool = pool
         self._operators = sorted(kernels)
         self._slabs: dict[int, Bytes] = {}
 
@@ -111,7 +117,7 @@ class _Worker:
     def _run(self, call_id: int, call: KernelCall) -> None:
         start_ns = time.monotonic_ns()
         try:
-            self._run_in_slices(call)
+            self._run_shares(call)
         except FrontGoneError:
             raise
         except Exception:
@@ -120,21 +126,14 @@ class _Worker:
         else:
             self._send(Done(call_id, start_ns, time.monotonic_ns()))
 
-    def _run_in_slices(self, call: KernelCall) -> None:
-        """Runs the units in slices of about 5 ms, looking up between them."""
-        kernel = self._kernels[call.operator]
-        parameters = np.array(call.parameters, np.int64)
-        tensors = [self._bytes(region) for region in call.tensors]
-        workspace = self._bytes(call.workspace)
-        first, size = 0, 1
-        while first < call.units:
-            last = min(first + size, call.units)
-            started_ns = time.monotonic_ns()
-            kernel(parameters, tensors, workspace, first, last)
-            size = _next_size(size, time.monotonic_ns() - started_ns)
-            first = last
-            if first < call.units:
-                self._look_up()
+    def _run_shares(self, call: KernelCall) -> None:
+        kernel = partial(
+            self._kernels[call.operator],
+            np.array(call.parameters, np.int64),
+            [self._bytes(region) for region in call.tensors],
+            self._bytes(call.workspace),
+        )
+        run_shares(kernel, call.shares, self._pool, self._look_up)
 
     def _bytes(self, region: Region | None) -> Bytes:
         if region is None:
@@ -147,9 +146,3 @@ class _Worker:
         poll.register(self._end, select.POLLRDHUP)
         if poll.poll(0):
             raise FrontGoneError
-
-
-def _next_size(size: int, elapsed_ns: int) -> int:
-    """Units of the next slice: at most twice as many, so that one odd slice does not mislead."""
-    fitting = size * SLICE_NS // max(elapsed_ns, 1)
-    return max(1, min(2 * size, fitting))

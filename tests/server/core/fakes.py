@@ -56,6 +56,7 @@ class FakeDevice:
     )
     name: str = "ascend910b-0"
     profile: str = "ascend910b"
+    threads: int = 1
     ready: bool = True
     auto: bool = True
     attached: dict[int, Slab] = field(default_factory=dict[int, Slab])

@@ -6,12 +6,12 @@ import sys
 from server.pool.toys import UNITS, toy_call, toy_device
 
 
-async def main(*, units: int) -> None:
-    device = toy_device()
+async def main(shares: tuple[int, ...]) -> None:
+    device = toy_device(threads=len(shares))
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
-    running = asyncio.create_task(device.run(toy_call("count_units", slab, units=units)))
+    running = asyncio.create_task(device.run(toy_call("count_units", slab, shares=shares)))
     while not slab.memory[UNITS - 1]:  # noqa: ASYNC110  # another process sets it
         await asyncio.sleep(0)
     print(device.worker_pid, flush=True)  # noqa: T201
@@ -20,4 +20,4 @@ async def main(*, units: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(units=int(sys.argv[1])))
+    asyncio.run(main(tuple(map(int, sys.argv[1:]))))

@@ -42,6 +42,21 @@ async def test_every_unit_runs_once_in_memory_that_both_sides_see(
     assert timing.start_ns <= timing.end_ns
 
 
+async def test_shares_run_at_the_same_time_and_every_unit_of_them_once() -> None:
+    device = toy_device(threads=2)
+    await device.start()
+    slab = device.slabs.take(1)
+    device.attach(slab)
+    await device.run(toy_call("meet", slab, shares=(1, 1)))
+    await device.run(toy_call("count_units", slab, shares=(50, 0, UNITS - 50)))
+    assert bytes(slab.memory[:UNITS]) == b"\x01" * UNITS
+    with pytest.raises(KernelFailed):
+        await device.run(toy_call("fail", slab, shares=(1, 1)))
+    await device.run(toy_call("count_units", slab, shares=(UNITS, 0)))
+    assert bytes(slab.memory[:UNITS]) == b"\x02" * UNITS
+    await device.stop()
+
+
 async def test_a_failed_kernel_says_no_more_than_that(device: Device, slab: Slab) -> None:
     with pytest.raises(KernelFailed) as failure:
         await device.run(toy_call("fail", slab))
@@ -51,7 +66,7 @@ async def test_a_failed_kernel_says_no_more_than_that(device: Device, slab: Slab
 
 async def test_calls_in_flight_survive_a_killed_worker(device: Device, slab: Slab) -> None:
     slab.memory[0] = 1
-    dying = asyncio.create_task(device.run(toy_call("die", slab, units=1)))
+    dying = asyncio.create_task(device.run(toy_call("die", slab, shares=(1,))))
     behind = [asyncio.create_task(device.run(toy_call("count_units", slab))) for _ in range(3)]
     await asyncio.gather(dying, *behind)
     assert slab.memory[1] == 45, "42 by the call that died once, then one for each behind it"
@@ -62,7 +77,7 @@ async def test_a_call_that_kills_two_workers_is_given_up_and_the_next_one_runs(
     device: Device, slab: Slab
 ) -> None:
     slab.memory[0] = 2
-    poison = asyncio.create_task(device.run(toy_call("die", slab, units=1)))
+    poison = asyncio.create_task(device.run(toy_call("die", slab, shares=(1,))))
     behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
     with pytest.raises(WorkerDied):
         await poison
@@ -104,11 +119,13 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
     assert open_descriptors() == descriptors
 
 
-@pytest.mark.parametrize("units", [UNITS, 1 << 40], ids=["idle", "busy"])
-def test_a_worker_ends_when_its_front_is_killed(units: int) -> None:
+@pytest.mark.parametrize(
+    "shares", [(UNITS,), (1 << 40,), (UNITS, 1 << 40)], ids=["idle", "busy", "second thread busy"]
+)
+def test_a_worker_ends_when_its_front_is_killed(shares: tuple[int, ...]) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("front.py"), str(units)],
+        [sys.executable, Path(__file__).with_name("front.py"), *map(str, shares)],
         stdout=subprocess.PIPE,
         env=environment,
     ) as front:

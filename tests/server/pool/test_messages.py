@@ -29,7 +29,7 @@ regions = st.builds(Region, sizes, sizes, sizes)
 calls = st.builds(
     KernelCall,
     operator=st.sampled_from(OPERATORS),
-    units=sizes,
+    shares=st.lists(sizes, max_size=8).map(tuple),
     parameters=st.lists(words, max_size=50).map(tuple),
     tensors=st.lists(regions | st.none(), max_size=6).map(tuple),
     workspace=regions | st.none(),
@@ -59,7 +59,7 @@ def test_bytes_that_are_no_frames_are_refused_and_nothing_else_happens(packet: b
 def test_a_call_with_too_many_parameters_is_refused() -> None:
     call = KernelCall(
         operator="first",
-        units=1,
+        shares=(1,),
         parameters=(0,) * (PARAMETERS_LIMIT + 1),
         tensors=(),
         workspace=None,

@@ -77,7 +77,7 @@ async def test_a_call_that_fits_no_frame_is_refused_while_there_is_no_worker(
 async def test_calls_that_were_done_are_not_blamed_for_a_death(device: Device, slab: Slab) -> None:
     slab.memory[0] = 255  # three counts make it 2: two deaths
     done = [asyncio.create_task(device.run(toy_call("count_units", slab))) for _ in range(3)]
-    poison = asyncio.create_task(device.run(toy_call("die", slab, units=1)))
+    poison = asyncio.create_task(device.run(toy_call("die", slab, shares=(1,))))
     assert device.worker_pid is not None
     worker = os.pidfd_open(device.worker_pid)
     await asyncio.sleep(0)  # the calls are queued
@@ -184,7 +184,7 @@ def test_a_killed_worker_is_replaced_under_uvloop() -> None:
         slab = device.slabs.take(1)
         device.attach(slab)
         slab.memory[0] = 1
-        await device.run(toy_call("die", slab, units=1))
+        await device.run(toy_call("die", slab, shares=(1,)))
         answer = slab.memory[1]
         await device.stop()
         return answer
@@ -207,7 +207,7 @@ async def test_a_call_that_runs_too_long_is_given_up_and_the_others_run_once() -
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
-    endless = asyncio.create_task(device.run(toy_call("hang", slab, units=1)))
+    endless = asyncio.create_task(device.run(toy_call("hang", slab, shares=(1,))))
     behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
     with pytest.raises(WorkerDied, match=r"longer than 0\.5 s"):
         await endless

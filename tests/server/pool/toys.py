@@ -9,11 +9,13 @@ from opserve_server.pool.device import Device
 from opserve_server.pool.messages import KernelCall, Region
 from opserve_server.pool.slabs import Slab
 
-TOYS = {name: f"server.pool.toy.{name}" for name in ("count_units", "die", "fail", "hang")}
+TOYS = {name: f"server.pool.toy.{name}" for name in ("count_units", "die", "fail", "hang", "meet")}
 UNITS = 200
 
 
-def toy_device(kernels: Mapping[str, str] = TOYS, *, call_time_limit_s: float = 50) -> Device:
+def toy_device(
+    kernels: Mapping[str, str] = TOYS, *, call_time_limit_s: float = 50, threads: int = 1
+) -> Device:
     return Device(
         name="toy-0",
         profile="ascend910b",
@@ -21,14 +23,15 @@ def toy_device(kernels: Mapping[str, str] = TOYS, *, call_time_limit_s: float = 
         slab_bytes=1 << 16,
         start_timeout_s=50,
         call_time_limit_s=call_time_limit_s,
+        threads=threads,
         kernels=kernels,
     )
 
 
-def toy_call(operator: str, slab: Slab, *, units: int = UNITS) -> KernelCall:
+def toy_call(operator: str, slab: Slab, *, shares: tuple[int, ...] = (UNITS,)) -> KernelCall:
     return KernelCall(
         operator=operator,
-        units=units,
+        shares=shares,
         parameters=(7,),
         tensors=(Region(slab.id, 0, UNITS), None),
         workspace=Region(slab.id, 512, 8),

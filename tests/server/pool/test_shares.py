@@ -1,0 +1,80 @@
+"""Shares of a call in threads, without a worker."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, get_ident
+
+import pytest
+
+from opserve_server.pool.shares import run_shares
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def look_up() -> None:
+    """Finds nothing."""
+
+
+def test_every_unit_runs_once_and_those_of_a_share_in_order(pool: ThreadPoolExecutor) -> None:
+    ran: list[int] = []
+
+    def run(first: int, last: int) -> None:
+        ran.extend(range(first, last))
+
+    run_shares(run, (30, 0, 12, 5), pool, look_up)
+    assert sorted(ran) == list(range(47))
+    for share in (range(30), range(30, 42), range(42, 47)):
+        assert [unit for unit in ran if unit in share] == list(share)
+
+
+def test_a_call_without_units_is_done(pool: ThreadPoolExecutor) -> None:
+    def run(first: int, last: int) -> None:
+        pytest.fail(f"units {first} to {last} ran")
+
+    run_shares(run, (), pool, look_up)
+
+
+def test_the_first_share_runs_where_it_was_called_from(pool: ThreadPoolExecutor) -> None:
+    threads: dict[int, int] = {}
+
+    def run(first: int, _: int) -> None:
+        threads[first] = get_ident()
+
+    run_shares(run, (1, 1), pool, look_up)
+    assert threads[0] == get_ident() != threads[1]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_share_that_fails_lets_the_other_come_to_its_end(
+    pool: ThreadPoolExecutor, failing: int
+) -> None:
+    failed, done = Event(), Event()
+
+    def run(first: int, _: int) -> None:
+        if first == failing:
+            failed.set()
+            raise ValueError("planted")
+        assert failed.wait(20)
+        done.set()
+
+    with pytest.raises(ValueError, match="planted"):
+        run_shares(run, (1, 1), pool, look_up)
+    assert done.is_set()
+
+
+def test_every_share_is_ended_by_what_it_looks_up(pool: ThreadPoolExecutor) -> None:
+    ran: list[int] = []
+
+    def stopped() -> None:
+        raise EOFError
+
+    def run(first: int, _: int) -> None:
+        ran.append(first)
+
+    with pytest.raises(EOFError):
+        run_shares(run, (1000, 1000), pool, stopped)
+    assert sorted(ran) == [0, 1000]
