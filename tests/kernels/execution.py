@@ -1,6 +1,6 @@
 """Runs a call as a worker does: plan, workspace, kernel in slices of work units."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -46,19 +46,26 @@ def execute(
     """
     operator = OPERATORS[sample.operator]
     plan = plan_of(sample)
-    parameters = np.array(plan.parameters, dtype=np.int64)
     nothing = np.empty(0, dtype=np.uint8)
     tensors = [buffers.get(name, nothing) for name in operator.tensor_fields]
-    for place in _masked(sample) if hides_masked else ():
+    for place in masked(sample) if hides_masked else ():
         tensors[place] = nothing
     guarded = np.full(plan.workspace_size + 2 * GUARD_BYTES, GUARD, dtype=np.uint8)
     workspace = guarded[GUARD_BYTES : GUARD_BYTES + plan.workspace_size]
     workspace[:] = NAN_BYTE
-    run: Any = import_module(operator.kernel).run
+    run_units(plan, operator.kernel, tensors, workspace, units=units)
+    return guarded
+
+
+def run_units(
+    plan: Plan, kernel: str, tensors: Sequence[Bytes], workspace: Bytes, *, units: int | None = None
+) -> None:
+    """All work units of a plan, in slices of so many; at once without a number."""
+    run: Any = import_module(kernel).run
+    parameters = np.array(plan.parameters, dtype=np.int64)
     step = units or max(plan.units, 1)
     for first in range(0, plan.units, step):
         run(parameters, tensors, workspace, first, min(first + step, plan.units))
-    return guarded
 
 
 def results(sample: Sample, *, units: int | None = None) -> dict[str, NDArray[Any]]:
@@ -68,7 +75,7 @@ def results(sample: Sample, *, units: int | None = None) -> dict[str, NDArray[An
     return {name: tensor.view(buffers[name]) for name, tensor in sample.outputs.items()}
 
 
-def _masked(sample: Sample) -> list[int]:
+def masked(sample: Sample) -> list[int]:
     """Places of the outputs that the mask leaves out."""
     operator = OPERATORS[sample.operator]
     mask = sample.scalars.get("output_mask", (True,) * len(operator.outputs))

@@ -1,0 +1,56 @@
+"""Memory that borders on pages nobody may touch: a kernel that leaves it dies at once."""
+
+import ctypes
+import faulthandler
+import mmap
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from traceback import print_exc
+
+import numpy as np
+
+from kernels.samples.sample import Bytes
+
+_PAGE = mmap.PAGESIZE
+_NO_ACCESS = 0  # PROT_NONE
+
+_mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+_mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+class Side(StrEnum):
+    """Where the page begins that nobody may touch."""
+
+    BEFORE = "before the first byte"
+    BEHIND = "behind the last byte"
+
+
+def fenced(content: Bytes, side: Side) -> Bytes:
+    """A copy between two fences, of which one lies directly beside it.
+
+    It lives as long as the array: fences are never taken down, so this is for processes that end.
+    """
+    pages = -(-content.size // _PAGE) * _PAGE
+    memory = np.frombuffer(mmap.mmap(-1, pages + 2 * _PAGE), np.uint8)
+    start = _PAGE if side is Side.BEFORE else _PAGE + pages - content.size
+    copy = memory[start : start + content.size]
+    copy[:] = content
+    for place in (0, _PAGE + pages):
+        if _mprotect(memory.ctypes.data + place, _PAGE, _NO_ACCESS):
+            raise OSError(ctypes.get_errno(), "mprotect")
+    return copy
+
+
+def status_of_child(act: Callable[[], object]) -> int:
+    """Does something in a process of its own: 0, or 1 for an exception, or minus its signal."""
+    child = os.fork()
+    if child == 0:
+        faulthandler.disable()
+        try:
+            act()
+        except BaseException:  # noqa: BLE001  # the child must never return into the tests
+            print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
