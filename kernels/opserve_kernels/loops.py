@@ -4,29 +4,77 @@ A loop is compiled for the signature it names when its module is imported (so he
 elsewhere, helpers stand above their callers) and kept in a cache. Numba decides by the file of a
 function whether its cache is fresh, not by the files that it calls into; the cache therefore lies
 in a folder named after the contents of this whole package, and what its kernels are made for.
+
+Numba copies what a function calls into it, and compiles all of that again with every caller. Here
+only functions without a loop of their own are copied. One with a loop is called by its name, which
+is bound when code is loaded: a module's import has loaded what the module calls.
 """
 
+import dis
 import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from numba import config, njit  # pyright: ignore[reportMissingTypeStubs]
+from numba.core.compiler import Compiler  # pyright: ignore[reportMissingTypeStubs]
+from typing_extensions import override
 
 from opserve_kernels.algorithms.host import HOST
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+_BACKWARD_JUMPS = {code for name, code in dis.opmap.items() if "BACKWARD" in name}
+_CLOSURE = "<locals>"  # in the name of a function that another one made
+
 
 def compiled(
     signature: str,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Compiles a loop for one signature: no GIL, float arithmetic as written, one thread."""
-    return njit(
-        signature, nogil=True, cache=True, fastmath=False, parallel=False, error_model="numpy"
+    compile_for_signature = njit(
+        signature,
+        nogil=True,
+        cache=True,
+        fastmath=False,
+        parallel=False,
+        error_model="numpy",
+        pipeline_class=_NamingCompiler,
     )
+
+    def compile_function(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        dispatcher = compile_for_signature(function)
+        code = dis.Bytecode(function).codeobj
+        loops = not _BACKWARD_JUMPS.isdisjoint(code.co_code[::2])
+        if loops and _CLOSURE not in function.__qualname__:
+            _call_by_name(dispatcher)
+        return dispatcher
+
+    return compile_function
+
+
+class _NamingCompiler(Compiler):
+    """Names a function by its module and types; numba adds a number that differs by process.
+
+    Closures keep the number: functions of one name may differ in what they enclose.
+    """
+
+    @override
+    def define_pipelines(self) -> Any:
+        function: Any = self.state.func_id
+        if _CLOSURE not in function.func_qualname:
+            function.unique_id = None
+        return super().define_pipelines()  # type: ignore[no-untyped-call]
+
+
+def _call_by_name(dispatcher: Any) -> None:  # noqa: ANN401  # numba's
+    """Makes callers that are compiled from now on declare the function, not contain it."""
+    (result,) = dispatcher.overloads.values()
+    context = result.target_context
+    context.remove_user_function(result.entry_point)
+    context.insert_user_function(result.entry_point, result.fndesc)
 
 
 def _cache_folder() -> str:

@@ -1,0 +1,83 @@
+"""What the decorator of loops relies on in numba: names without numbers, bound when code is loaded."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+INNER = '''
+from opserve_kernels.loops import compiled
+
+@compiled("int64(int64)")
+def twice(value):
+    return 2 * value
+
+@compiled("float64(float64[::1])")
+def total(values):
+    sum_ = 0.0
+    for i in range(values.size):
+        sum_ += values[i]
+    return sum_
+'''
+OUTER = '''
+from tiny_inner import total, twice
+from opserve_kernels.loops import compiled
+
+@compiled("float64(float64[::1])")
+def twice_the_total(values):
+    return twice(1) * total(values)
+'''
+CALL = '''
+import numpy as np
+from tiny_outer import total, twice, twice_the_total
+assert twice_the_total(np.arange(5.0)) == 20.0
+'''
+HITS = "print([sum(loop.stats.cache_hits.values()) for loop in (total, twice, twice_the_total)])"
+CODE = '''
+(result,) = twice_the_total.overloads.values()
+for function in result.library._final_module.functions:
+    for name in ("total", "twice"):
+        if f"10tiny_inner5{name}B" in function.name:
+            print(name, "declared" if function.is_declaration else "copied")
+'''
+
+
+@pytest.fixture(autouse=True)
+def modules(tmp_path: Path) -> None:
+    (tmp_path / "tiny_inner.py").write_text(INNER)
+    (tmp_path / "tiny_outer.py").write_text(OUTER)
+
+
+def run(folder: Path, program: str) -> str:
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+    }
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_a_function_with_a_loop_is_called_and_one_without_is_copied(tmp_path: Path) -> None:
+    found = run(tmp_path, CALL + CODE)
+
+    assert "total declared\n" in found
+    assert "twice declared\n" not in found  # it is copied, or was even made part of its caller
+
+
+def test_functions_of_the_cache_find_each_other(tmp_path: Path) -> None:
+    assert run(tmp_path, CALL + HITS) == "[0, 0, 0]\n"
+    assert run(tmp_path, CALL + HITS) == "[1, 1, 1]\n"
+
+
+def test_functions_find_each_other_whichever_process_compiled_them(tmp_path: Path) -> None:
+    run(tmp_path, CALL)
+    for compiled in (tmp_path / "cache").rglob("tiny_inner.total*"):
+        compiled.unlink()
+
+    # Numba has counted other functions before it compiles this one again.
+    others = "import numba\nnumba.njit('int64()')(lambda: 1)\n"
+    assert run(tmp_path, others + CALL + HITS) == "[0, 1, 1]\n"
