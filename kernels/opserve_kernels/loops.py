@@ -63,9 +63,9 @@ class _NamingCompiler(Compiler):
 
     @override
     def define_pipelines(self) -> Any:
-        function: Any = self.state.func_id
-        if _CLOSURE not in function.func_qualname:
-            function.unique_id = None
+        state: Any = self.state
+        if _CLOSURE not in state.func_id.func_qualname:
+            state.func_id.unique_id = None
         return super().define_pipelines()  # type: ignore[no-untyped-call]
 
 

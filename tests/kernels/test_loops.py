@@ -1,4 +1,4 @@
-"""What the decorator of loops relies on in numba: names without numbers, bound when code is loaded."""
+"""What compiled loops rely on in numba: names without numbers, bound when code is loaded."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-INNER = '''
+INNER = """
 from opserve_kernels.loops import compiled
 
 @compiled("int64(int64)")
@@ -20,28 +20,28 @@ def total(values):
     for i in range(values.size):
         sum_ += values[i]
     return sum_
-'''
-OUTER = '''
+"""
+OUTER = """
 from tiny_inner import total, twice
 from opserve_kernels.loops import compiled
 
 @compiled("float64(float64[::1])")
 def twice_the_total(values):
     return twice(1) * total(values)
-'''
-CALL = '''
+"""
+CALL = """
 import numpy as np
 from tiny_outer import total, twice, twice_the_total
 assert twice_the_total(np.arange(5.0)) == 20.0
-'''
+"""
 HITS = "print([sum(loop.stats.cache_hits.values()) for loop in (total, twice, twice_the_total)])"
-CODE = '''
+CODE = """
 (result,) = twice_the_total.overloads.values()
 for function in result.library._final_module.functions:
     for name in ("total", "twice"):
         if f"10tiny_inner5{name}B" in function.name:
             print(name, "declared" if function.is_declaration else "copied")
-'''
+"""
 
 
 @pytest.fixture(autouse=True)
