@@ -18,7 +18,7 @@ from opserve_kernels.exact_loops import run_exact_stage
 from opserve_kernels.exact_plan import FIRST_EXACT_KIND
 from opserve_kernels.gradient_plan import SUM_CHANNELS
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
+from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.stages import stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, store
 from opserve_kernels.sums import LANES, total
@@ -72,10 +72,7 @@ def _load(
     start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
     begin, end = first * chunk, min(last * chunk, count)
     target = scratch[start + begin : start + end]
-    load(floats, halves, stage[5:], begin, target)
-    round_all(target, number_format)
-    for i in range(target.size):
-        target[i] += np.float32(0)
+    load(floats, halves, stage[5:], number_format, begin, target)
 
 
 @compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
@@ -86,8 +83,7 @@ def _store(
     start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
     begin, end = first * chunk, min(last * chunk, count)
     source = scratch[start + begin : start + end]
-    round_all(source, number_format)
-    store(source, stage[5:], begin, floats, halves)
+    store(source, number_format, stage[5:], begin, floats, halves)
 
 
 @compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
@@ -103,7 +99,7 @@ def _sum_channels(
         end = min(begin + chunk, pixels)
         for pixel in range(begin, end, block_size):
             values = scratch[block : block + min(block_size, end - pixel)]
-            load(floats, halves, stage[8:], channel * pixels + pixel, values)
+            load(floats, halves, stage[8:], FLOAT, channel * pixels + pixel, values)
             totals[channel] += total(values, lanes)
 
 

@@ -1,11 +1,14 @@
-"""Elements between strided tensors of any dtype and contiguous float32."""
+"""Elements between strided tensors of any dtype and contiguous float32.
+
+Loops run over slices that begin at 0: those a compiler turns into vectors.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import BF16, FLOAT, FLOAT16
-from opserve_kernels.precision import from_bfloat, from_half, to_bfloat, to_half
+from opserve_kernels.precision import from_bfloat, from_half, round_all, to_bfloat, to_half
 from opserve_kernels.views import VIEW_RANK
 
 Floats = NDArray[np.float32]
@@ -15,6 +18,7 @@ Integers = NDArray[np.int64]
 _DTYPE, _OFFSET, _SIZES = 0, 1, 2
 _STEPS = _SIZES + VIEW_RANK
 _LAST = VIEW_RANK - 1
+_ZERO = np.float32(0)  # added to a -0 it makes a 0
 
 
 @compiled("int64(int64[::1], int64)")
@@ -22,77 +26,139 @@ def position_of(view: Integers, index: int) -> int:
     """Where element `index` of a view, in row-major order, lies in its buffer."""
     position = view[_OFFSET]
     for axis in range(_LAST, -1, -1):
+        if index == 0:
+            break
         size = view[_SIZES + axis]
         position += index % size * view[_STEPS + axis]
         index //= size
     return int(position)
 
 
-@compiled("void(int64, float32[::1], uint16[::1], int64, int64, float32[::1])")
-def _load_run(  # noqa: C901  # one loop for each dtype and step
-    dtype: int, floats: Floats, halves: Halves, start: int, step: int, target: Floats
-) -> None:
-    if dtype == FLOAT and step == 1:
+@compiled("void(int64, float32[::1], uint16[::1], int64, float32[::1])")
+def _load_run(dtype: int, floats: Floats, halves: Halves, start: int, target: Floats) -> None:
+    if dtype == FLOAT:
+        run = floats[start : start + target.size]
         for i in range(target.size):
-            target[i] = floats[start + i]
-    elif dtype == FLOAT:
+            target[i] = run[i] + _ZERO
+        return
+    patterns = halves[start : start + target.size]
+    if dtype == FLOAT16:
         for i in range(target.size):
-            target[i] = floats[start + i * step]
-    elif dtype == FLOAT16 and step == 1:
-        for i in range(target.size):
-            target[i] = from_half(halves[start + i])
-    elif dtype == FLOAT16:
-        for i in range(target.size):
-            target[i] = from_half(halves[start + i * step])
+            target[i] = from_half(patterns[i]) + _ZERO
     elif dtype == BF16:
         for i in range(target.size):
-            target[i] = from_bfloat(halves[start + i * step])
+            target[i] = from_bfloat(patterns[i]) + _ZERO
 
 
-@compiled("void(float32[::1], uint16[::1], int64[::1], int64, float32[::1])")
-def load(floats: Floats, halves: Halves, view: Integers, first: int, target: Floats) -> None:
-    """target[i] = element first + i of the view.
+@compiled("void(int64, float32[::1], uint16[::1], int64, int64, float32[::1])")
+def _load_steps(
+    dtype: int, floats: Floats, halves: Halves, start: int, step: int, target: Floats
+) -> None:
+    if dtype == FLOAT:
+        values = floats[start:]
+        for i in range(target.size):
+            target[i] = values[i * step] + _ZERO
+        return
+    patterns = halves[start:]
+    if dtype == FLOAT16:
+        for i in range(target.size):
+            target[i] = from_half(patterns[i * step]) + _ZERO
+    elif dtype == BF16:
+        for i in range(target.size):
+            target[i] = from_bfloat(patterns[i * step]) + _ZERO
+
+
+@compiled("void(float32[::1], uint16[::1], int64[::1], int64, int64, float32[::1])")
+def load(
+    floats: Floats,
+    halves: Halves,
+    view: Integers,
+    number_format: int,
+    first: int,
+    target: Floats,
+) -> None:
+    """target[i] = element first + i of the view, rounded to a number format; a -0 becomes 0.
 
     Args:
         floats: The buffer as float32 values.
         halves: The same buffer as 16-bit patterns.
         view: See opserve_kernels.views.
+        number_format: See opserve_kernels.number_formats.
         first: Row-major index of the first element.
         target: Filled whole.
     """
-    width, step = view[_SIZES + _LAST], view[_STEPS + _LAST]
+    dtype, width, step = view[_DTYPE], view[_SIZES + _LAST], view[_STEPS + _LAST]
     done = 0
     while done < target.size:
         run = min(width - (first + done) % width, target.size - done)
         start = position_of(view, first + done)
-        _load_run(view[_DTYPE], floats, halves, start, step, target[done : done + run])
+        if step == 1 or run == 1:
+            _load_run(dtype, floats, halves, start, target[done : done + run])
+        else:
+            _load_steps(dtype, floats, halves, start, step, target[done : done + run])
         done += run
+    if number_format != dtype:
+        round_all(target, number_format)
+
+
+@compiled("void(float32[::1], int64, int64, float32[::1], uint16[::1])")
+def _store_run(source: Floats, dtype: int, start: int, floats: Floats, halves: Halves) -> None:
+    if dtype == FLOAT:
+        run = floats[start : start + source.size]
+        for i in range(source.size):
+            run[i] = source[i]
+        return
+    patterns = halves[start : start + source.size]
+    if dtype == FLOAT16:
+        for i in range(source.size):
+            patterns[i] = to_half(source[i])
+    elif dtype == BF16:
+        for i in range(source.size):
+            patterns[i] = to_bfloat(source[i])
 
 
 @compiled("void(float32[::1], int64, int64, int64, float32[::1], uint16[::1])")
-def _store_run(
+def _store_steps(
     source: Floats, dtype: int, start: int, step: int, floats: Floats, halves: Halves
 ) -> None:
     if dtype == FLOAT:
+        values = floats[start:]
         for i in range(source.size):
-            floats[start + i * step] = source[i]
-    elif dtype == FLOAT16:
+            values[i * step] = source[i]
+        return
+    patterns = halves[start:]
+    if dtype == FLOAT16:
         for i in range(source.size):
-            halves[start + i * step] = to_half(source[i])
+            patterns[i * step] = to_half(source[i])
     elif dtype == BF16:
         for i in range(source.size):
-            halves[start + i * step] = to_bfloat(source[i])
+            patterns[i * step] = to_bfloat(source[i])
 
 
-@compiled("void(float32[::1], int64[::1], int64, float32[::1], uint16[::1])")
-def store(source: Floats, view: Integers, first: int, floats: Floats, halves: Halves) -> None:
-    """Element first + i of the view = source[i] in the view's dtype; arguments as for load."""
-    width, step = view[_SIZES + _LAST], view[_STEPS + _LAST]
+@compiled("void(float32[::1], int64, int64[::1], int64, float32[::1], uint16[::1])")
+def store(
+    source: Floats,
+    number_format: int,
+    view: Integers,
+    first: int,
+    floats: Floats,
+    halves: Halves,
+) -> None:
+    """Element first + i of the view = source[i], rounded to a number format and then to its dtype.
+
+    Arguments are as for load; the source is rounded where it lies.
+    """
+    dtype, width, step = view[_DTYPE], view[_SIZES + _LAST], view[_STEPS + _LAST]
+    if number_format != dtype:
+        round_all(source, number_format)
     done = 0
     while done < source.size:
         run = min(width - (first + done) % width, source.size - done)
         start = position_of(view, first + done)
-        _store_run(source[done : done + run], view[_DTYPE], start, step, floats, halves)
+        if step == 1 or run == 1:
+            _store_run(source[done : done + run], dtype, start, floats, halves)
+        else:
+            _store_steps(source[done : done + run], dtype, start, step, floats, halves)
         done += run
 
 

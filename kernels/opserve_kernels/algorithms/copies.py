@@ -3,8 +3,7 @@
 The functions take the array to read, the array to write and a tuple of integers.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from opserve_kernels.algorithms.vectors import (
@@ -45,15 +44,7 @@ def copy_lanes(width: int) -> Any:  # noqa: ANN401  # numba's
 
 def copy_run(width: int) -> Any:  # noqa: ANN401  # numba's
     """(source, target, count): copies `count` values."""
-    return _run(width, lambda _lanes, value: value)
 
-
-def copy_run_without_sign_of_zero(width: int) -> Any:  # noqa: ANN401  # numba's
-    """(source, target, count): copies `count` values; -0 becomes 0."""
-    return _run(width, lambda lanes, value: lanes.add(value, lanes.zero()))
-
-
-def _run(width: int, change: Callable[[Vectors, Value], Value]) -> Any:  # noqa: ANN401  # numba's
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         count = numbers[2]
         source, target = ahead(builder, read, numbers[0]), ahead(builder, written, numbers[1])
@@ -63,19 +54,19 @@ def _run(width: int, change: Callable[[Vectors, Value], Value]) -> Any:  # noqa:
             places = [builder.add(i, integer(at)) for at in range(0, _UNROLLED * width, width)]
             values = [lanes.load(ahead(builder, source, place)) for place in places]
             for place, value in zip(places, values, strict=True):
-                lanes.store(change(lanes, value), ahead(builder, target, place))
+                lanes.store(value, ahead(builder, target, place))
             return state
 
         def one(i: Value, state: Sequence[Value]) -> Sequence[Value]:
             value = lanes.load(ahead(builder, source, i))
-            lanes.store(change(lanes, value), ahead(builder, target, i))
+            lanes.store(value, ahead(builder, target, i))
             return state
 
         i, _ = loop(builder, (integer(0), count, _UNROLLED * width), [], several)
         i, _ = loop(builder, (i, count, width), [], one)
         with builder.if_then(builder.icmp_signed("<", i, count)):
             places = ahead(builder, source, i), ahead(builder, target, i)
-            lanes.copy_some(*places, builder.sub(count, i), change=partial(change, lanes))
+            lanes.copy_some(*places, builder.sub(count, i), change=lambda value: value)
 
     return function_of_two(emit)
 

@@ -31,7 +31,6 @@ from opserve_kernels.algorithms.depthwise_layout import (
 from opserve_kernels.algorithms.rows import deal_rows, take_rows
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
 from opserve_kernels.strided import load, store
 from opserve_kernels.sums import PADDING
 
@@ -53,11 +52,7 @@ def load_values(  # noqa: PLR0913, PLR0917  # arrays and integers
     count: int,
 ) -> None:
     """scratch[place + i] = element first + i of a view, rounded; a -0 becomes 0."""
-    values = scratch[place : place + count]
-    load(floats, halves, view, first, values)
-    round_all(values, number_format)
-    for i in range(count):
-        values[i] += np.float32(0)
+    load(floats, halves, view, number_format, first, scratch[place : place + count])
 
 
 @compiled("void(float32[::1], float32[::1], uint16[::1], int64[::1], int64, int64, int64, int64)")
@@ -72,9 +67,7 @@ def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
     count: int,
 ) -> None:
     """Element first + i of a view = scratch[place + i], which is rounded in place."""
-    values = scratch[place : place + count]
-    round_all(values, number_format)
-    store(values, view, first, floats, halves)
+    store(scratch[place : place + count], number_format, view, first, floats, halves)
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64)")

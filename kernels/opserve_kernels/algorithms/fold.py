@@ -45,7 +45,7 @@ from opserve_kernels.algorithms.fold_plan import (
 )
 from opserve_kernels.algorithms.rows import add_rows, deal_rows, join_rows
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
+from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.strided import load, position_of, store
 
 Floats = NDArray[np.float32]
@@ -113,7 +113,7 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
             for number in range(count):
                 index = ((lines + beside + number) * high + first) * wide
                 loaded = scratch[values : values + (last - first) * wide]
-                load(floats, halves, view, index, loaded)
+                load(floats, halves, view, FLOAT, index, loaded)
                 from_ = (values + left, 0, wide)
                 to = (place + number * phases, 0, pitch)
                 add_rows(scratch, scratch, (*from_, *to, 1, *sizes))
@@ -177,8 +177,8 @@ def _store_rows(
     target = (parameters[LINES], width)
     _deal(parameters, scratch, scratch, scratch, source, count, target)
     lines = scratch[parameters[LINES] : parameters[LINES] + count * width]
-    round_all(lines, parameters[NUMBER_FORMAT])
-    store(lines, view, index + rows[0] * width, floats, halves)
+    number_format, first = parameters[NUMBER_FORMAT], index + rows[0] * width
+    store(lines, number_format, view, first, floats, halves)
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 2))")

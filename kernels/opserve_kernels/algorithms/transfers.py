@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.copies import (
     copy_run,
-    copy_run_without_sign_of_zero,
     copy_steps,
     copy_vectors,
     interleave,
@@ -17,20 +16,15 @@ from opserve_kernels.algorithms.copies import (
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.precision import round_all
-from opserve_kernels.strided import load, position_of, store
+from opserve_kernels.strided import load, store
 from opserve_kernels.sums import are_finite
-from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
 Integers = NDArray[np.int64]
 
-_DTYPE, _LAST_SIZE, _LAST_STEP = 0, VIEW_RANK + 1, VIEW_LENGTH - 1
-
 _copy_run = copy_run(LANES)
-_load_run = copy_run_without_sign_of_zero(LANES)
 _copy_steps = copy_steps()
 _copy_panel_row = copy_vectors(1, width=TILE_ROWS)
 _interleave = interleave(TILE_ROWS)
@@ -92,20 +86,7 @@ def load_values(  # noqa: PLR0913, PLR0917  # arrays and integers
     count: int,
 ) -> None:
     """scratch[place + i] = element first + i of the view, rounded to a number format."""
-    width = view[_LAST_SIZE]
-    if view[_DTYPE] == FLOAT and number_format == FLOAT and view[_LAST_STEP] == 1:
-        done = 0
-        while done < count:
-            run = min(width - (first + done) % width, count - done)
-            start = position_of(view, first + done)
-            _load_run(floats, scratch, (start, place + done, run))
-            done += run
-        return
-    values = scratch[place : place + count]
-    load(floats, halves, view, first, values)
-    round_all(values, number_format)
-    for i in range(count):
-        values[i] += np.float32(0)
+    load(floats, halves, view, number_format, first, scratch[place : place + count])
 
 
 @compiled("void(float32[::1], int64, int64, int64[::1], int64, float32[::1], uint16[::1])")
@@ -119,16 +100,7 @@ def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
     halves: Halves,
 ) -> None:
     """Element first + i of the view = scratch[place + i], in the view's dtype."""
-    width = view[_LAST_SIZE]
-    if view[_DTYPE] != FLOAT or view[_LAST_STEP] != 1:
-        store(scratch[place : place + count], view, first, floats, halves)
-        return
-    done = 0
-    while done < count:
-        run = min(width - (first + done) % width, count - done)
-        start = position_of(view, first + done)
-        _copy_run(scratch, floats, (place + done, start, run))
-        done += run
+    store(scratch[place : place + count], FLOAT, view, first, floats, halves)
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
