@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow coverage demo serve bench bench-kernels operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow coverage demo serve bench bench-kernels pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -90,6 +90,9 @@ $(BENCH_READY): pyproject.toml constraints.txt
 
 bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); writes benchmarks/out/kernels.{json,csv,png}
 	$(BENCH_BIN)/python -m benchmarks.kernels $(ARGS)
+
+pictures: $(BENCH_READY) ## draws the pictures of docs/kernels.md
+	MPLBACKEND=Agg $(BENCH_BIN)/python tools/kernel_pictures.py
 
 operator: $(READY) ## make operator NAME=x: the skeleton of a new operator
 	$(BIN)/python tools/new_operator.py "$(NAME)"
