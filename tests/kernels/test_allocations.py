@@ -1,0 +1,29 @@
+"""Kernels allocate nothing: all their scratch is the caller's workspace."""
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from numba import config, njit
+
+from opserve_kernels.registry import OPERATORS
+
+ALLOCATES = "NRT_MemInfo_alloc"
+"""How the names begin of what compiled code asks numba's runtime for memory with."""
+
+
+def test_no_compiled_loop_asks_for_memory() -> None:
+    for operator in OPERATORS.values():
+        import_module(operator.kernel)
+    loops = list(Path(str(vars(config)["CACHE_DIR"])).rglob("*.nbc"))
+    assert loops
+    assert [loop.name for loop in loops if ALLOCATES.encode() in loop.read_bytes()] == []
+
+
+def test_a_loop_that_did_would_name_it() -> None:
+    @njit("float64(int64)")
+    def allocate(size: int) -> float:
+        return float(np.ones(size).sum())
+
+    (assembly,) = allocate.inspect_asm().values()
+    assert ALLOCATES in assembly
