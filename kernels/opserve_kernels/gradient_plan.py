@@ -1,9 +1,10 @@
 """Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
-from opserve_kernels.algorithms import depthwise_plan
+from opserve_kernels.algorithms import depthwise_plan, winograd_cost, winograd_plan
 from opserve_kernels.algorithms.columns_plan import columns_stages
 from opserve_kernels.algorithms.direct_plan import (
     DEPTHWISE,
@@ -12,6 +13,7 @@ from opserve_kernels.algorithms.direct_plan import (
     plan_output,
     plan_weight,
 )
+from opserve_kernels.algorithms.product import WINOGRAD
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, keep_diagonal, store
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
@@ -36,32 +38,65 @@ class Algorithm(StrEnum):
     COLUMNS = "columns"
     DEPTHWISE = "depthwise"
     DIRECT = "direct"
+    WINOGRAD = "winograd"  # those that it is faster for; the others are direct
+
+
+class Product(StrEnum):
+    """A gradient, as opserve_kernels.gradients names what it is the gradient of."""
+
+    IMAGE = "image"
+    OUTPUT = "output"
+    WEIGHT = "weight"
 
 
 def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions) -> Plan:
     """The plan of a call that sums something: channel sums first, then input, then weight."""
     if profile.exact:
         return plan_exactly(gradients)
-    plan = _plan_with(choose(gradients), gradients)
-    if options.workspace_limit is None or plan.workspace_size <= options.workspace_limit:
-        return plan
-    smaller = _plan_with(Algorithm.COLUMNS, gradients)
-    return min(plan, smaller, key=lambda candidate: candidate.workspace_size)
+    algorithm: Algorithm | None = choose(gradients, options)
+    plans: list[Plan] = []
+    while algorithm is not None:
+        plans.append(_plan_with(algorithm, gradients))
+        if options.workspace_limit is None or plans[-1].workspace_size <= options.workspace_limit:
+            return plans[-1]
+        algorithm = _SMALLER.get(algorithm)
+    return min(plans, key=lambda plan: plan.workspace_size)
 
 
 def _plan_with(algorithm: Algorithm, gradients: Gradients) -> Plan:
     workspace = Workspace()
     stages = _sum_stages(gradients, workspace)
-    if gradients.grad_image or gradients.grad_output or gradients.grad_weight:
-        stages += _PRODUCTS[algorithm](gradients, workspace)
-    return _plan(stages, workspace)
+    if not (gradients.grad_image or gradients.grad_output or gradients.grad_weight):
+        return _plan(stages, workspace)
+    stages += _PRODUCTS[algorithm](gradients, workspace)
+    told = tuple(stage.algorithm for stage in stages if stage.algorithm)
+    return replace(_plan(stages, workspace), algorithms=told or (algorithm.value,))
 
 
-def choose(gradients: Gradients) -> Algorithm:
+def choose(gradients: Gradients, options: PlanOptions) -> Algorithm:
     """Padded copies are for usual geometries; depthwise is for channels that are groups."""
     if not _is_compact(gradients.convolution):
         return Algorithm.COLUMNS
-    return Algorithm.DEPTHWISE if depthwise_plan.fits(gradients) else Algorithm.DIRECT
+    if depthwise_plan.fits(gradients):
+        return Algorithm.DEPTHWISE
+    if options.strict or not transformed(gradients):
+        return Algorithm.DIRECT
+    return Algorithm.WINOGRAD
+
+
+def transformed(gradients: Gradients) -> frozenset[Product]:
+    """Which gradients Winograd's algorithm is faster for, of those that it can compute."""
+    convolution = gradients.convolution
+    if not winograd_plan.fits(convolution):
+        return frozenset()
+    pays = {
+        Product.IMAGE: gradients.grad_image and winograd_cost.image_pays(convolution),
+        Product.OUTPUT: gradients.grad_output and winograd_cost.output_pays(convolution),
+        Product.WEIGHT: gradients.grad_weight
+        and gradients.diagonal is None
+        and winograd_cost.weight_pays(convolution),
+    }
+    return frozenset(product for product, does in pays.items() if does)
 
 
 def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
@@ -125,18 +160,37 @@ def _sum_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
 
 
 def _direct_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    return [
-        *_image_stages(gradients, workspace),
-        *_output_stages(gradients, workspace),
-        *_weight_stages(gradients, workspace),
-    ]
+    return _product_stages(gradients, workspace, {})
+
+
+def _winograd_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    algorithms = dict.fromkeys(transformed(gradients), WINOGRAD)
+    return _product_stages(gradients, workspace, algorithms)
+
+
+def _product_stages(
+    gradients: Gradients, workspace: Workspace, algorithms: Mapping[Product, int]
+) -> list[Stage]:
+    """Gradients one after the other in the same part of the workspace, by algorithms or any."""
+    stages: list[Stage] = []
+    start = most = workspace.size_bytes
+    for product, plan in (
+        (Product.IMAGE, _image_stages),
+        (Product.OUTPUT, _output_stages),
+        (Product.WEIGHT, _weight_stages),
+    ):
+        workspace.size_bytes = start
+        stages += plan(gradients, workspace, algorithms.get(product))
+        most = max(most, workspace.size_bytes)
+    workspace.size_bytes = most
+    return stages
 
 
 def _depthwise_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
     return depthwise_plan.depthwise_stages(DEPTHWISE, gradients, workspace)
 
 
-def _image_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+def _image_stages(gradients: Gradients, workspace: Workspace, algorithm: int | None) -> list[Stage]:
     result = gradients.grad_image
     if result is None:
         return []
@@ -149,11 +203,14 @@ def _image_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
             output=gradients.output,
             weight=gradients.weight,
             result=result,
+            algorithm=algorithm,
         )
     ]
 
 
-def _output_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+def _output_stages(
+    gradients: Gradients, workspace: Workspace, algorithm: int | None
+) -> list[Stage]:
     result = gradients.grad_output
     if result is None:
         return []
@@ -166,11 +223,14 @@ def _output_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
             image=gradients.image,
             weight=gradients.weight,
             result=result,
+            algorithm=algorithm,
         )
     ]
 
 
-def _weight_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
+def _weight_stages(
+    gradients: Gradients, workspace: Workspace, algorithm: int | None
+) -> list[Stage]:
     """Into its tensor, or where only groups' own entries are kept by way of the workspace."""
     result, convolution = gradients.grad_weight, gradients.convolution
     if result is None:
@@ -187,6 +247,7 @@ def _weight_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
         output=gradients.output,
         result=result,
         place=place,
+        algorithm=algorithm,
     )
     if gradients.diagonal is None:
         return [product]
@@ -198,4 +259,11 @@ _PRODUCTS = {
     Algorithm.COLUMNS: columns_stages,
     Algorithm.DEPTHWISE: _depthwise_stages,
     Algorithm.DIRECT: _direct_stages,
+    Algorithm.WINOGRAD: _winograd_stages,
 }
+_SMALLER = {
+    Algorithm.WINOGRAD: Algorithm.DIRECT,
+    Algorithm.DIRECT: Algorithm.COLUMNS,
+    Algorithm.DEPTHWISE: Algorithm.COLUMNS,
+}
+"""What mostly needs less workspace."""

@@ -41,12 +41,14 @@ class Plan:
             numbered through all of them.
         parameters: Everything the kernel needs besides memory, as 64-bit integers.
         buffers: What must be live and large enough besides the tensors.
+        algorithms: Which algorithm computes what, for people: "image: winograd".
     """
 
     workspace_size: int
     shares: tuple[int, ...]
     parameters: tuple[int, ...]
     buffers: tuple[NamedBuffer, ...] = ()
+    algorithms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses a plan that 64 bits cannot say: strides of 0 make such tensors (207001)."""

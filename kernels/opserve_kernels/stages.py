@@ -18,11 +18,13 @@ class Stage:
         kind: Which loop; the operator's plan and kernel agree on the numbers.
         units: Its work units; they run in order.
         parameters: What the loop needs besides memory.
+        algorithm: What it computes and by which algorithm, to be told; empty if there is no choice.
     """
 
     kind: int
     units: int
     parameters: tuple[int, ...]
+    algorithm: str = ""
 
 
 def pack_stages(stages: Sequence[Stage]) -> tuple[int, ...]:

@@ -15,12 +15,13 @@ from opserve_kernels.registry import OPERATORS
 GUARD_BYTES = 4096
 GUARD = 0x5C
 NAN_BYTE = 0xFF  # four of them are a NaN
+ANY_PLAN = PlanOptions()
 
 
-def plan_of(sample: Sample) -> Plan:
+def plan_of(sample: Sample, options: PlanOptions = ANY_PLAN) -> Plan:
     """Phase one."""
     plan: Plan = OPERATORS[sample.operator].plan(
-        sample.arguments(), PROFILES[sample.profile], PlanOptions()
+        sample.arguments(), PROFILES[sample.profile], options
     )
     return plan
 
@@ -31,6 +32,7 @@ def execute(
     *,
     units: int | None = None,
     hides_masked: bool = True,
+    options: PlanOptions = ANY_PLAN,
 ) -> Bytes:
     """Phase two, in slices of so many work units.
 
@@ -40,12 +42,13 @@ def execute(
         units: Work units in a slice; all of them without it.
         hides_masked: Whether the kernel gets no buffer for an output that the mask leaves out, as
             in the service.
+        options: Of the plan.
 
     Returns:
         The workspace, every byte of it NaN before, between two guards.
     """
     operator = OPERATORS[sample.operator]
-    plan = plan_of(sample)
+    plan = plan_of(sample, options)
     nothing = np.empty(0, dtype=np.uint8)
     tensors = [buffers.get(name, nothing) for name in operator.tensor_fields]
     for place in masked(sample) if hides_masked else ():
@@ -68,10 +71,12 @@ def run_units(
         run(parameters, tensors, workspace, first, min(first + step, plan.units))
 
 
-def results(sample: Sample, *, units: int | None = None) -> dict[str, NDArray[Any]]:
+def results(
+    sample: Sample, *, units: int | None = None, options: PlanOptions = ANY_PLAN
+) -> dict[str, NDArray[Any]]:
     """The outputs of a call, masked or not."""
     buffers = sample.buffers()
-    execute(sample, buffers, units=units)
+    execute(sample, buffers, units=units, options=options)
     return {name: tensor.view(buffers[name]) for name, tensor in sample.outputs.items()}
 
 

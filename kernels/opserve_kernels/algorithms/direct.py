@@ -7,9 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.depthwise import run_depthwise
-from opserve_kernels.algorithms.direct_plan import CORRELATE, DEPTHWISE, MULTIPLY_DOTS
+from opserve_kernels.algorithms.direct_plan import (
+    CORRELATE,
+    DEPTHWISE,
+    MULTIPLY_DOTS,
+    TRANSFORM,
+    TRANSFORM_WEIGHT,
+)
 from opserve_kernels.algorithms.dots import run_dots
 from opserve_kernels.algorithms.packed import run_packed
+from opserve_kernels.algorithms.winograd import run_winograd
+from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
 from opserve_kernels.strided import as_floats, as_halves
 
 _TENSORS = 3  # places at the start of a stage: source, weight, result
@@ -18,6 +26,8 @@ _LOOPS: dict[int, Callable[..., None]] = {
     CORRELATE: run_packed,
     MULTIPLY_DOTS: run_dots,
     DEPTHWISE: run_depthwise,
+    TRANSFORM: run_winograd,
+    TRANSFORM_WEIGHT: run_winograd_weight,
 }
 DIRECT_KINDS = frozenset(_LOOPS)
 

@@ -10,10 +10,10 @@ the kernels. The constants are those of one core with AVX2 or AVX-512; only thei
 
 from math import prod
 
-from opserve_kernels.algorithms.correlation import Correlation
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.winograd_layout import POINT_PAIRS, WEIGHT_TAPS
 from opserve_kernels.algorithms.winograd_tiling import Tiling
+from opserve_kernels.convolution import Convolution, Triple
 
 _MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
 _READ_TILE = 22.0
@@ -22,32 +22,45 @@ _TRANSFORM_KERNEL = 14.0
 _COLLECT_KERNEL = 10.0
 
 
-def product_cost(product: Correlation) -> float:
-    """A product with the weight by Winograd's algorithm."""
-    channels = product.source_channels, product.result_channels
-    tiles = Tiling.of(product.convolution, product.result_size).tiles
-    multiplied = _whole(tiles, LANES) * channels[0] * _whole(channels[1], TILE_ROWS)
-    moved = tiles * (channels[0] * _READ_TILE + channels[1] * _WRITE_TILE)
-    kernels = channels[0] * _whole(channels[1], LANES) * _TRANSFORM_KERNEL
-    return product.convolution.groups * (POINT_PAIRS * multiplied * _MULTIPLY_ADD + moved + kernels)
+def image_pays(convolution: Convolution) -> bool:
+    """Whether it is faster for the image's gradient."""
+    channels = convolution.output_channels, convolution.input_channels
+    cost = _product_cost(convolution, channels, convolution.input_size)
+    return cost < _direct_cost(convolution, convolution.input_size)
 
 
-def weight_cost(product: Correlation) -> float:
-    """The gradient of a weight by Winograd's algorithm; the product is GATHER."""
-    image, output = product.source_channels, product.result_channels
-    tiles = Tiling.of(product.convolution, product.result_size).tiles
+def output_pays(convolution: Convolution) -> bool:
+    """Whether it is faster for the output."""
+    channels = convolution.input_channels, convolution.output_channels
+    cost = _product_cost(convolution, channels, convolution.output_size)
+    return cost < _direct_cost(convolution, convolution.output_size)
+
+
+def weight_pays(convolution: Convolution) -> bool:
+    """Whether it is faster for the weight's gradient."""
+    image, output = convolution.input_channels, convolution.output_channels
+    tiles = Tiling.of(convolution, convolution.output_size).tiles
     multiplied = tiles * _whole(output, TILE_ROWS) * _whole(image, LANES)
     moved = tiles * (_whole(output, LANES) + _whole(image, LANES)) * _READ_TILE
     kernels = output * _whole(image, LANES) * _COLLECT_KERNEL
-    return product.convolution.groups * (POINT_PAIRS * multiplied * _MULTIPLY_ADD + moved + kernels)
+    cost = convolution.groups * (POINT_PAIRS * multiplied * _MULTIPLY_ADD + moved + kernels)
+    return cost < _direct_cost(convolution, convolution.output_size)
 
 
-def direct_cost(product: Correlation) -> float:
-    """Any of them by a direct algorithm that multiplies as fast."""
-    convolution = product.convolution
-    pixels = convolution.batch * prod(product.result_size)
-    products = WEIGHT_TAPS * pixels * product.source_channels
-    return convolution.groups * products * product.result_channels * _MULTIPLY_ADD
+def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Triple) -> float:
+    """Of a result of this size; channels of a group are those of source and result."""
+    source, result = channels
+    tiles = Tiling.of(convolution, size).tiles
+    multiplied = _whole(tiles, LANES) * source * _whole(result, TILE_ROWS)
+    moved = tiles * (source * _READ_TILE + result * _WRITE_TILE)
+    kernels = source * _whole(result, LANES) * _TRANSFORM_KERNEL
+    return convolution.groups * (POINT_PAIRS * multiplied * _MULTIPLY_ADD + moved + kernels)
+
+
+def _direct_cost(convolution: Convolution, size: Triple) -> float:
+    """Of any product by a direct algorithm that multiplies as fast."""
+    products = WEIGHT_TAPS * convolution.input_channels * convolution.output_channels
+    return convolution.groups * convolution.batch * prod(size) * products * _MULTIPLY_ADD
 
 
 def _whole(count: int, step: int) -> int:

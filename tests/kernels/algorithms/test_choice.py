@@ -11,6 +11,7 @@ from kernels.samples.sample import Sample
 from opserve_kernels import gradient_plan
 from opserve_kernels.gradient_plan import Algorithm
 from opserve_kernels.gradients import Gradients
+from opserve_kernels.operator import PlanOptions
 
 ON_DEVICES = [
     sample
@@ -21,8 +22,8 @@ each_sample = pytest.mark.parametrize("sample", ON_DEVICES, ids=lambda sample: s
 
 
 def choose_always(monkeypatch: pytest.MonkeyPatch, algorithm: Algorithm) -> None:
-    def choose(gradients: Gradients) -> Algorithm:
-        del gradients
+    def choose(gradients: Gradients, options: PlanOptions) -> Algorithm:
+        del gradients, options
         return algorithm
 
     monkeypatch.setattr(gradient_plan, "choose", choose)
@@ -33,8 +34,8 @@ def chosen(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> Algorithm | None:
     found: list[Algorithm] = []
     choose = gradient_plan.choose
 
-    def remembered(gradients: Gradients) -> Algorithm:
-        found.append(choose(gradients))
+    def remembered(gradients: Gradients, options: PlanOptions) -> Algorithm:
+        found.append(choose(gradients, options))
         return found[-1]
 
     monkeypatch.setattr(gradient_plan, "choose", remembered)

@@ -5,7 +5,7 @@ i = o*stride + t*dilation - padding; a transposed one adds weight[c, k, t] * inp
 output[n, k, o] wherever o = i*stride + t*dilation - padding.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -21,10 +21,12 @@ from kernels.oracles.expectation import (
     expect,
 )
 from kernels.oracles.rounding import round_to_half, round_to_hf32
+from kernels.oracles.transforms import Transformed
 from kernels.samples.sample import Bytes, Sample
 from opserve_kernels.tensor import DataType
 
 Index = tuple[int, ...]
+Operands = tuple[Doubles, Doubles, Doubles]
 SATURATING = ("ascend910", "ascend310p")
 EXACT = "reference"
 _GREATEST_HALF = 65504.0
@@ -104,8 +106,16 @@ def magnitude(
     return gradients(np.abs(grad_output), np.abs(input_), np.abs(weight), geometry)
 
 
-def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectation]:
-    """What a sample's call must write, by output; nothing where the mask says so."""
+def expected(
+    sample: Sample, buffers: Mapping[str, Bytes], *, transformed: Collection[str] = ()
+) -> dict[str, Expectation]:
+    """What a sample's call must write, by output; nothing where the mask says so.
+
+    Args:
+        sample: The call.
+        buffers: Its memory.
+        transformed: The outputs that Winograd's algorithm computes.
+    """
     given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
     if given["input"].size == 0:
         return _expected_of_nothing(sample)
@@ -126,20 +136,47 @@ def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectat
         "grad_weight": (sums.grad_weight, sizes.grad_weight),
         "grad_bias": (bias, bias_size),
     }
+    added = {name: _transforms(name, operands, geometry) for name in transformed}
     return {
-        name: _expectation(*found[name], terms=terms[name], name=name, sample=sample)
+        name: _expectation(
+            *found[name], terms=terms[name], transforms=added.get(name), name=name, sample=sample
+        )
         for name in _wanted(sample)
     }
 
 
+def _transforms(name: str, operands: Operands, geometry: Geometry) -> Doubles:
+    """What Winograd's algorithm may add to the error of an output."""
+    output, image, weight = operands
+    if geometry.transposed:
+        output, image = image, output
+    kind = Transformed(
+        kernel=weight.shape[2:],
+        padding=geometry.padding,
+        dilation=geometry.dilation,
+        groups=geometry.groups,
+    )
+    if name == "grad_weight":
+        return kind.weight_error(image, output)
+    if geometry.transposed:
+        return kind.output_error(image, weight, output.shape[2:])
+    return kind.image_error(output, weight, image.shape[2:])
+
+
 def _expectation(
-    value: Doubles, size: Doubles, *, terms: int, name: str, sample: Sample
+    value: Doubles,
+    size: Doubles,
+    *,
+    terms: int,
+    transforms: Doubles | None,
+    name: str,
+    sample: Sample,
 ) -> Expectation:
     if sample.profile == EXACT:
         dtype = sample.outputs[name].dtype
         return expect(value, size, terms=terms, roundings=(dtype,), unit=EXACT_UNIT)
     roundings = _roundings(sample)[name]
-    found = expect(value, size, terms=terms, roundings=roundings)
+    found = expect(value, size, terms=terms, roundings=roundings, transforms=transforms)
     if sample.profile in SATURATING and DataType.FLOAT16 in roundings:
         within = np.clip(found.value, -_GREATEST_HALF, _GREATEST_HALF)
         return Expectation(value=within, tolerance=found.tolerance)

@@ -49,6 +49,7 @@ def expect(
     terms: int,
     roundings: tuple[DataType, ...],
     unit: float = ACCUMULATOR_UNIT,
+    transforms: Doubles | None = None,
 ) -> Expectation:
     """The bound of the conformance rule, from the length of the sums alone.
 
@@ -58,9 +59,12 @@ def expect(
         terms: Products in a sum, K.
         roundings: The dtypes that a sum is rounded to, in order.
         unit: Of the accumulation: float32's, or EXACT_UNIT.
+        transforms: What Winograd's algorithm may add to the error: kernels.oracles.transforms.
     """
     with np.errstate(invalid="ignore"):
         tolerance = (LAMBDA * np.sqrt(terms) + 2) * unit * magnitude
+        if transforms is not None:
+            tolerance = tolerance + transforms
         for dtype in roundings:
             step = UNITS[dtype] * np.abs(value) + HALF_SUBNORMAL_STEPS[dtype]
             tolerance = tolerance * (1 + UNITS[dtype]) + step
