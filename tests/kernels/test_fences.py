@@ -16,6 +16,7 @@ from kernels.samples.sample import Bytes, Sample
 from opserve_kernels import gradient_plan
 from opserve_kernels.gradient_plan import Algorithm
 from opserve_kernels.gradients import Gradients
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.registry import OPERATORS
 
 each_side = pytest.mark.parametrize("side", list(Side))
@@ -70,7 +71,8 @@ def test_calls_stay_within_their_memory(operator: str, side: Side, progress: mma
 def test_algorithms_that_are_rarely_chosen_stay_within_their_memory(
     monkeypatch: pytest.MonkeyPatch, algorithm: Algorithm, side: Side, progress: mmap.mmap
 ) -> None:
-    def choose(_: Gradients) -> Algorithm:
+    def choose(gradients: Gradients, options: PlanOptions) -> Algorithm:
+        del gradients, options
         return algorithm
 
     monkeypatch.setattr(gradient_plan, "choose", choose)

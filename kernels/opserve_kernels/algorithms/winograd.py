@@ -54,6 +54,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     RESULT_CHANNELS,
     RESULT_FORMAT,
     RESULT_VIEW,
+    RESULTS,
     RIGHT,
     RIGHT_CHANNELS,
     RIGHT_FORMAT,
@@ -66,7 +67,6 @@ from opserve_kernels.algorithms.winograd_layout import (
     WEIGHT_TAPS,
 )
 from opserve_kernels.algorithms.winograd_tiles import collect_results, transform_image
-from opserve_kernels.algorithms.winograd_transforms import RESULTS
 from opserve_kernels.algorithms.winograd_weights import (
     chunk_of,
     depth_of,

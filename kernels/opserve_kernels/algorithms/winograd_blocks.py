@@ -10,13 +10,14 @@ from opserve_kernels.algorithms.winograd_layout import (
     BLOCK_BATCH,
     BLOCK_ROWS,
     DILATION,
+    LIMIT,
     LINE,
+    RESULTS,
     ROW_BLOCKS,
     TILES,
     TILES_ACROSS,
     TILES_DOWN,
 )
-from opserve_kernels.algorithms.winograd_transforms import LIMIT, RESULTS
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
 

@@ -7,8 +7,11 @@ over whole tiles, and overflow with very large values.
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.winograd_layout import HALO, WEIGHT_TAPS
-from opserve_kernels.algorithms.winograd_transforms import TAPS
+from opserve_kernels.algorithms.winograd_layout import (
+    HALO,
+    TAPS,
+    WEIGHT_TAPS,
+)
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
 

@@ -58,6 +58,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     RIGHT_PITCH,
     RIGHT_VIEW,
     TABLE,
+    TAPS,
     TILES,
     TOTAL,
     TOTAL_PITCH,
@@ -68,7 +69,6 @@ from opserve_kernels.algorithms.winograd_tiles import (
     transform_image,
     transform_output,
 )
-from opserve_kernels.algorithms.winograd_transforms import TAPS
 from opserve_kernels.loops import compiled
 from opserve_kernels.precision import round_all
 

@@ -63,9 +63,14 @@ IMAGE_SIZE, OUTPUT_SIZE, PADDING, DILATION = 6, 9, 18, 21
 # Views of opserve_kernels.views.
 LEFT_VIEW, RIGHT_VIEW, RESULT_VIEW = 54, 68, 82
 
-POINT_PAIRS = 36
+TAPS = 3
+RESULTS = 4  # of a tile, in each dimension
+POINTS = TAPS + RESULTS - 1
+POINT_PAIRS = POINTS**2
+LIMIT = 2.0**48  # opserve_kernels.algorithms.winograd_transforms derives it, of so many terms
+MOST_TERMS = 1 << 20
 PITCH_GAP = 80
 HALO = 2  # rows and columns that a tile of the image has more than one of results
 PANEL_VALUES = 6144  # of the right side that stay in the first-level cache: 24 KiB
-WEIGHT_TAPS = 9
+WEIGHT_TAPS = TAPS**2
 LINE_DEPTH = 64  # channels of the source whose taps are read at a time, if rows are the result's

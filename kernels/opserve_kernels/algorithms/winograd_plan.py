@@ -8,13 +8,15 @@ from opserve_kernels.algorithms.product import SCATTER
 from opserve_kernels.algorithms.winograd_layout import (
     HALO,
     LINE_DEPTH,
+    MOST_TERMS,
     PANEL_VALUES,
     PITCH_GAP,
     POINT_PAIRS,
+    RESULTS,
+    TAPS,
     WEIGHT_TAPS,
 )
 from opserve_kernels.algorithms.winograd_tiling import Blocks, Tiling
-from opserve_kernels.algorithms.winograd_transforms import MOST_TERMS, RESULTS, TAPS
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradients import Operand
 from opserve_kernels.stages import Stage

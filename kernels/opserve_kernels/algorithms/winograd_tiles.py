@@ -36,7 +36,8 @@ from opserve_kernels.algorithms.vectors import (
     integer,
     load_integer,
 )
-from opserve_kernels.algorithms.winograd_transforms import POINTS, RESULTS, TAPS, Transforms
+from opserve_kernels.algorithms.winograd_layout import POINTS, RESULTS, TAPS
+from opserve_kernels.algorithms.winograd_transforms import Transforms
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]

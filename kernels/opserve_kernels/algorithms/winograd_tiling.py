@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
-from opserve_kernels.algorithms.winograd_transforms import RESULTS
+from opserve_kernels.algorithms.winograd_layout import RESULTS
 from opserve_kernels.convolution import Convolution, Triple
 
 _PANEL_COST = 0.5  # of a panel besides its vectors, in vectors

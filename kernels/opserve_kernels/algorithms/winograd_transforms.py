@@ -37,15 +37,9 @@ from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[repor
 
 from opserve_kernels.algorithms.host import HOST
 from opserve_kernels.algorithms.vectors import Value, Vectors
+from opserve_kernels.algorithms.winograd_layout import TAPS
 
 POINT = Fraction(2, 3)
-LIMIT = 2.0**48
-MOST_TERMS = 1 << 20
-RESULTS = 4  # of a tile, in each dimension
-TAPS = 3
-POINTS = 6
-
-
 _INVERSE = 1 / POINT
 _SQUARE, _INVERSE_SQUARE = POINT**2, _INVERSE**2
 _NORM = 2 * _SQUARE * (_SQUARE - _INVERSE_SQUARE)  # M_p(p) of POINT and its negative

@@ -25,11 +25,11 @@ from opserve_kernels.algorithms.winograd_layout import (
     LINE_DEPTH,
     OUTPUT_CHANNELS,
     TABLE,
+    TAPS,
     TILES,
     WEIGHT_TAPS,
 )
 from opserve_kernels.algorithms.winograd_tiles import transform_kernel, transform_turned_kernel
-from opserve_kernels.algorithms.winograd_transforms import TAPS
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]

@@ -29,8 +29,8 @@ from kernels.algorithms.winograd_runs import (
 from kernels.oracles.expectation import Expectation, assert_meets
 from opserve_kernels.algorithms import winograd_plan
 from opserve_kernels.algorithms.winograd_cost import image_pays, output_pays, weight_pays
+from opserve_kernels.algorithms.winograd_layout import LIMIT
 from opserve_kernels.algorithms.winograd_plan import fits
-from opserve_kernels.algorithms.winograd_transforms import LIMIT
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import FLOAT16
 from opserve_kernels.tensor import DataType
