@@ -1,9 +1,7 @@
 """How every loop is compiled: one decorator, so that no kernel has options of its own.
 
 A loop is compiled for the signature it names when its module is imported (so here, unlike
-elsewhere, helpers stand above their callers) and kept in a cache. Numba decides by the file of a
-function whether its cache is fresh, not by the files that it calls into; the cache therefore lies
-in a folder named after the contents of this whole package, and what its kernels are made for.
+elsewhere, helpers stand above their callers) and kept in a cache: see loop_cache.
 
 Numba copies what a function calls into it, and compiles all of that again with every caller. Here
 only functions without a loop of their own are copied. One with a loop is called by its name, which
@@ -11,17 +9,18 @@ is bound when code is loaded: a module's import has loaded what the module calls
 """
 
 import dis
-import os
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from numba import config, njit  # pyright: ignore[reportMissingTypeStubs]
 from numba.core.compiler import Compiler  # pyright: ignore[reportMissingTypeStubs]
+from numba.core.compiler_lock import (  # pyright: ignore[reportMissingTypeStubs]
+    global_compiler_lock,
+)
 from typing_extensions import override
 
-from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.loop_cache import alone_in, folder_of
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -45,8 +44,12 @@ def compiled(
     )
 
     def compile_function(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-        dispatcher = compile_for_signature(function)
         code = dis.Bytecode(function).codeobj
+        folder = folder_of(Path(code.co_filename))
+        with global_compiler_lock, alone_in(folder):
+            # Numba makes its settings at run time, where type checkers cannot see them.
+            config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+            dispatcher = compile_for_signature(function)
         loops = not _BACKWARD_JUMPS.isdisjoint(code.co_code[::2])
         if loops and _CLOSURE not in function.__qualname__:
             _call_by_name(dispatcher)
@@ -75,16 +78,3 @@ def _call_by_name(dispatcher: Any) -> None:  # noqa: ANN401  # numba's
     context = result.target_context
     context.remove_user_function(result.entry_point)
     context.insert_user_function(result.entry_point, result.fndesc)
-
-
-def _cache_folder() -> str:
-    package = Path(__file__).parent
-    contents = sha256(str(HOST).encode())
-    for source in sorted(package.rglob("*.py")):
-        contents.update(source.read_bytes())
-    base = os.environ.get("NUMBA_CACHE_DIR") or package / "__pycache__"
-    return str(Path(base) / f"loops-{contents.hexdigest()[:16]}")
-
-
-# Numba makes its settings at run time, where type checkers cannot see them.
-config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

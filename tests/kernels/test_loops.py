@@ -1,10 +1,12 @@
 """What compiled loops rely on in numba: names without numbers, bound when code is loaded."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 INNER = """
@@ -34,7 +36,9 @@ import numpy as np
 from tiny_outer import total, twice, twice_the_total
 assert twice_the_total(np.arange(5.0)) == 20.0
 """
-HITS = "print([sum(loop.stats.cache_hits.values()) for loop in (total, twice, twice_the_total)])"
+MISSES = (
+    "print([sum(loop.stats.cache_misses.values()) for loop in (total, twice, twice_the_total)])"
+)
 CODE = """
 (result,) = twice_the_total.overloads.values()
 for function in result.library._final_module.functions:
@@ -50,34 +54,40 @@ def modules(tmp_path: Path) -> None:
     (tmp_path / "tiny_outer.py").write_text(OUTER)
 
 
-def run(folder: Path, program: str) -> str:
+def start(folder: Path, program: str) -> subprocess.Popen[str]:
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
         "NUMBA_CACHE_DIR": str(folder / "cache"),
     }
     command = [sys.executable, "-c", program]
-    return subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True
-    ).stdout
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    found, _ = process.communicate()
+    assert process.returncode == 0
+    return found
 
 
 def test_a_function_with_a_loop_is_called_and_one_without_is_copied(tmp_path: Path) -> None:
-    found = run(tmp_path, CALL + CODE)
+    found = ended(start(tmp_path, CALL + CODE))
 
     assert "total declared\n" in found
     assert "twice declared\n" not in found  # it is copied, or was even made part of its caller
 
 
-def test_functions_of_the_cache_find_each_other(tmp_path: Path) -> None:
-    assert run(tmp_path, CALL + HITS) == "[0, 0, 0]\n"
-    assert run(tmp_path, CALL + HITS) == "[1, 1, 1]\n"
+def test_processes_that_start_at_once_compile_every_function_once(tmp_path: Path) -> None:
+    processes = [start(tmp_path, CALL + MISSES) for _ in range(2)]
+    misses = [json.loads(ended(process)) for process in processes]
+
+    assert np.sum(misses, axis=0).tolist() == [1, 1, 1]
 
 
 def test_functions_find_each_other_whichever_process_compiled_them(tmp_path: Path) -> None:
-    run(tmp_path, CALL)
-    for compiled in (tmp_path / "cache").rglob("tiny_inner.total*"):
-        compiled.unlink()
+    ended(start(tmp_path, CALL))
+    for total in (tmp_path / "cache").rglob("tiny_inner.total*"):
+        total.unlink()
 
-    # Numba has counted other functions before it compiles this one again.
-    others = "import numba\nnumba.njit('int64()')(lambda: 1)\n"
-    assert run(tmp_path, others + CALL + HITS) == "[0, 1, 1]\n"
+    # Numba has counted another function before it compiles this one again.
+    other = "import numba\nnumba.njit('int64()')(lambda: 1)\n"
+    assert ended(start(tmp_path, other + CALL + MISSES)) == "[1, 0, 0]\n"

@@ -1,0 +1,125 @@
+"""Where compiled loops are kept: a folder for each state of the sources that a module is made from.
+
+Numba decides by the file of a function whether its cache is fresh, not by the files that it calls
+into. So a folder's name has a hash of the module, of what it imports of this package, and of what
+kernels are made for. Nothing here needs numba: the front asks what is still to be compiled.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from opserve_kernels.algorithms.host import HOST
+
+STATES_KEPT = 8  # of a module, those used last; the others go when it is compiled anew
+
+_PACKAGE = Path(__file__).parent
+_IMPORT = re.compile(
+    rf"^\s*(?:from|import) ({_PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE
+)
+_LOOP = re.compile(r"^@compiled\(", re.MULTILINE)
+_LOCK = "lock"  # a file of each folder; its time is when the folder was used last
+
+
+def base_folder() -> Path:
+    """NUMBA_CACHE_DIR; else in the package; else, where that cannot be written, the user's."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    inside = _PACKAGE / "__pycache__"
+    if os.access(inside if inside.exists() else _PACKAGE, os.W_OK):
+        return inside / "loops"
+    users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(users) / "opserve"
+
+
+def folders_of(modules: Iterable[str]) -> dict[str, Path]:
+    """Folders of all modules with loops that an import of these modules loads, in its order."""
+    sources = _sources_of([_file_of(module) for module in modules])
+    return {
+        ".".join(source.relative_to(_PACKAGE.parent).with_suffix("").parts): folder_of(source)
+        for source in sources
+        if _LOOP.search(_text_of(source))
+    }
+
+
+@cache
+def folder_of(source: Path) -> Path:
+    """Where the loops of a file are kept; it exists once one of them was compiled."""
+    contents = sha256(str(HOST).encode())
+    for part in _sources_of([source]):
+        contents.update(_text_of(part).encode())
+    return base_folder() / f"{source.stem}-{contents.hexdigest()[:16]}"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Generator[None]:
+    """Makes other processes wait that load or compile what the folder keeps; made if need be."""
+    if not folder.exists():
+        _make_room_for(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = folder / _LOCK
+    with lock.open("w", encoding="ascii") as file:
+        os.utime(file.fileno())
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make_room_for(folder: Path) -> None:
+    """Removes what was not used for longest. A process that was about to load it compiles it."""
+    module, _, _ = folder.name.rpartition("-")
+    locks = sorted(folder.parent.glob(f"{module}-*/{_LOCK}"), key=_time_of, reverse=True)
+    for lock in locks[STATES_KEPT - 1 :]:
+        shutil.rmtree(lock.parent, ignore_errors=True)
+
+
+def _time_of(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:  # another process removed it meanwhile
+        return 0.0
+
+
+def _sources_of(files: Iterable[Path]) -> list[Path]:
+    """The files and all that they import of this package, each behind what it imports."""
+    found: dict[Path, None] = {}
+    begun: set[Path] = set()
+
+    def visit(file: Path) -> None:
+        if file not in begun:
+            begun.add(file)
+            for imported in _imports_of(file):
+                visit(imported)
+            found[file] = None
+
+    for file in files:
+        visit(file)
+    return list(found)
+
+
+@cache
+def _imports_of(file: Path) -> list[Path]:
+    """What a file imports; a name that an import takes from a package may be a module of it."""
+    return [
+        _file_of(name)
+        for module, members in _IMPORT.findall(_text_of(file))
+        for name in (module, *(f"{module}.{member}" for member in re.findall(r"\w+", members)))
+        if _file_of(name).exists()
+    ]
+
+
+@cache
+def _file_of(module: str) -> Path:
+    path = _PACKAGE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
