@@ -11,7 +11,7 @@ from typing import NamedTuple
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import ChannelSums, Diagonal, Gradients, Operand
 from opserve_kernels.operator import Plan
-from opserve_kernels.stages import Stage, pack_stages
+from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.workspace import Workspace
 
 # Kinds of stages; those of opserve_kernels.gradient_plan are below the first.
@@ -56,7 +56,7 @@ def plan_exactly(gradients: Gradients) -> Plan:
         stages += _output_stages(gradients.grad_output, gradients.convolution, parts)
     if gradients.grad_weight:
         stages += _weight_stages(gradients.grad_weight, gradients, parts)
-    return _plan(stages, workspace)
+    return plan_of([stages], workspace)
 
 
 def plan_zeros_exactly(results: Sequence[Operand]) -> Plan:
@@ -67,15 +67,7 @@ def plan_zeros_exactly(results: Sequence[Operand]) -> Plan:
     stages: list[Stage] = []
     for result in wanted:
         stages += [_fill(zeros, result.count), _copy(EXACT_STORE, result, zeros)]
-    return _plan(stages, workspace)
-
-
-def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
-    return Plan(
-        workspace_size=workspace.size_bytes,
-        shares=(sum(stage.units for stage in stages),),
-        parameters=pack_stages(stages),
-    )
+    return plan_of([stages], workspace)
 
 
 def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:

@@ -1,8 +1,11 @@
 """Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
+from itertools import chain
+from typing import assert_never
 
 from opserve_kernels.algorithms import depthwise_plan, winograd_cost, winograd_plan
 from opserve_kernels.algorithms.columns_plan import columns_stages
@@ -20,7 +23,8 @@ from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
-from opserve_kernels.stages import Stage, pack_stages
+from opserve_kernels.shares import shares_of
+from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.workspace import Workspace
 
 SUM_CHANNELS = 4
@@ -54,23 +58,36 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     if profile.exact:
         return plan_exactly(gradients)
     algorithm: Algorithm | None = choose(gradients, options)
+    threads = options.threads
     plans: list[Plan] = []
     while algorithm is not None:
-        plans.append(_plan_with(algorithm, gradients))
+        plans.append(_plan_with(algorithm, gradients, threads))
         if options.workspace_limit is None or plans[-1].workspace_size <= options.workspace_limit:
             return plans[-1]
-        algorithm = _SMALLER.get(algorithm)
+        if threads == 1:
+            algorithm = _SMALLER.get(algorithm)
+        threads = 1
     return min(plans, key=lambda plan: plan.workspace_size)
 
 
-def _plan_with(algorithm: Algorithm, gradients: Gradients) -> Plan:
+def _plan_with(algorithm: Algorithm, gradients: Gradients, threads: int) -> Plan:
+    """The stages of each share; the parts of a share take turns in its part of the workspace."""
     workspace = Workspace()
-    stages = _sum_stages(gradients, workspace)
+    stages_of = _stages_of(algorithm, gradients)
+    shares: list[list[Stage]] = []
+    for parts in shares_of(gradients, threads):
+        shares.append([])
+        start = end = workspace.size_bytes
+        for part in parts:
+            workspace.size_bytes = start
+            shares[-1] += _sum_stages(part, workspace) if part.sums else stages_of(part, workspace)
+            end = max(end, workspace.size_bytes)
+        workspace.size_bytes = end
+    plan = plan_of(shares, workspace)
     if not (gradients.grad_image or gradients.grad_output or gradients.grad_weight):
-        return _plan(stages, workspace)
-    stages += _PRODUCTS[algorithm](gradients, workspace)
-    told = tuple(stage.algorithm for stage in stages if stage.algorithm)
-    return replace(_plan(stages, workspace), algorithms=told or (algorithm.value,))
+        return plan
+    told = dict.fromkeys(stage.algorithm for stage in chain(*shares) if stage.algorithm)
+    return replace(plan, algorithms=tuple(told) or (algorithm.value,))
 
 
 def choose(gradients: Gradients, options: PlanOptions) -> Algorithm:
@@ -109,7 +126,7 @@ def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
     stages: list[Stage] = []
     for result in wanted:
         stages += [fill(zeros, result.count), store(result, zeros, result.view())]
-    return _plan(stages, workspace)
+    return plan_of([stages], workspace)
 
 
 def _is_compact(convolution: Convolution) -> bool:
@@ -123,14 +140,6 @@ def _is_compact(convolution: Convolution) -> bool:
         phases *= stride
     positions = (convolution.input_pixels + convolution.output_pixels) // convolution.batch
     return phases <= _MOST_PHASES and padded <= _MOST_PADDED * positions + COPY_ELEMENTS
-
-
-def _plan(stages: Sequence[Stage], workspace: Workspace) -> Plan:
-    return Plan(
-        workspace_size=workspace.size_bytes,
-        shares=(sum(stage.units for stage in stages),),
-        parameters=pack_stages(stages),
-    )
 
 
 def _sum_block(gradients: Gradients) -> int:
@@ -159,35 +168,32 @@ def _sum_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
     ]
 
 
-def _direct_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    return _product_stages(gradients, workspace, {})
-
-
-def _winograd_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    algorithms = dict.fromkeys(transformed(gradients), WINOGRAD)
-    return _product_stages(gradients, workspace, algorithms)
+def _stages_of(
+    algorithm: Algorithm, gradients: Gradients
+) -> Callable[[Gradients, Workspace], list[Stage]]:
+    """What plans parts of a call: which products are transformed is decided for the whole."""
+    match algorithm:
+        case Algorithm.COLUMNS:
+            return columns_stages
+        case Algorithm.DEPTHWISE:
+            return partial(depthwise_plan.depthwise_stages, DEPTHWISE)
+        case Algorithm.DIRECT:
+            return partial(_product_stages, {})
+        case Algorithm.WINOGRAD:
+            return partial(_product_stages, dict.fromkeys(transformed(gradients), WINOGRAD))
+        case _:
+            assert_never(algorithm)
 
 
 def _product_stages(
-    gradients: Gradients, workspace: Workspace, algorithms: Mapping[Product, int]
+    algorithms: Mapping[Product, int], part: Gradients, workspace: Workspace
 ) -> list[Stage]:
-    """Gradients one after the other in the same part of the workspace, by algorithms or any."""
-    stages: list[Stage] = []
-    start = most = workspace.size_bytes
-    for product, plan in (
-        (Product.IMAGE, _image_stages),
-        (Product.OUTPUT, _output_stages),
-        (Product.WEIGHT, _weight_stages),
-    ):
-        workspace.size_bytes = start
-        stages += plan(gradients, workspace, algorithms.get(product))
-        most = max(most, workspace.size_bytes)
-    workspace.size_bytes = most
-    return stages
-
-
-def _depthwise_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    return depthwise_plan.depthwise_stages(DEPTHWISE, gradients, workspace)
+    """A gradient by the algorithm that is told, or by any direct one."""
+    return [
+        *_image_stages(part, workspace, algorithms.get(Product.IMAGE)),
+        *_output_stages(part, workspace, algorithms.get(Product.OUTPUT)),
+        *_weight_stages(part, workspace, algorithms.get(Product.WEIGHT)),
+    ]
 
 
 def _image_stages(gradients: Gradients, workspace: Workspace, algorithm: int | None) -> list[Stage]:
@@ -255,12 +261,6 @@ def _weight_stages(
     return [product, keep, store(result, place, result.view())]
 
 
-_PRODUCTS = {
-    Algorithm.COLUMNS: columns_stages,
-    Algorithm.DEPTHWISE: _depthwise_stages,
-    Algorithm.DIRECT: _direct_stages,
-    Algorithm.WINOGRAD: _winograd_stages,
-}
 _SMALLER = {
     Algorithm.WINOGRAD: Algorithm.DIRECT,
     Algorithm.DIRECT: Algorithm.COLUMNS,

@@ -69,10 +69,12 @@ class PlanOptions:
             docs/numerics.md has it, not by those of its neighbourhood: no Winograd.
         workspace_limit: Bytes of workspace that a plan is to keep within, by a slower algorithm if
             one needs less; where none does, the plan is the smallest. None: any size.
+        threads: Shares that a plan has at most.
     """
 
     strict: bool = False
     workspace_limit: int | None = None
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
+
+from opserve_kernels.operator import Plan
+from opserve_kernels.workspace import Workspace
 
 Integers = NDArray[np.int64]
 _HEADER = 3  # kind, units and count of parameters
@@ -27,12 +31,16 @@ class Stage:
     algorithm: str = ""
 
 
-def pack_stages(stages: Sequence[Stage]) -> tuple[int, ...]:
-    """The stages as one row of integers."""
+def plan_of(shares: Sequence[Sequence[Stage]], workspace: Workspace) -> Plan:
+    """The plan of a call with the stages of each share, which need that workspace."""
     packed: list[int] = []
-    for stage in stages:
+    for stage in chain(*shares):
         packed += (stage.kind, stage.units, len(stage.parameters), *stage.parameters)
-    return tuple(packed)
+    return Plan(
+        workspace_size=workspace.size_bytes,
+        shares=tuple(sum(stage.units for stage in share) for share in shares),
+        parameters=tuple(packed),
+    )
 
 
 def stages_between(

@@ -1,6 +1,6 @@
 """A tensor as aclCreateTensor describes it: a strided view of elements in a buffer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 
@@ -162,6 +162,14 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def sliced(tensor: Tensor, axis: int, first: int, last: int) -> Tensor:
+    """The view of the elements first .. last-1 along an axis."""
+    shape, strides = list(tensor.shape), tensor.element_strides
+    shape[axis] = last - first
+    offset = tensor.offset + first * strides[axis]
+    return replace(tensor, shape=tuple(shape), strides=strides, offset=offset)
 
 
 def check_tensor(name: str, tensor: Tensor, *, buffer_bytes: int | None) -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.fold import run_fold
 from opserve_kernels.exact_strided import elements_of
 from opserve_kernels.im2col_backward.exact_kernel import sum_exactly
-from opserve_kernels.im2col_backward.plan import CHUNK, FOLD, GRAD_OUTPUT, OUT
+from opserve_kernels.im2col_backward.plan import GRAD_OUTPUT, OUT, SUM_EXACTLY
+from opserve_kernels.stages import stages_between
 from opserve_kernels.strided import as_floats, as_halves
 
 Bytes = NDArray[np.uint8]
@@ -37,21 +38,19 @@ def run(
         first_unit: First work unit.
         last_unit: One past the last work unit.
     """
-    if first_unit == last_unit:
-        return
     source, target = tensors[GRAD_OUTPUT], tensors[OUT]
-    if parameters[CHUNK] > 0:
-        scratch = workspace.view(np.float64)
-        buffers = elements_of(source), elements_of(target)
-        sum_exactly(parameters, *buffers, scratch, first_unit, last_unit)
-        return
-    run_fold(
-        parameters[FOLD:],
-        workspace.view(np.float32),
-        as_floats(source),
-        as_halves(source),
-        as_floats(target),
-        as_halves(target),
-        first_unit,
-        last_unit,
-    )
+    for kind, stage, first, last in stages_between(parameters, first_unit, last_unit):
+        if kind == SUM_EXACTLY:
+            scratch = workspace.view(np.float64)
+            sum_exactly(stage, elements_of(source), elements_of(target), scratch, first, last)
+            continue
+        run_fold(
+            stage,
+            workspace.view(np.float32),
+            as_floats(source),
+            as_halves(source),
+            as_floats(target),
+            as_halves(target),
+            first,
+            last,
+        )

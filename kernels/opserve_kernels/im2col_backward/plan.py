@@ -5,7 +5,7 @@ image's pixels.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from opserve_kernels.algorithms.fold_plan import Fold, plan_fold
@@ -17,19 +17,22 @@ from opserve_kernels.number_formats import result_format
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype, check_length, check_range, required
-from opserve_kernels.tensor import Tensor, check_tensor
+from opserve_kernels.shares import even
+from opserve_kernels.stages import Stage, plan_of
+from opserve_kernels.tensor import Tensor, check_tensor, sliced
 from opserve_kernels.views import encode_view
 from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
-# Places of the parameters. CHUNK is how many of the PIXELS a work unit sums in float64; two views
-# follow the geometry. It is 0 where sums are float32; then the fold's parameters follow.
+FOLD, SUM_EXACTLY = range(2)  # kinds of stages
+# Places of the parameters of SUM_EXACTLY. CHUNK is how many of the PIXELS a work unit sums; two
+# views follow the geometry.
 CHUNK, PIXELS, NUMBER_FORMAT, HEIGHT, WIDTH, HIGH, WIDE = range(7)
 KERNEL, DILATION, PADDING, STRIDE, VIEWS = 7, 9, 11, 13, 15
-FOLD = 1
 _RANKS = (2, 3)
 _PAIR = 2
 _DOUBLE_BYTES = 8
+_LEAST_VALUES = 1 << 19  # of columns in a call that is cut into shares, about 0.2 ms
 _EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
 
 
@@ -60,7 +63,7 @@ def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
     return {"out": Tensor(shape=shape, dtype=grad_output.dtype)}
 
 
-def plan(arguments: Im2colBackward, profile: Profile, _options: PlanOptions) -> Plan:
+def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> Plan:
     """Checks a call; an empty grad_output needs no workspace and no work, and out stays as it is.
 
     Raises:
@@ -73,7 +76,7 @@ def plan(arguments: Im2colBackward, profile: Profile, _options: PlanOptions) -> 
     if call.grad_output.element_count == 0:
         return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
-    return _plan_exactly(call) if profile.exact else _plan_rows(call, profile)
+    return _plan_exactly(call) if profile.exact else _plan_rows(call, profile, options.threads)
 
 
 def _check_positions(call: _Call) -> None:
@@ -88,8 +91,30 @@ def _check_positions(call: _Call) -> None:
         )
 
 
-def _plan_rows(call: _Call, profile: Profile) -> Plan:
-    """In float32: sums are rounded to grad_output's dtype, then cast to out's."""
+def _plan_rows(call: _Call, profile: Profile, threads: int) -> Plan:
+    """In float32; shares are channels or entries of the batch, whichever parts are more even."""
+    workspace = Workspace()
+    few = 1 if call.grad_output.element_count < _LEAST_VALUES else threads
+    axes = range(call.out.rank - _PAIR)
+    ways = [
+        [_part(call, axis, *bound) for bound in even(call.out.shape[axis], few)] for axis in axes
+    ]
+    parts = min(ways, key=lambda parts: max(part.out.element_count for part in parts))
+    return plan_of([[_fold_stage(part, profile, workspace)] for part in parts], workspace)
+
+
+def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
+    """Some of the entries or channels; a channel of grad_output is all taps of it."""
+    channels = call.out.shape[axis]
+    grad_output, out = (
+        sliced(tensor, axis, *(bound * tensor.shape[axis] // channels for bound in (first, last)))
+        for tensor in (call.grad_output, call.out)
+    )
+    return replace(call, grad_output=grad_output, out=out)
+
+
+def _fold_stage(call: _Call, profile: Profile, workspace: Workspace) -> Stage:
+    """Sums are rounded to grad_output's dtype, then cast to out's."""
     computed = call.grad_output.dtype.acl_number
     fold = Fold(
         planes=prod(call.out.shape[:-_PAIR]),
@@ -103,9 +128,8 @@ def _plan_rows(call: _Call, profile: Profile) -> Plan:
         source=encode_view(call.grad_output),
         result=encode_view(call.out),
     )
-    workspace = Workspace()
     units, parameters = plan_fold(fold, workspace)
-    return Plan(workspace_size=workspace.size_bytes, shares=(units,), parameters=(0, *parameters))
+    return Stage(kind=FOLD, units=units, parameters=parameters)
 
 
 def _pair(values: tuple[int, ...]) -> tuple[int, int]:
@@ -119,15 +143,16 @@ def _plan_exactly(call: _Call) -> Plan:
     chunk = max(1, min(pixels, _EXACT_TAPS // taps))
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
     workspace.reserve(chunk)
-    return Plan(
-        workspace_size=workspace.size_bytes,
-        shares=(-(-pixels // chunk),),
+    stage = Stage(
+        kind=SUM_EXACTLY,
+        units=-(-pixels // chunk),
         parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
     )
+    return plan_of([[stage]], workspace)
 
 
 def _geometry(call: _Call) -> tuple[int, ...]:
-    """The parameters from HEIGHT on, in float64."""
+    """The parameters from HEIGHT on."""
     sizes = (*call.input_size, *_columns(call), *call.kernel_size)
     steps = (*call.dilation, *call.padding, *call.stride)
     return (*sizes, *steps, *encode_view(call.grad_output), *encode_view(call.out))

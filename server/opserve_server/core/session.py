@@ -22,7 +22,8 @@ from opserve_server.core.streams import Stream
 class DeterministicLevel(StrEnum):
     """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do.
 
-    Above OFF, plans are strict: the error of each sum is bounded by its own products.
+    Above OFF, plans are strict: the error of each sum is bounded by its own products. At STRONG a
+    call runs on one thread, so that its bytes are the same on a device with more of them.
     """
 
     OFF = "OFF"
@@ -91,6 +92,9 @@ class Session:
         return PlanOptions(
             strict=self.deterministic_level != DeterministicLevel.OFF,
             workspace_limit=self.workspace_limit,
+            threads=1
+            if self.deterministic_level == DeterministicLevel.STRONG
+            else self.device.threads,
         )
 
     @property

@@ -45,6 +45,23 @@ async def test_a_plan_of_another_level_is_made_anew(
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("level", "threads"),
+    [
+        (DeterministicLevel.OFF, 3),
+        (DeterministicLevel.DETERMINISTIC, 3),
+        (DeterministicLevel.STRONG, 1),
+    ],
+)
+async def test_calls_may_use_all_threads_of_a_device_below_the_strongest_level(
+    caller: Caller, asked: list[PlanOptions], level: DeterministicLevel, threads: int
+) -> None:
+    caller.device.threads = 3
+    caller.service.set_deterministic_level(LOCAL, caller.name, level)
+    await caller.plan()
+    assert [options.threads for options in asked] == [threads]
+
+
 async def test_a_limit_of_the_workspace_reaches_plans(
     caller: Caller, asked: list[PlanOptions]
 ) -> None:
