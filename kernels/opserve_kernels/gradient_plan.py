@@ -77,12 +77,11 @@ def _plan_with(algorithm: Algorithm, gradients: Gradients, threads: int) -> Plan
     shares: list[list[Stage]] = []
     for parts in shares_of(gradients, threads):
         shares.append([])
-        start = end = workspace.size_bytes
         for part in parts:
-            workspace.size_bytes = start
-            shares[-1] += _sum_stages(part, workspace) if part.sums else stages_of(part, workspace)
-            end = max(end, workspace.size_bytes)
-        workspace.size_bytes = end
+            plan_part = _sum_stages if part.sums else stages_of
+            with workspace.passing():
+                shares[-1] += plan_part(part, workspace)
+        workspace.go_behind()
     plan = plan_of(shares, workspace)
     if not (gradients.grad_image or gradients.grad_output or gradients.grad_weight):
         return plan

@@ -64,12 +64,9 @@ def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> l
         workspace: Grows by what the largest needs.
     """
     stages: list[Stage] = []
-    start = most = workspace.size_bytes
     for product in depthwise_products(gradients):
-        workspace.size_bytes = start
-        stages.append(plan_depthwise(kind, product, workspace))
-        most = max(most, workspace.size_bytes)
-    workspace.size_bytes = most
+        with workspace.passing():
+            stages.append(plan_depthwise(kind, product, workspace))
     return stages
 
 

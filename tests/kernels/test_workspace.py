@@ -1,0 +1,28 @@
+"""Parts of a workspace lie apart, aligned; those of stages that are done are used again."""
+
+from opserve_kernels.workspace import Workspace
+
+
+def test_parts_lie_one_behind_the_other() -> None:
+    workspace = Workspace()
+    assert [workspace.reserve(count) for count in (1, 128, 129, 0, 1)] == [0, 128, 256, 512, 512]
+    assert workspace.size_bytes == 5 * 512
+
+
+def test_what_passes_is_used_again_and_the_farthest_end_counts() -> None:
+    workspace = Workspace()
+    kept = workspace.reserve(1)
+    with workspace.passing():
+        first, second = workspace.reserve(1), workspace.reserve(1)
+    with workspace.passing():
+        again = workspace.reserve(1)
+    assert [kept, first, second, again] == [0, 128, 256, 128]
+    workspace.go_behind()
+    assert workspace.reserve(1) == 384
+    assert workspace.size_bytes == 4 * 512
+
+
+def test_values_may_be_of_other_sizes() -> None:
+    workspace = Workspace(value_bytes=8)
+    assert [workspace.reserve(65), workspace.reserve(1)] == [0, 128]
+    assert workspace.size_bytes == 3 * 512
