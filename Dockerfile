@@ -20,8 +20,7 @@ RUN wheel="$(echo /wheels/opserve-*.whl)" \
 USER 10001
 WORKDIR /tmp
 # Compiles every kernel into the image's cache. A machine with another processor compiles them again, once.
-RUN python -c "from importlib import import_module; from opserve_kernels.registry import OPERATORS; \
-[import_module(operator.kernel) for operator in OPERATORS.values()]"
+RUN opserve warmup
 EXPOSE 50051 8080
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/livez', timeout=2)"]

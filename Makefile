@@ -60,8 +60,8 @@ support-check: $(READY) ## fails when that table is stale
 
 check: lint types layers protos-check sync-check settings-check support-check ## every check that runs no test
 
-warm: $(READY) ## compiles the kernels into their cache, about a minute once
-	$(BIN)/python -m opserve_server.pool.preload
+warm: $(READY) ## compiles the kernels into their cache, or finds them there
+	$(BIN)/opserve warmup
 
 test: check warm ## every check, and all tests but the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"

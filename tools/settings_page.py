@@ -21,6 +21,10 @@ export {PREFIX}DEVICES='["ascend910b", "ascend910b"]'
 .venv/bin/opserve serve
 ```
 
+Compiled kernels are kept inside the installed package or, where that cannot be written, in
+`$XDG_CACHE_HOME/opserve` (`~/.cache/opserve`). `NUMBA_CACHE_DIR` names another folder, and
+`opserve warmup` fills it, so that no start of the service has to compile.
+
 This page is generated from the settings: `make settings` writes it, `make check` compares it.
 
 | variable | unit | default | meaning |

@@ -1,9 +1,10 @@
-"""The command line: opserve serve | devices | operators | run | demo."""
+"""The command line: opserve serve | warmup | devices | operators | run | demo."""
 
 import importlib.util
 import json
 import os
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -65,17 +66,26 @@ def serve(
     device_memory_bytes: Annotated[int | None, typer.Option(help="Memory of a device.")] = None,
 ) -> None:
     """Run the service until it is interrupted; every other setting is an OPSERVE_ variable."""
-    if importlib.util.find_spec("opserve_server") is None:
-        raise FileError("the service is not installed: pip install 'opserve[server]'")
     settings = {
         "OPSERVE_GRPC_ADDRESS": grpc_address,
         "OPSERVE_REST_ADDRESS": rest_address,
         "OPSERVE_DEVICES": json.dumps(device) if device else None,
         "OPSERVE_DEVICE_MEMORY_BYTES": device_memory_bytes,
     }
-    environment = os.environ | {k: str(v) for k, v in settings.items() if v is not None}
-    command = [sys.executable, "-m", "opserve_server"]
-    os.execve(sys.executable, command, environment)  # noqa: S606  our own interpreter and module
+    _become("opserve_server", {k: str(v) for k, v in settings.items() if v is not None})
+
+
+@app.command()
+def warmup() -> None:
+    """Compile the kernels, which otherwise the first start of a service does, or find them."""
+    _become("opserve_server.warmup", {})
+
+
+def _become(module: str, settings: Mapping[str, str]) -> None:
+    if importlib.util.find_spec("opserve_server") is None:
+        raise FileError("the service is not installed: pip install 'opserve[server]'")
+    command = [sys.executable, "-m", module]
+    os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  our own interpreter
 
 
 @app.command()

@@ -20,13 +20,14 @@ import uvloop
 from fastapi import FastAPI
 from typing_extensions import override
 
+from opserve_kernels.loop_cache import folders_of
 from opserve_server.allocator import keep_freed_memory
 from opserve_server.core.limits import Limits
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.logs import log_to_stderr
-from opserve_server.pool.device import Device, WorkerDied
+from opserve_server.pool.device import KERNELS, Device, WorkerDied
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.settings import (
@@ -36,6 +37,8 @@ from opserve_server.settings import (
     settings_of_environment,
     where_set,
 )
+
+COMPILING_INTERVAL_S = 5.0  # between two lines of the log
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +77,7 @@ async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    log.info("starting: a few seconds, or some more the first time, when kernels are compiled")
+    log.info("starting: a few seconds, when kernels are compiled")
     async with running(settings) as addresses:
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
         ready = {"event": "ready", "grpc": addresses.grpc, "rest": addresses.rest}
@@ -183,6 +186,7 @@ def _new_rest_app(service: Service, settings: Settings, draining: asyncio.Event)
 
 
 async def _start(devices: Sequence[Device]) -> None:
+    telling = asyncio.create_task(_tell_of_compiling())
     try:
         async with asyncio.TaskGroup() as starting:
             for device in devices:
@@ -191,11 +195,21 @@ async def _start(devices: Sequence[Device]) -> None:
         failures = group.exceptions
     else:
         return
+    finally:
+        telling.cancel()
     reason = (
         f"{failures[0]}"
         or f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
     )
     raise StartFailed(f"devices: {reason}")
+
+
+async def _tell_of_compiling() -> None:
+    """Tells how far kernels are compiled, until all are."""
+    folders = folders_of(KERNELS.values()).values()
+    while (begun := sum(folder.exists() for folder in folders)) < len(folders):
+        log.info("compiling kernels, once: %d of %d modules", begun, len(folders))
+        await asyncio.sleep(COMPILING_INTERVAL_S)
 
 
 async def _stop_service(service: Service, timeout_s: float) -> None:

@@ -1,11 +1,11 @@
 """Kernels allocate nothing: all their scratch is the caller's workspace."""
 
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
-from numba import config, njit
+from numba import njit
 
+from opserve_kernels.loop_cache import folders_of
 from opserve_kernels.registry import OPERATORS
 
 ALLOCATES = "NRT_MemInfo_alloc"
@@ -13,9 +13,10 @@ ALLOCATES = "NRT_MemInfo_alloc"
 
 
 def test_no_compiled_loop_asks_for_memory() -> None:
-    for operator in OPERATORS.values():
-        import_module(operator.kernel)
-    loops = list(Path(str(vars(config)["CACHE_DIR"])).rglob("*.nbc"))
+    folders = folders_of(operator.kernel for operator in OPERATORS.values())
+    for module in folders:
+        import_module(module)
+    loops = [loop for folder in folders.values() for loop in folder.rglob("*.nbc")]
     assert loops
     assert [loop.name for loop in loops if ALLOCATES.encode() in loop.read_bytes()] == []
 

@@ -79,7 +79,11 @@ def test_folders_are_the_users_where_the_package_cannot_be_written(
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     inside = base_folder()
-    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    def refuse(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", refuse)
 
     assert inside.is_relative_to(Path(opserve_kernels.__path__[0]))
     assert base_folder() == tmp_path / "opserve"

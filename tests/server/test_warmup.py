@@ -1,0 +1,78 @@
+"""`opserve warmup`, and what a service says while kernels are compiled."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from typer.testing import CliRunner
+
+from opserve_client import cli
+from opserve_kernels.loop_cache import base_folder
+from opserve_server import app
+
+
+def warm_up(**environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "opserve_server.warmup"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_becomes_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    execve = mock.Mock()
+    monkeypatch.setattr(os, "execve", execve)
+
+    assert CliRunner().invoke(cli.app, ["warmup"]).exit_code == 0
+
+    command = [sys.executable, "-m", "opserve_server.warmup"]
+    execve.assert_called_once_with(sys.executable, command, dict(os.environ))
+
+
+@pytest.mark.system
+def test_warmup_finds_compiled_kernels_and_tells_where() -> None:
+    done = warm_up()
+
+    assert done.returncode == 0, done.stderr
+    assert "modules compiled in" in done.stdout
+    assert str(base_folder()) in done.stdout
+
+
+@pytest.mark.system
+def test_warmup_says_in_a_line_when_kernels_cannot_be_kept(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = warm_up(NUMBA_CACHE_DIR=str(file))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("opserve: ")
+    assert done.stderr.count("\n") == 1
+    assert "NUMBA_CACHE_DIR" in done.stderr
+
+
+async def test_a_start_tells_how_far_kernels_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders = {"first": tmp_path / "first", "second": tmp_path / "second"}
+    folders["first"].mkdir()
+
+    def folders_of(_: Iterable[str]) -> dict[str, Path]:
+        return folders
+
+    monkeypatch.setattr(app, "folders_of", folders_of)
+    monkeypatch.setattr(app, "COMPILING_INTERVAL_S", 0)
+    caplog.set_level("INFO")
+
+    telling = asyncio.create_task(app._tell_of_compiling())
+    await asyncio.sleep(0)
+    folders["second"].mkdir()
+    await telling
+
+    assert caplog.messages[0] == "compiling kernels, once: 1 of 2 modules"
