@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.kernels import goals, peak, report, subject
+from benchmarks.kernels import goals, measuring, peak, report, subject
 from benchmarks.kernels.arrays import convolution_arrays, fold_columns, relative_error
 from benchmarks.kernels.draw import COUNT, random_shapes
 from benchmarks.kernels.goals import Goal, goals_of, write_goals
@@ -26,10 +26,11 @@ from benchmarks.kernels.report import (
     write_lines,
 )
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape, convolution
-from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES
+from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES, THREADED
 from benchmarks.measure import Figure
 from kernels.oracles.convolution_backward import Geometry, Gradients, gradients, magnitude
 from kernels.oracles.expectation import Doubles
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 SETTING = Setting(machine="a machine", versions="some", peak=100e9, rounds=3)
@@ -94,7 +95,13 @@ def test_operations_count_a_product_for_each_tap_of_each_position_and_pair_of_ch
 
 
 def test_suites_have_as_many_shapes_as_are_told_of() -> None:
-    assert [len(suite) for suite in (CONVOLUTIONS, FOLDS, HALVES, FILTERS)] == [33, 8, 8, 6]
+    assert [len(suite) for suite in (CONVOLUTIONS, FOLDS, HALVES, FILTERS, THREADED)] == [
+        33,
+        8,
+        8,
+        6,
+        12,
+    ]
     assert COUNT >= 40
     names = [shape.name for shape in (*CONVOLUTIONS, *random_shapes())]
     names += [shape.name for shape in FOLDS]
@@ -277,6 +284,36 @@ def test_geomean_of_a_ratio_and_its_inverse_is_one() -> None:
     assert geomean([]) is None
 
 
+def test_the_least_of_all_rounds_counts_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([5.0, 9.0, 4.0, 6.0])
+
+    def seconds_of(call: Callable[[], object]) -> float:
+        call()
+        return next(seconds)
+
+    def repeats(call: Callable[[], object]) -> int:
+        call()
+        return 1
+
+    monkeypatch.setattr(measuring, "_repeats", repeats)
+    monkeypatch.setattr(measuring, "_GAP_S", 0)
+    monkeypatch.setattr(measuring, "seconds_of", seconds_of)
+    samples = measuring.least_by_turns({"ours": lambda: None, "theirs": lambda: None}, 2)
+    assert ratio(samples, over="theirs", under="ours").value == 6 / 4
+
+
+def test_a_call_on_two_threads_computes_the_same() -> None:
+    shape = convolution("x", "b4 c32 o32 i28x28 k3 p1")
+    arrays = convolution_arrays(shape, DataType.FLOAT)
+    one, two = (
+        subject.gradients_call(shape, arrays, DataType.FLOAT, ALL, PlanOptions(threads=threads))
+        for threads in (1, 2)
+    )
+    assert [len(call.plan.shares) for call in (one, two)] == [1, 2]
+    for name, array in one.arrays().items():
+        np.testing.assert_allclose(two.arrays()[name], array, rtol=1e-4, atol=1e-4)
+
+
 def test_goals_tell_means_and_the_slowest_shape() -> None:
     lines = [a_line(over=4.0, better=3.0), a_line(over=1.0, better=0.75)]
     found = goals_of([*lines, a_line(Suite.RANDOM, over=0.8), a_line(Suite.RANDOM, over=5.0)])
@@ -338,6 +375,7 @@ def test_every_line_is_written_with_its_spread(
 
 def test_share_of_the_peak_is_work_by_time_by_peak() -> None:
     assert shares_of_peak(a_line(), SETTING) == pytest.approx((0.4, 0.2))
+    assert shares_of_peak(a_line(Suite.THREADS), SETTING) == pytest.approx((0.2, 0.1))
 
 
 def test_tables_name_shapes_means_and_goals(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from benchmarks.kernels.comparisons import (
     compare_folds,
     compare_gradients,
     compare_in_depth,
+    compare_on_threads,
 )
 from benchmarks.kernels.draw import SEED, random_shapes
 from benchmarks.kernels.goals import goals_of, write_goals
@@ -23,7 +24,7 @@ from benchmarks.kernels.lines import Line, Suite
 from benchmarks.kernels.peak import peak_operations
 from benchmarks.kernels.plot import draw
 from benchmarks.kernels.report import Setting, show_goals, show_lines, write_lines
-from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES
+from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES, THREADED
 
 Comparison = Callable[[int], Line]
 
@@ -33,7 +34,7 @@ _ROUNDS, _QUICK_ROUNDS = 9, 3
 def main() -> None:
     """Measures, prints, and writes benchmarks/out/kernels.{json,csv,png}."""
     options = _options()
-    peer.use_one_thread()
+    peer.use_threads(1)
     rounds = _QUICK_ROUNDS if options.quick else options.rounds
     comparisons = _comparisons(options.seed, options.shapes)
     setting = _setting(rounds)
@@ -72,6 +73,7 @@ def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
         ),
         *((shape.name, partial(compare_folds, shape)) for shape in FOLDS),
         *((shape.name, partial(compare_filters, shape)) for shape in FILTERS),
+        *((shape.name, partial(compare_on_threads, shape)) for shape in THREADED),
     ]
     if names:
         unknown = set(names) - {name for name, _ in named}

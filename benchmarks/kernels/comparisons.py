@@ -6,10 +6,11 @@ from statistics import median
 
 from benchmarks.kernels import peer, subject
 from benchmarks.kernels.arrays import Array, convolution_arrays, fold_columns, relative_error
-from benchmarks.kernels.lines import Line, Part, Suite
-from benchmarks.kernels.measuring import Samples, by_turns, faster, ratio
+from benchmarks.kernels.lines import THREADS, Line, Part, Suite
+from benchmarks.kernels.measuring import Samples, by_turns, faster, least_by_turns, ratio
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from benchmarks.measure import Figure
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 _OURS, _THEIRS, _CHANNELS_LAST = "ours", "theirs", "theirs, channels last"
@@ -61,6 +62,16 @@ def compare_gradients(shape: ConvolutionShape, suite: Suite, rounds: int) -> Lin
     return _line(suite, shape, contest, _both(contest, rounds), {})
 
 
+def compare_on_threads(shape: ConvolutionShape, rounds: int) -> Line:
+    """All gradients on two threads of both sides."""
+    arrays = convolution_arrays(shape, DataType.FLOAT)
+    contest = _gradients(shape, arrays, Suite.THREADS, PlanOptions(threads=THREADS))
+    peer.use_threads(THREADS)
+    samples = least_by_turns({_OURS: contest.ours, _THEIRS: contest.theirs}, rounds)
+    peer.use_threads(1)
+    return _line(Suite.THREADS, shape, contest, samples, {})
+
+
 def compare_filters(shape: ConvolutionShape, rounds: int) -> Line:
     """The filter gradient with channels last on both sides."""
     arrays = convolution_arrays(shape, DataType.FLOAT)
@@ -96,10 +107,16 @@ def compare_folds(shape: FoldShape, rounds: int) -> Line:
     return _line(Suite.FOLD, shape, contest, _both(contest, rounds), {})
 
 
-def _gradients(shape: ConvolutionShape, arrays: Mapping[str, Array], suite: Suite) -> _Contest:
+def _gradients(
+    shape: ConvolutionShape,
+    arrays: Mapping[str, Array],
+    suite: Suite,
+    options: PlanOptions = subject.ANY_PLAN,
+) -> _Contest:
     theirs = peer.gradients_peer(shape, arrays, _ALL)
+    dtype = _DTYPES.get(suite, DataType.FLOAT)
     return _Contest(
-        ours=subject.gradients_call(shape, arrays, _DTYPES.get(suite, DataType.FLOAT), _ALL),
+        ours=subject.gradients_call(shape, arrays, dtype, _ALL, options),
         theirs=theirs,
         work=_PRODUCTS * shape.operations,
         exact=peer.exact_gradients(shape, arrays, _ALL),

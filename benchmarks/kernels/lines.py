@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from benchmarks.measure import Figure
 
+THREADS = 2
+"""Of a call of Suite.THREADS."""
+
 
 class Suite(StrEnum):
     """What a shape was measured for."""
@@ -16,6 +19,7 @@ class Suite(StrEnum):
     BFLOAT16 = "bfloat16"
     FOLD = "fold"
     FILTER = "filter gradient"
+    THREADS = "two threads"
 
 
 class Part(StrEnum):

@@ -1,14 +1,22 @@
-"""How calls are timed: by turns, in CPU time of the thread, so that other work counts little."""
+"""How calls are timed: by turns, in CPU time of the thread, so that other work counts little.
+
+Calls on several threads are timed by the clock on the wall; there the least of some rounds counts,
+for other work only ever adds to it.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from statistics import geometric_mean, median
 
-from benchmarks.measure import Figure, figure
+from benchmarks.measure import Figure, figure, seconds_of
 
 Samples = Mapping[str, Sequence[float]]
 
 _SAMPLE_S = 0.004  # calls shorter than this are repeated within a round
+_GAP_S = (
+    0.25  # threads of PyTorch's spin for a while after a call, and take the cores of what comes
+)
 
 
 def by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
@@ -24,6 +32,19 @@ def by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
         for name, call in calls.items():
             samples[name].append(_seconds(call, repeats[name]) / repeats[name])
     return samples
+
+
+def least_by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
+    """The least seconds of one call of each by the clock on the wall, after a warm call each."""
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    least = dict.fromkeys(calls, inf)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            time.sleep(_GAP_S)
+            call()
+            for _ in range(repeats[name]):
+                least[name] = min(least[name], seconds_of(call))
+    return {name: [seconds] for name, seconds in least.items()}
 
 
 def ratio(samples: Samples, *, over: str, under: str) -> Figure:

@@ -21,10 +21,10 @@ HAS_CHANNELS_LAST = frozenset(_CHANNELS_LAST)
 """Ranks with a layout whose channels are last."""
 
 
-def use_one_thread() -> None:
-    """Computes in the calling thread from now on, whose CPU time then tells all."""
-    _torch.set_num_threads(1)
-    assert _torch.get_num_threads() == 1
+def use_threads(count: int) -> None:
+    """Computes on so many; if on one, it is the caller's, whose CPU time then tells all."""
+    _torch.set_num_threads(count)
+    assert _torch.get_num_threads() == count
 
 
 def version() -> str:

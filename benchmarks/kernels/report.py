@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.kernels.goals import Goal
-from benchmarks.kernels.lines import Line, Part, Suite
+from benchmarks.kernels.lines import THREADS, Line, Part, Suite
 from benchmarks.kernels.measuring import geomean
 from benchmarks.report import OUT, console
 
@@ -18,6 +18,7 @@ _TITLES = {
     Suite.FLOAT16: "FLOAT16, one image",
     Suite.BFLOAT16: "BF16, one image",
     Suite.FOLD: "folds: im2col_backward | col2im",
+    Suite.THREADS: "convolutions of networks, fp32, two threads: least of the rounds by the clock",
     Suite.FILTER: "filter gradients with channels last: deconv_grad_filter | convolution_backward",
 }
 
@@ -112,8 +113,9 @@ def _numbers(line: Line, parts: Sequence[Part], setting: Setting) -> list[str]:
 
 
 def shares_of_peak(line: Line, setting: Setting) -> tuple[float, float]:
-    """How much of the core's operations are useful ones: ours and theirs."""
-    return line.ours_rate * 1e9 / setting.peak, line.their_rate * 1e9 / setting.peak
+    """How much of the cores' operations are useful ones: ours and theirs."""
+    peak = setting.peak * (THREADS if line.suite == Suite.THREADS else 1)
+    return line.ours_rate * 1e9 / peak, line.their_rate * 1e9 / peak
 
 
 def _coloured(ratio: float) -> str:

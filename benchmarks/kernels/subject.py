@@ -1,7 +1,9 @@
-"""Our side: a planned call, run as a worker runs it, in this process and thread."""
+"""Our side: a planned call, run as a worker runs it, in this process."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -17,14 +19,17 @@ from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.pool.shares import run_shares
 
 Bytes = NDArray[np.uint8]
 Mask = tuple[bool, bool, bool]
 Arguments = Any
 """A dataclass of an operator's schema."""
+ANY_PLAN = PlanOptions()
 
 _FORMATS = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 _KEEP_DTYPE = 0
+_POOL = ThreadPoolExecutor()  # starts a thread when a call has a share for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,11 @@ class Call:
         for place, name, tensor in self.results:
             size_bytes = tensor.element_count * tensor.dtype.size_bytes
             buffers[place] = written[name] = aligned_bytes(size_bytes)
-        self.run(self.parameters, buffers, self.workspace, 0, self.plan.units)
+        run = partial(self.run, self.parameters, buffers, self.workspace)
+        if len(self.plan.shares) == 1:
+            run(0, self.plan.units)
+        else:
+            run_shares(run, self.plan.shares, _POOL, look_up=lambda: None)
         return written
 
     def arrays(self) -> dict[str, Array]:
@@ -73,11 +82,15 @@ class Call:
 
 
 def gradients_call(
-    shape: ConvolutionShape, arrays: Mapping[str, Array], dtype: DataType, mask: Mask
+    shape: ConvolutionShape,
+    arrays: Mapping[str, Array],
+    dtype: DataType,
+    mask: Mask,
+    options: PlanOptions = ANY_PLAN,
 ) -> Call:
     """convolution_backward."""
     arguments = gradients_arguments(shape, dtype, mask)
-    return _prepared("convolution_backward", "ascend910b", arguments, arrays)
+    return _prepared("convolution_backward", "ascend910b", arguments, arrays, options)
 
 
 def gradients_arguments(shape: ConvolutionShape, dtype: DataType, mask: Mask) -> Arguments:
@@ -147,15 +160,23 @@ def filter_of(shape: ConvolutionShape, weight: Array) -> Array:
     return weight.reshape(small, -1).T[np.newaxis]
 
 
-def plan_of(name: str, profile: str, arguments: Arguments) -> tuple[Plan, Mapping[str, Tensor]]:
+def plan_of(
+    name: str, profile: str, arguments: Arguments, options: PlanOptions = ANY_PLAN
+) -> tuple[Plan, Mapping[str, Tensor]]:
     """The plan of a call and the outputs that a caller would make for it."""
     operator = OPERATORS[name]
     outputs = operator.infer_outputs(arguments)
-    return operator.plan(replace(arguments, **outputs), PROFILES[profile], PlanOptions()), outputs
+    return operator.plan(replace(arguments, **outputs), PROFILES[profile], options), outputs
 
 
-def _prepared(name: str, profile: str, arguments: Arguments, arrays: Mapping[str, Array]) -> Call:
-    plan, outputs = plan_of(name, profile, arguments)
+def _prepared(
+    name: str,
+    profile: str,
+    arguments: Arguments,
+    arrays: Mapping[str, Array],
+    options: PlanOptions = ANY_PLAN,
+) -> Call:
+    plan, outputs = plan_of(name, profile, arguments, options)
     operator = OPERATORS[name]
     nothing = np.empty(0, np.uint8)
     fields = operator.tensor_fields

@@ -52,6 +52,14 @@ _HALVES = (
 HALVES: tuple[ConvolutionShape, ...] = tuple(replace(_BY_NAME[name], batch=1) for name in _HALVES)
 """Shapes for 16 bits: of one image, for PyTorch takes seconds for some of the whole ones."""
 
+_THREADED = (
+    *("rn50_stem7s2", "rn50_3x3_64", "rn50_3x3_256", "rn50_1x1_64_256", "rn50_1x1_1024_256"),
+    *("rn50_3x3s2_128", "mbv2_dw3x3_s1", "dlab_dil2_256", "dcgan_T4s2", "conv1d_k3_T"),
+    *("c3d_3x3x3", "rnext_g32"),
+)
+THREADED: tuple[ConvolutionShape, ...] = tuple(_BY_NAME[name] for name in _THREADED)
+"""Shapes for two threads: one of each kind."""
+
 _FILTERS = (
     *("dcgan_T4s2", "unet_T2s2", "rn50_3x3_64", "rn50_3x3_256"),
     *("rn50_3x3s2_128", "dlab_dil2_256"),

@@ -85,7 +85,7 @@ def _plan_with(algorithm: Algorithm, gradients: Gradients, threads: int) -> Plan
     plan = plan_of(shares, workspace)
     if not (gradients.grad_image or gradients.grad_output or gradients.grad_weight):
         return plan
-    told = dict.fromkeys(stage.algorithm for stage in chain(*shares) if stage.algorithm)
+    told = sorted({stage.algorithm for stage in chain(*shares) if stage.algorithm})
     return replace(plan, algorithms=tuple(told) or (algorithm.value,))
 
 
