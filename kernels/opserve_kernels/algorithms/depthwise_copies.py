@@ -304,21 +304,22 @@ def _columns_of(stage: Integers, row: int) -> tuple[int, int]:
     return first, min(width - first, stage[BLOCK_ROWS] * stride)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
-def _store_row(  # noqa: PLR0913, PLR0917  # arrays and places
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64, int64)")
+def _store_rows(  # noqa: PLR0913, PLR0917  # arrays and places
     stage: Integers,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
     source: int,
     index: int,
+    rows: int,
     width: int,
 ) -> None:
-    """A row of the result from its phases, by way of the line, to the elements from index on."""
-    line, view = stage[LINE], stage[RESULT_VIEW:]
-    numbers = (source, 0, 0, line, 0, 0, 1, 1, width)
+    """Rows of the result from their phases, by way of the line, to the elements from index on."""
+    line, view, extent = stage[LINE], stage[RESULT_VIEW:], triple(stage, EXTENT)
+    numbers = (source, 0, extent[2], line, 0, width, 1, rows, width)
     deal_rows(scratch, scratch, numbers, result_stride(stage)[2], stage[TOTAL_PITCH])
-    store_values(scratch, floats, halves, view, stage[RESULT_FORMAT], index, line, width)
+    store_values(scratch, floats, halves, view, stage[RESULT_FORMAT], index, line, rows * width)
 
 
 @compiled(
@@ -366,9 +367,8 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
             deal_rows(scratch, floats, one, stride[2], stage[TOTAL_PITCH])
             continue
         index = (planes[0] * stage[BATCH] + planes[1] + i) * positions + inside
+        together = rows[1] if pitch == width else 1
         for d in range(rows[0]):
-            for h in range(rows[1]):
-                at = source + d * plane + h * extent[2]
-                _store_row(
-                    stage, scratch, floats, halves, at, index + d * depth_pitch + h * pitch, width
-                )
+            for h in range(0, rows[1], together):
+                at, to = source + d * plane + h * extent[2], index + d * depth_pitch + h * pitch
+                _store_rows(stage, scratch, floats, halves, at, to, together, width)

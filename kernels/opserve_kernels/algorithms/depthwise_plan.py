@@ -276,10 +276,8 @@ def _places(
 
 
 def _line(product: DepthwiseProduct, blocks: _Blocks) -> int:
-    """Values of a plane that are loaded at a time."""
+    """Values of a plane that are loaded or stored at a time."""
     convolution = product.convolution
-    if product.kind == WEIGH_OUTPUT:
-        return max(_rows_values(convolution.output_size, 1, blocks), convolution.input_size[-1])
     stride = convolution.stride[blocks.axis]
     return max(
         _rows_values(convolution.input_size, stride, blocks),

@@ -22,8 +22,6 @@ from opserve_kernels.algorithms.fold_plan import (
     DILATION,
     HEIGHT,
     HIGH,
-    JOINED,
-    JOINED_STRIDE,
     KERNEL,
     LINES,
     NUMBER_FORMAT,
@@ -34,6 +32,7 @@ from opserve_kernels.algorithms.fold_plan import (
     PLANES,
     RESULT_PLAIN,
     RESULT_VIEW,
+    ROW_PITCH,
     SOURCE_PLAIN,
     SOURCE_VIEW,
     STRIDE,
@@ -43,7 +42,7 @@ from opserve_kernels.algorithms.fold_plan import (
     WIDE,
     WIDTH,
 )
-from opserve_kernels.algorithms.rows import add_rows, deal_rows, join_rows
+from opserve_kernels.algorithms.rows import add_rows, deal_rows
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.strided import load, position_of, store
@@ -52,9 +51,6 @@ Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Pair = tuple[int, int]
-Quad = tuple[int, int, int, int]
-
-_PAIR = 2
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64, UniTuple(int64, 2))")
@@ -76,6 +72,13 @@ def _taps_beside(parameters: Integers, tap: int) -> tuple[int, int, int]:
     return tap - beside, int(column), int(shift - column * stride - beside * dilation)
 
 
+@compiled("int64(int64[::1], int64)")
+def _to_next_block(parameters: Integers, rows: int) -> int:
+    """From the values before a block's first tap to those of the next block's last tap."""
+    plane = parameters[KERNEL] * parameters[KERNEL + 1] * parameters[HIGH] * parameters[WIDE]
+    return int(2 * plane if parameters[BLOCKS] == 1 else plane + rows * parameters[WIDE])
+
+
 @compiled(
     "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 3), int64)"
 )
@@ -90,9 +93,12 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
 ) -> None:
     """Adds the positions `down` (first, last, row in the block) under a row of taps."""
     first, last, row = down
-    wide, columns = parameters[WIDE], parameters[COLUMNS]
+    wide, columns, row_pitch = parameters[WIDE], parameters[COLUMNS], parameters[ROW_PITCH]
     high, taps = parameters[HIGH], parameters[KERNEL + 1]
-    phases, pitch = parameters[DILATION + 1] * parameters[PHASE_PITCH], parameters[STRIDE] * columns
+    phases, pitch = (
+        parameters[DILATION + 1] * parameters[PHASE_PITCH],
+        parameters[STRIDE] * row_pitch,
+    )
     view, values, tap = parameters[SOURCE_VIEW:], parameters[VALUES], taps - 1
     lines = (plane * parameters[KERNEL] + tap_row) * taps
     start = 0
@@ -102,13 +108,17 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     while tap >= 0:
         beside, column, phase = _taps_beside(parameters, tap)
         left, right = max(0, -column), min(wide, columns - column)
-        place = parameters[SUMS] + phase * parameters[PHASE_PITCH] + row * columns + left + column
+        place = parameters[SUMS] + phase * parameters[PHASE_PITCH] + row * row_pitch + left + column
         dilation, most = parameters[DILATION + 1], parameters[PHASES]
         count = min(tap - beside + 1, (most - phase - 1) // dilation + 1)
         sizes = (last - first, max(0, right - left))
         if parameters[SOURCE_PLAIN]:
             from_ = (start + beside * high * wide + left, high * wide, wide)
-            add_rows(floats, scratch, (*from_, place, phases, pitch, count, *sizes))
+            numbers = (*from_, place, phases, pitch, count, *sizes)
+            distance = -count * high * wide
+            if tap_row == 0 and beside == 0:
+                distance += _to_next_block(parameters, last - first)
+            add_rows(floats, scratch, numbers, distance)
         else:
             for number in range(count):
                 index = ((lines + beside + number) * high + first) * wide
@@ -116,50 +126,8 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
                 load(floats, halves, view, FLOAT, index, loaded)
                 from_ = (values + left, 0, wide)
                 to = (place + number * phases, 0, pitch)
-                add_rows(scratch, scratch, (*from_, *to, 1, *sizes))
+                add_rows(scratch, scratch, (*from_, *to, 1, *sizes), 0)
         tap = beside - 1
-
-
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 4), int64, "
-    "UniTuple(int64, 2))"
-)
-def _deal(  # noqa: PLR0913, PLR0917  # arrays and places
-    parameters: Integers,
-    read: Floats,
-    scratch: Floats,
-    written: Floats,
-    source: Quad,
-    rows: int,
-    target: Pair,
-) -> None:
-    """Rows of the image from those of their phases.
-
-    Of a power of two of phases, p is joined with p + half until two are left: what lies between
-    them comes between their values later.
-
-    Args:
-        parameters: Those of the plan.
-        read: Array of the phases.
-        scratch: The workspace.
-        written: Array of the image's rows.
-        source: Place of the first phase, pitch of its rows, pitch of phases, columns of a phase.
-        rows: How many.
-        target: Place of the first row, and pitch.
-    """
-    place, row_pitch, pitch, columns = source
-    phases, found = parameters[PHASES], read
-    other, next_ = parameters[JOINED], parameters[SUMS]
-    if phases & (phases - 1) == 0:
-        while phases >= JOINED_STRIDE:
-            half, joined = phases // _PAIR, (other, rows * _PAIR * columns, _PAIR * columns)
-            numbers = (place, pitch, row_pitch, *joined, half, rows, columns)
-            join_rows(found, scratch, numbers, place + half * pitch)
-            place, pitch, row_pitch = joined
-            found, phases, columns = scratch, half, _PAIR * columns
-            other, next_ = next_, other
-    to = (target[0], 0, target[1], 1, rows, parameters[WIDTH])
-    deal_rows(found, written, (place, 0, row_pitch, *to), phases, pitch)
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 2))")
@@ -167,24 +135,23 @@ def _store_rows(
     parameters: Integers, scratch: Floats, floats: Floats, halves: Halves, plane: int, rows: Pair
 ) -> None:
     """Rows first .. last-1 of a plane from their sums."""
-    width, count, columns = parameters[WIDTH], rows[1] - rows[0], parameters[COLUMNS]
+    width, count = parameters[WIDTH], rows[1] - rows[0]
     view, index = parameters[RESULT_VIEW:], plane * parameters[HEIGHT] * parameters[WIDTH]
-    source = (parameters[SUMS], columns, parameters[PHASE_PITCH], columns)
+    source, sizes = (parameters[SUMS], 0, parameters[ROW_PITCH]), (1, count, width)
+    phases, pitch = parameters[PHASES], parameters[PHASE_PITCH]
     if parameters[RESULT_PLAIN]:
-        target = (position_of(view, index) + rows[0] * width, width)
-        _deal(parameters, scratch, scratch, floats, source, count, target)
+        target = (position_of(view, index) + rows[0] * width, 0, width)
+        deal_rows(scratch, floats, (*source, *target, *sizes), phases, pitch)
         return
-    target = (parameters[LINES], width)
-    _deal(parameters, scratch, scratch, scratch, source, count, target)
+    target = (parameters[LINES], 0, width)
+    deal_rows(scratch, scratch, (*source, *target, *sizes), phases, pitch)
     lines = scratch[parameters[LINES] : parameters[LINES] + count * width]
     number_format, first = parameters[NUMBER_FORMAT], index + rows[0] * width
     store(lines, number_format, view, first, floats, halves)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 2))")
-def _permute(
-    parameters: Integers, scratch: Floats, source: Floats, result: Floats, plane: int, rows: Pair
-) -> None:
+@compiled("void(int64[::1], float32[::1], float32[::1], int64, UniTuple(int64, 2))")
+def _permute(parameters: Integers, source: Floats, result: Floats, plane: int, rows: Pair) -> None:
     """Rows first .. last-1 of a plane where a row of the image has one row of taps."""
     stride, width = parameters[STRIDE], parameters[WIDTH]
     high, wide, taps = parameters[HIGH], parameters[WIDE], parameters[KERNEL + 1]
@@ -192,10 +159,10 @@ def _permute(
     start = position_of(parameters[SOURCE_VIEW:], pixels) + rows[0] // stride * wide
     place = position_of(parameters[RESULT_VIEW:], pixels) + rows[0] * width
     for tap_row in range(stride):
-        phases = (start + tap_row * taps * high * wide, wide, high * wide, wide)
-        target = (place + tap_row * width, stride * width)
-        count = (rows[1] - rows[0]) // stride
-        _deal(parameters, source, scratch, result, phases, count, target)
+        from_ = (start + tap_row * taps * high * wide, 0, wide)
+        to = (place + tap_row * width, 0, stride * width)
+        sizes = (1, (rows[1] - rows[0]) // stride, width)
+        deal_rows(source, result, (*from_, *to, *sizes), taps, high * wide)
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 2))")
@@ -232,7 +199,7 @@ def run_fold(  # noqa: PLR0913, PLR0917  # arrays and integers
         plane, row = block // blocks, block % blocks * parameters[BLOCK_ROWS]
         rows = (row, min(row + parameters[BLOCK_ROWS], height))
         if parameters[PERMUTED]:
-            _permute(parameters, scratch, source, result, plane, rows)
+            _permute(parameters, source, result, plane, rows)
         else:
             _add_taps(parameters, scratch, source, source_halves, plane, rows)
             _store_rows(parameters, scratch, result, result_halves, plane, rows)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
+from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.views import VIEW_RANK
 from opserve_kernels.workspace import Workspace
@@ -23,21 +24,24 @@ KERNEL, DILATION, PADDING, STRIDE = 5, 7, 9, 11
     BLOCK_ROWS,
     BLOCKS,
     UNIT_BLOCKS,
-    # Sums of a block: (phases, rows, columns of a phase); phases that have no column are left out.
+    # Sums of a block: (phases, rows, columns of a phase), with LANES values behind a row; phases
+    # that have no column are left out.
     PHASES,
     COLUMNS,
+    ROW_PITCH,
     PHASE_PITCH,
     # Places in the workspace.
     SUMS,
-    JOINED,
     VALUES,
     LINES,
 ) = range(13, 27)
 SOURCE_VIEW, RESULT_VIEW = 27, 41
 
-_BLOCK_ELEMENTS = 1 << 14  # of the image: its sums stay in the second-level cache
+_BLOCK_ELEMENTS = (
+    1 << 12
+)  # of the image, for each step of a stride: sums stay in the first-level cache
+_MOST_STEPS = 4  # of a stride that make blocks larger
 _UNIT_VALUES = 1 << 17  # columns' values that a unit adds, about 0.1 ms
-JOINED_STRIDE = 4  # from here on, phases are joined pair by pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,8 @@ def plan_fold(fold: Fold, workspace: Workspace) -> tuple[int, tuple[int, ...]]:
     source_plain = _is_plain(fold.source, taps * prod(fold.positions))
     result_plain = fold.number_format == FLOAT and _is_plain(fold.result, height * width)
     permuted = source_plain and result_plain and _is_permutation(fold)
-    rows = _rows(fold, columns * phases, permuted=permuted)
+    row_pitch = columns + LANES
+    rows = _rows(fold, (columns if permuted else row_pitch) * phases, permuted=permuted)
     blocks = -(-height // rows)
     unit_blocks = max(1, _UNIT_VALUES // max(1, rows * width * taps // prod(fold.stride)))
     loaded = min(fold.positions[0], (rows - 1) // fold.stride[0] + 1) * fold.positions[1]
@@ -86,8 +91,8 @@ def plan_fold(fold: Fold, workspace: Workspace) -> tuple[int, tuple[int, ...]]:
         *(fold.planes, *fold.size, *fold.positions),
         *(*fold.kernel, *fold.dilation, *fold.padding, *fold.stride),
         *(fold.number_format, int(source_plain), int(result_plain), int(permuted)),
-        *(rows, blocks, unit_blocks, phases, columns, rows * columns),
-        *_places(phases, rows * columns, fold.stride[0] if permuted else 0, workspace),
+        *(rows, blocks, unit_blocks, phases, columns, row_pitch, rows * row_pitch),
+        workspace.reserve(0 if permuted else phases * rows * row_pitch),
         workspace.reserve(0 if source_plain else loaded),
         workspace.reserve(0 if result_plain else rows * width),
     )
@@ -100,25 +105,8 @@ def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
     (height, _), stride = fold.size, fold.stride[0]
     if permuted:
         return min(height, max(1, _BLOCK_ELEMENTS // row) * stride)
-    fitting = max(1, _BLOCK_ELEMENTS // row)
+    fitting = max(1, _BLOCK_ELEMENTS * min(stride, _MOST_STEPS) // row)
     return min(height, fitting // stride * stride or fitting)
-
-
-def _places(
-    phases: int, phase_sums: int, permuted_rows: int, workspace: Workspace
-) -> tuple[int, int]:
-    """Places of a block's sums and of its phases that were joined, which take turns.
-
-    A permutation has no sums; its rows of one tap are joined at a time.
-    """
-    sums = phases * phase_sums
-    joins = phases >= JOINED_STRIDE and phases & (phases - 1) == 0
-    if permuted_rows:
-        sums //= permuted_rows
-        first = workspace.reserve(sums if joins and phases >= 2 * JOINED_STRIDE else 0)
-    else:
-        first = workspace.reserve(sums)
-    return first, workspace.reserve(sums if joins else 0)
 
 
 def _is_permutation(fold: Fold) -> bool:

@@ -36,16 +36,16 @@ def split_rows(read: Floats, written: Floats, numbers: Nine) -> None:
     step_rows(read, written, numbers, 2, 1)
 
 
-@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
-def join_rows(read: Floats, written: Floats, numbers: Nine, odd: int) -> None:
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
+def join_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: int) -> None:
     """Plain."""
-    step_rows(read, written, numbers, 1, 2)
-    others = (odd, *numbers[1:3], numbers[3] + 1, *numbers[4:])
-    step_rows(read, written, others, 1, 2)
+    for phase in range(step):
+        place = (numbers[0] + phase * pitch, *numbers[1:3], numbers[3] + phase, *numbers[4:])
+        step_rows(read, written, place, 1, step)
 
 
-@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
-def add_rows(read: Floats, written: Floats, numbers: Nine) -> None:
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
+def add_rows(read: Floats, written: Floats, numbers: Nine, _distance: int) -> None:
     """Plain."""
     source, source_planes, source_rows, target, target_planes, target_rows = numbers[:6]
     planes, rows, count = numbers[6:]

@@ -19,6 +19,7 @@ from opserve_kernels.algorithms.vectors import (
     function_of_two,
     integer,
     loop,
+    prefetch,
 )
 
 _UNROLLED = 4  # values that are copied one by one between two branches
@@ -45,17 +46,25 @@ def copy_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
 
 
 def add_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
-    """Numbers: target += source."""
+    """Numbers, distance: target += source; what lies `distance` ahead of the source is fetched.
+
+    Zero is added to what lies behind a row of the target, less than `width` values.
+    """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
-        def row(source: Value, target: Value) -> None:
-            def body(i: Value, lanes: int) -> None:
-                vectors = Vectors(builder, lanes)
-                place = ahead(builder, target, i)
-                value = vectors.load(ahead(builder, source, i))
-                vectors.store(vectors.add(vectors.load(place), value), place)
+        count, distance = numbers[_COUNT:]
+        lanes = Vectors(builder, width)
 
-            _cover_once(builder, numbers[_COUNT], width, body)
+        def row(source: Value, target: Value) -> None:
+            def add(i: Value, load: Callable[[Value], Value]) -> None:
+                from_, to = ahead(builder, source, i), ahead(builder, target, i)
+                prefetch(builder, ahead(builder, from_, distance))
+                lanes.store(lanes.add(lanes.load(to), load(from_)), to)
+
+            i = _repeat(builder, (integer(0), count), width, lambda i, _: add(i, lanes.load))
+            with builder.if_then(builder.icmp_signed("<", i, count)):
+                mask = lanes.within(i, count)
+                add(i, lambda place: lanes.load_some(place, mask))
 
         _each_row(builder, (read, written), numbers, row)
 
@@ -112,35 +121,48 @@ def split_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
     return function_of_two(emit)
 
 
-def join_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
-    """Numbers and the place of the odd values: two rows alternate.
+def join_rows_tile(phases: int, width: int) -> Any:  # noqa: ANN401  # numba's
+    """Numbers, pitch: target[i * phases + p] = source[p * pitch + i]; a -0 becomes 0.
 
-    target[2 i] = even[i] and target[2 i + 1] = odd[i]; a -0 becomes 0.
+    Args:
+        phases: Rows that take turns, a power of two.
+        width: Lanes of a vector.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
-        distance = builder.sub(numbers[_COUNT + 1], numbers[0])
+        count, pitch = numbers[_COUNT:]
+        shifts = [builder.mul(integer(phase), pitch) for phase in range(phases)]
 
-        def row(even: Value, target: Value) -> None:
-            odd = ahead(builder, even, distance)
-
+        def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
                 vectors = Vectors(builder, lanes)
-                left, right = (
-                    vectors.add(vectors.load(ahead(builder, start, i)), vectors.zero())
-                    for start in (even, odd)
-                )
-                place = ahead(builder, target, builder.shl(i, integer(1)))
-                order = [number for j in range(lanes) for number in (j, lanes + j)]
-                vectors.store(_choose(builder, left, right, order[:lanes]), place)
-                upper = _choose(builder, left, right, order[lanes:])
-                vectors.store(upper, ahead(builder, place, integer(lanes)))
+                places = [ahead(builder, source, builder.add(i, shift)) for shift in shifts]
+                to = ahead(builder, target, builder.mul(i, integer(phases)))
+                for number, value in enumerate(_joined(vectors, list(map(vectors.load, places)))):
+                    vectors.store(value, ahead(builder, to, integer(number * lanes)))
 
-            _cover(builder, numbers[_COUNT], width, body)
+            _cover(builder, count, width, body)
 
         _each_row(builder, (read, written), numbers, row)
 
     return function_of_two(emit)
+
+
+def _joined(lanes: Vectors, rows: Sequence[Value]) -> list[Value]:
+    """Vectors in which the rows' lanes take turns, without the sign of zeros.
+
+    Row p is joined with p + half, until one row is left: what lies between the two comes between
+    their values later.
+    """
+    runs = [[lanes.add(row, lanes.zero())] for row in rows]
+    while len(runs) > 1:
+        half = len(runs) // 2
+        pairs = zip(runs[:half], runs[half:], strict=True)
+        runs = [
+            [joined for pair in zip(*pair_, strict=True) for joined in lanes.joined(*pair)]
+            for pair_ in pairs
+        ]
+    return runs[0]
 
 
 def _each_row(

@@ -4,13 +4,14 @@
                  planes, rows, count)
     copy_rows   target[p * target_planes + r * target_rows + i]
                     = source[p * source_planes + r * source_rows + i]
-    add_rows    target[...] += source[...]
+    add_rows    target[...] += source[...], while what lies a distance ahead is fetched
     step_rows   target[... + i * target_step] = source[... + i * source_step]
     split_rows  target[... + i] = source[... + 2 * i]
-    join_rows   target[... + 2 * i] = source[... + i], and the next of other rows
+    join_rows   target[... + i * step + p] = source[... + p * pitch + i]; steps of JOINED only
 
 Places and pitches count float32 values. All but add_rows make a 0 of a -0. Nothing beyond the rows
-is read or written.
+is read or written, but by add_rows: it adds zero to fewer than LANES values behind a row of the
+target.
 """
 
 import numpy as np
@@ -31,10 +32,11 @@ Floats = NDArray[np.float32]
 Nine = tuple[int, int, int, int, int, int, int, int, int]
 
 _PAIR = 2
+JOINED = (2, 4, 8, 16)
 _copy_tile = copy_rows_tile(LANES)
 _add_tile = add_rows_tile(LANES)
 _split_tile = split_rows_tile(LANES)
-_join_tile = join_rows_tile(LANES)
+_join_2, _join_4, _join_8, _join_16 = (join_rows_tile(step, LANES) for step in JOINED)
 _step_tile = step_rows_tile()
 
 
@@ -43,9 +45,9 @@ def _copy_rows(read: Floats, written: Floats, numbers: Nine) -> None:
     _copy_tile(read, written, numbers)
 
 
-@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
-def _add_rows(read: Floats, written: Floats, numbers: Nine) -> None:
-    _add_tile(read, written, numbers)
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
+def _add_rows(read: Floats, written: Floats, numbers: Nine, distance: int) -> None:
+    _add_tile(read, written, (*numbers, distance))
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
@@ -53,9 +55,16 @@ def _split_rows(read: Floats, written: Floats, numbers: Nine) -> None:
     _split_tile(read, written, numbers)
 
 
-@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
-def _join_rows(read: Floats, written: Floats, numbers: Nine, odd: int) -> None:
-    _join_tile(read, written, (*numbers, odd))
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
+def _join_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: int) -> None:
+    if step == JOINED[0]:
+        _join_2(read, written, (*numbers, pitch))
+    elif step == JOINED[1]:
+        _join_4(read, written, (*numbers, pitch))
+    elif step == JOINED[2]:
+        _join_8(read, written, (*numbers, pitch))
+    elif step == JOINED[3]:
+        _join_16(read, written, (*numbers, pitch))
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
@@ -100,12 +109,11 @@ def deal_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: in
     source, source_planes, source_rows, target, target_planes, target_rows = numbers[:6]
     planes, rows, count = numbers[6:]
     pitches = (source_planes, source_rows)
-    if step == _PAIR:
-        sizes = (planes, rows, count // _PAIR)
-        pairs = (source, *pitches, target, target_planes, target_rows, *sizes)
-        join_rows(read, written, pairs, source + pitch)
-        rest = count % _PAIR
-        source, target, count = source + count // _PAIR, target + count - rest, rest
+    if step in JOINED:
+        sizes = (planes, rows, count // step)
+        join_rows(read, written, (*numbers[:6], *sizes), step, pitch)
+        rest = count % step
+        source, target, count = source + count // step, target + count - rest, rest
     for number in range(min(step, count)):
         sizes = (planes, rows, (count - number - 1) // step + 1)
         place = (target + number, target_planes, target_rows)

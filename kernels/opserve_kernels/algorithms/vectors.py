@@ -58,29 +58,41 @@ class Vectors:
         self, source: Value, target: Value, count: Value, *, change: Callable[[Value], Value]
     ) -> None:
         """Copies the first `count` lanes, changed; the others are neither read nor written."""
+        mask = self.within(integer(0), count)
+        self.store_some(change(self.load_some(source, mask)), target, mask)
+
+    def within(self, start: Value, stop: Value) -> Value:
+        """A mask of the lanes i where 0 <= start + i < stop."""
         numbers = ir.VectorType(_INT64, self.width)
-        first = self.builder.insert_element(ir.Constant(numbers, _UNDEFINED), count, _int32(0))
-        counts = self._choose(first, ir.Constant(numbers, _UNDEFINED), [0] * self.width)
         lanes = ir.Constant(numbers, list(range(self.width)))
-        mask = self.builder.icmp_signed("<", lanes, counts)
-        pointer, alignment = self._type.as_pointer(), _int32(_FLOAT_ALIGNMENT)
-        name = f"v{self.width}f32.p0"
-        load = ir.FunctionType(self._type, [pointer, _INT32, mask.type, self._type])
-        store = ir.FunctionType(ir.VoidType(), [self._type, pointer, _INT32, mask.type])
-        values = self.builder.call(
-            self._function(f"llvm.masked.load.{name}", load),
-            [self.builder.bitcast(source, pointer), alignment, mask, self.zero()],
+        places = self.builder.add(self._everywhere(start, numbers), lanes)
+        return self.builder.icmp_unsigned("<", places, self._everywhere(stop, numbers))
+
+    def only_if(self, condition: Value, mask: Value) -> Value:
+        """The mask, or no lane at all."""
+        return self.builder.select(condition, mask, ir.Constant(mask.type, [0] * self.width))
+
+    def load_some(self, place: Value, mask: Value) -> Value:
+        """The lanes of a mask; the others are zero and not read."""
+        pointer = self._type.as_pointer()
+        kind = ir.FunctionType(self._type, [pointer, _INT32, mask.type, self._type])
+        return self.builder.call(
+            self._function(f"llvm.masked.load.v{self.width}f32.p0", kind),
+            [self.builder.bitcast(place, pointer), _int32(_FLOAT_ALIGNMENT), mask, self.zero()],
         )
+
+    def store_some(self, value: Value, place: Value, mask: Value) -> None:
+        """Writes the lanes of a mask."""
+        pointer = self._type.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [self._type, pointer, _INT32, mask.type])
         self.builder.call(
-            self._function(f"llvm.masked.store.{name}", store),
-            [change(values), self.builder.bitcast(target, pointer), alignment, mask],
+            self._function(f"llvm.masked.store.v{self.width}f32.p0", kind),
+            [value, self.builder.bitcast(place, pointer), _int32(_FLOAT_ALIGNMENT), mask],
         )
 
     def load_everywhere(self, place: Value) -> Value:
         """One float32 in every lane."""
-        undefined = ir.Constant(self._type, _UNDEFINED)
-        first = self.builder.insert_element(undefined, self.builder.load(place), _int32(0))
-        return self._choose(first, undefined, [0] * self.width)
+        return self._everywhere(self.builder.load(place), self._type)
 
     def multiply_add(self, left: Value, right: Value, total: Value) -> Value:
         """The sum left * right + total, rounded once."""
@@ -118,6 +130,12 @@ class Vectors:
             distance *= 2
         return list(rows)
 
+    def joined(self, left: Value, right: Value) -> tuple[Value, Value]:
+        """Two vectors in which the lanes of both take turns."""
+        order = [number for lane in range(self.width) for number in (lane, self.width + lane)]
+        lower, upper = order[: self.width], order[self.width :]
+        return self._choose(left, right, lower), self._choose(left, right, upper)
+
     def sums(self, vectors: Sequence[Value]) -> Value:
         """The sum of each vector's lanes, one vector's after the other's.
 
@@ -138,6 +156,11 @@ class Vectors:
             folded = self._fold(folded, None, partial)
             partial //= 2
         return folded
+
+    def _everywhere(self, value: Value, kind: Value) -> Value:
+        undefined = ir.Constant(kind, _UNDEFINED)
+        first = self.builder.insert_element(undefined, value, _int32(0))
+        return self._choose(first, undefined, [0] * self.width)
 
     def _function(self, name: str, kind: Value) -> Value:
         return _insert_function(self.builder.module, kind, name)
@@ -169,6 +192,16 @@ def load_integer(builder: Value, floats: Value, place: Value) -> Value:
     """The int32 that lies in the place of a float32."""
     integers = builder.bitcast(floats, _INT32.as_pointer())
     return builder.sext(builder.load(builder.gep(integers, [place])), _INT64)
+
+
+def prefetch(builder: Value, place: Value) -> None:
+    """Asks for the memory around a place, which may be any, into the second-level cache."""
+    pointer = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
+    function = _insert_function(builder.module, kind, "llvm.prefetch.p0")
+    for_reading, into_second_level, of_data = _int32(0), _int32(2), _int32(1)
+    place = builder.bitcast(place, pointer)
+    builder.call(function, [place, for_reading, into_second_level, of_data])
 
 
 def loop(
@@ -228,16 +261,19 @@ def function_of_two(emit: Callable[[Value, Value, Value, Sequence[Value]], None]
 
     def typed(_context: Any, source: Any, target: Any, numbers: Any) -> Any:  # noqa: ANN401  # numba's
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
-            read, written = (
-                _first_place(context, builder, signature.args[number], arguments[number])
-                for number in range(2)
-            )
+            read, written = _first_places(context, builder, signature, arguments)
             emit(builder, read, written, _values(builder, arguments[2], numbers))
             return context.get_dummy_value()
 
         return types.void(source, target, numbers), generate
 
     return intrinsic(typed)
+
+
+def _first_places(context: Any, builder: Value, signature: Any, arguments: Any) -> list[Value]:  # noqa: ANN401  # numba's
+    """Of all arguments but the last, which is a tuple."""
+    arrays = zip(signature.args[:-1], arguments[:-1], strict=True)
+    return [_first_place(context, builder, kind, array) for kind, array in arrays]
 
 
 def _first_place(context: Any, builder: Value, kind: Any, array: Value) -> Value:  # noqa: ANN401  # numba's

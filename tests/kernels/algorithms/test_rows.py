@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from opserve_kernels.algorithms import plain_rows, rows
+from opserve_kernels.algorithms.host import LANES
 
 _SIZES = [*range(1, 20), 31, 32, 33, 40]
 _PLANES, _ROWS = 2, 3
@@ -56,19 +57,20 @@ def test_rows_are_copied_and_nothing_else(count: int, step: int, kernel: str) ->
 def test_rows_are_added_once(count: int, kernel: str) -> None:
     numbers = _numbers(count, count, count)
     read = _memory(_STARTS[0] + _ROWS * count + 2 + _ROWS * count, count)
-    written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2), count + 1)
+    written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2) + LANES, count + 1)
+    written += np.float32(0)  # sums are never -0
     wanted = written.copy()
     for plane, row, i in product(range(_PLANES), range(_ROWS), range(count)):
         at = numbers[0] + plane * numbers[1] + row * numbers[2] + i
         wanted[numbers[3] + plane * numbers[4] + row * numbers[5] + i] += read[at]
 
-    _MODULES[kernel].add_rows(read, written, numbers)
+    _MODULES[kernel].add_rows(read, written, numbers, 1 << 20)
 
     assert written.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 5])
-@pytest.mark.parametrize("count", [*range(1, 12), 16, 17, 33, 50])
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("count", [*range(1, 12), 16, 17, 33, 50, 271])
 def test_phases_are_dealt_into_rows_and_nothing_else(count: int, step: int) -> None:
     length = -(-count // step)
     pitch = _STARTS[0] + _PLANES * (_ROWS * length + 2)
@@ -85,14 +87,15 @@ def test_phases_are_dealt_into_rows_and_nothing_else(count: int, step: int) -> N
     assert written.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("step", rows.JOINED)
 @pytest.mark.parametrize("count", _SIZES)
-def test_pairs_of_plain_rows_are_those_of_the_generated(count: int) -> None:
-    numbers = _numbers(count, count, 2 * count)
-    odd = _STARTS[0] + 2 * (_ROWS * count + 2)
-    read = _memory(2 * odd, count)
-    written = [_memory(_STARTS[1] + 2 * (_ROWS * (2 * count + 1) + 2), 1) for _ in range(2)]
+def test_joined_plain_rows_are_those_of_the_generated(count: int, step: int) -> None:
+    numbers = _numbers(count, count, step * count)
+    pitch = _STARTS[0] + 2 * (_ROWS * count + 2)
+    read = _memory(step * pitch, count)
+    written = [_memory(_STARTS[1] + 2 * (_ROWS * (step * count + 1) + 2), 1) for _ in range(2)]
 
     for module, array in zip(_MODULES.values(), written, strict=True):
-        module.join_rows(read, array, numbers, odd)
+        module.join_rows(read, array, numbers, step, pitch)
 
     assert written[0].tobytes() == written[1].tobytes()
