@@ -38,8 +38,8 @@ from opserve_kernels.algorithms.winograd_layout import (
     DILATION,
     DIRECTION,
     FLAGS,
-    HALO,
     IMAGE_SIZE,
+    KERNEL,
     LEFT_DEPTH,
     LEFT_FORMAT,
     LEFT_PITCH,
@@ -50,11 +50,11 @@ from opserve_kernels.algorithms.winograd_layout import (
     PADDING,
     PANEL_VALUES,
     PLANES,
-    POINT_PAIRS,
+    POINTS,
     RESULT_CHANNELS,
     RESULT_FORMAT,
     RESULT_VIEW,
-    RESULTS,
+    RESULTS_DOWN,
     RIGHT,
     RIGHT_CHANNELS,
     RIGHT_FORMAT,
@@ -99,7 +99,9 @@ def _origin_of(stage: Integers) -> tuple[int, int]:
     """The position of the source that the first tile of the result begins with."""
     y, x = stage[PADDING + 1], stage[PADDING + 2]
     if stage[DIRECTION] == SCATTER:
-        return y - HALO * stage[DILATION + 1], x - HALO * stage[DILATION + 2]
+        y -= (stage[KERNEL + 1] - 1) * stage[DILATION + 1]
+        x -= (stage[KERNEL + 2] - 1) * stage[DILATION + 2]
+        return y, x
     return -y, -x
 
 
@@ -120,20 +122,20 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     block, depth = block_of(stage, number), depth_of(stage)
     if unit == 0:
         scratch[stage[FLAGS]] = np.float32(0)
-        fill_tile_offsets(stage, table, stage[TABLE], block, HALO)
+        fill_tile_offsets(stage, table, stage[TABLE], block, 1)
         fill_tile_offsets(stage, table, stage[TABLE] + stage[TILES], block, 0)
-    clear_planes(stage, scratch, HALO, stage[COPY], 1)
-    tiles, pitch, first = tiles_of(stage, block), plane_of(stage, HALO)[1], unit * stage[LOADED]
+    clear_planes(stage, scratch, 1, stage[COPY], 1)
+    tiles, pitch, first = tiles_of(stage, block), plane_of(stage, 1)[1], unit * stage[LOADED]
     source, origin, copy = _source_of(stage), _origin_of(stage), stage[COPY]
     for k in range(first, min(first + stage[LOADED], depth)):
-        place = (group * depth + k, number, HALO, copy)
+        place = (group * depth + k, number, 1, copy)
         if not load_planes(stage, scratch, table, floats, halves, source, origin, place):
             scratch[stage[FLAGS]] = np.float32(1)
         for tile in range(0, tiles, LANES):
             panel = tile // TILE_COLUMNS * depth + k
             target = stage[RIGHT] + panel * TILE_COLUMNS + tile % TILE_COLUMNS
             numbers = (copy, stage[TABLE] + tile, pitch, target, stage[RIGHT_PITCH], 0)
-            transform_image(scratch, numbers)
+            transform_image(scratch, numbers, stage[KERNEL + 1])
 
 
 @compiled("void(int64[::1], float32[::1], int64, int64, int64)")
@@ -142,7 +144,7 @@ def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int, begin: 
     (channel, channels), depth = chunk_of(stage, chunk), depth_of(stage)
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
     held, pitch = stage[LEFT_DEPTH], stage[TILES]
-    for xi in range(POINT_PAIRS):
+    for xi in range(stage[POINTS]):
         left_plane = left_place(stage, channel) + xi * stage[LEFT_PITCH]
         right_plane = stage[RIGHT] + xi * stage[RIGHT_PITCH]
         total = stage[TOTAL] + xi * stage[TOTAL_PITCH]
@@ -175,7 +177,8 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     height, width = stage[size_at + 1], stage[size_at + 2]
     down, across = stage[DILATION + 1], stage[DILATION + 2]
     plane_height, pitch = plane_of(stage, 0)
-    first, last = row * RESULTS * down, min(height, (row + rows) * RESULTS * down)
+    results = stage[RESULTS_DOWN]
+    first, last = row * results * down, min(height, (row + rows) * results * down)
     count = (last - first) * width
     if channel >= stage[RESULT_CHANNELS] or count <= 0:
         return
@@ -187,7 +190,7 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
             for y in range(first, last):
                 for x in range(across):
                     plane = source + (y % down * across + x) * plane_height * pitch
-                    run = plane + (y // down - row * RESULTS) * pitch
+                    run = plane + (y // down - row * results) * pitch
                     to = place + (y - first) * width + x
                     copy_to_steps(scratch, run, to, across, (width - x - 1) // across + 1)
         round_all(scratch[place : place + count], stage[RESULT_FORMAT])
@@ -213,7 +216,7 @@ def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
         for tile in range(0, tiles, LANES):
             place = stage[TOTAL] + m * stage[TILES] + tile
             numbers = (place, stage[TOTAL_PITCH], stage[PLANES], offsets + tile, pitch)
-            collect_results(scratch, numbers)
+            collect_results(scratch, numbers, stage[WEIGHT_TAPS])
         number_in_all = group * width_of(stage) + channel + m
         _store_planes(stage, scratch, floats, halves, number_in_all, block, stage[PLANES])
 
@@ -240,17 +243,16 @@ def _correlate(  # noqa: PLR0913, PLR0917  # arrays and integers
     tensor, origin, copy, line = _source_of(stage), _origin_of(stage), stage[COPY], stage[LINE]
     view, number_format = stage[LEFT_VIEW:], stage[LEFT_FORMAT]
     fill(scratch, stage[TOTAL], channels * size, np.float32(0))
-    clear_planes(stage, scratch, HALO, copy, 1)
+    clear_planes(stage, scratch, 1, copy, 1)
+    taps, kernel = stage[WEIGHT_TAPS], (stage[KERNEL + 1], stage[KERNEL + 2])
     for k in range(depth):
-        place = (group * depth + k, number, HALO, copy)
+        place = (group * depth + k, number, 1, copy)
         load_planes(stage, scratch, table, source, source_halves, tensor, origin, place)
         for m in range(channels):
             index = weight_index(stage, group, channel + m, k)
-            load_values(
-                weight, weight_halves, view, number_format, index, scratch, line, WEIGHT_TAPS
-            )
+            load_values(weight, weight_halves, view, number_format, index, scratch, line, taps)
             places = (copy, line, stage[TOTAL] + m * size, turned)
-            add_correlation(scratch, table, places, (planes, height, width))
+            add_correlation(scratch, table, places, (planes, height, width, *kernel))
 
 
 def _run_carefully(

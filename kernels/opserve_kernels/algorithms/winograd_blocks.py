@@ -10,9 +10,11 @@ from opserve_kernels.algorithms.winograd_layout import (
     BLOCK_BATCH,
     BLOCK_ROWS,
     DILATION,
+    KERNEL,
     LIMIT,
     LINE,
-    RESULTS,
+    RESULTS_ACROSS,
+    RESULTS_DOWN,
     ROW_BLOCKS,
     TILES,
     TILES_ACROSS,
@@ -60,8 +62,9 @@ def tiles_of(stage: Integers, block: Quad) -> int:
 
 @compiled("UniTuple(int64, 2)(int64[::1], int64)")
 def plane_of(stage: Integers, halo: int) -> tuple[int, int]:
-    """Rows and columns of a block's plane."""
-    return RESULTS * stage[BLOCK_ROWS] + halo, RESULTS * stage[TILES_ACROSS] + halo
+    """Rows and columns of a block's plane, with what its kernels need beyond it if halo is 1."""
+    height = stage[RESULTS_DOWN] * stage[BLOCK_ROWS] + halo * (stage[KERNEL + 1] - 1)
+    return height, stage[RESULTS_ACROSS] * stage[TILES_ACROSS] + halo * (stage[KERNEL + 2] - 1)
 
 
 @compiled("void(int64[::1], int32[::1], int64, UniTuple(int64, 4), int64)")
@@ -71,8 +74,8 @@ def fill_tile_offsets(stage: Integers, table: Offsets, place: int, block: Quad, 
     tiles, across = tiles_of(stage, block), stage[TILES_ACROSS]
     for tile in range(stage[TILES]):
         line, x = min(tile, tiles - 1) // across, min(tile, tiles - 1) % across
-        plane, y = line // block[3], line % block[3]
-        table[place + tile] = plane * height * width + (y * width + x) * RESULTS
+        plane, y = line // block[3] * height * width, line % block[3] * stage[RESULTS_DOWN]
+        table[place + tile] = plane + y * width + x * stage[RESULTS_ACROSS]
 
 
 @compiled("void(int32[::1], int64, int64)")
@@ -131,8 +134,8 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
         halves: The same as 16-bit patterns.
         tensor: Places of its view and its size in the stage, its number format and channels.
         origin: The position that the first tile begins with.
-        place: The channel (padding alone if the tensor does not have it), the block, the halo of
-            rows and columns that planes have besides their tiles, and where the planes start.
+        place: The channel (padding alone if the tensor does not have it), the block, whether
+            planes have a halo, and where they start.
     """
     channel, number, halo, target = place
     entry, entries, row, _ = block_of(stage, number)
@@ -142,7 +145,7 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     if channel >= channels:
         fill(scratch, target, entries * down * across * height * width, PADDING)
         return True
-    begin, line, fits = origin[0] + row * RESULTS * down, stage[LINE], True
+    begin, line, fits = origin[0] + row * stage[RESULTS_DOWN] * down, stage[LINE], True
     low = min(max(begin, 0), size[0])
     high = max(low, min(begin + height * down, size[0]))
     for i in range(entries):

@@ -1,25 +1,26 @@
 """When Winograd's algorithm is faster: nanoseconds of a product, roughly, by what it moves.
 
-    total       tiles x channels x channels x 36 multiply-adds, in whole vectors and panels
-    tiles       each is read, transformed and written for every channel, at 36 points for 16 values
+    total       tiles x channels x channels x points multiply-adds, in whole vectors and panels
+    tiles       each is read, transformed and written for every channel, at every point
     kernels     each is transformed once
 
-against 16 x 9 multiply-adds for a tile. Few channels do not pay for their tiles, few tiles not for
-the kernels. The constants are those of one core with AVX2 or AVX-512; only their relation matters.
+against results x taps multiply-adds for a tile. Few channels do not pay for their tiles, few tiles
+not for the kernels. The constants are those of one core with AVX2 or AVX-512; only their relation
+matters.
 """
 
 from math import prod
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
-from opserve_kernels.algorithms.winograd_layout import POINT_PAIRS, WEIGHT_TAPS
 from opserve_kernels.algorithms.winograd_tiling import Tiling
 from opserve_kernels.convolution import Convolution, Triple
 
 _MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
-_READ_TILE = 22.0
-_WRITE_TILE = 14.0
-_TRANSFORM_KERNEL = 14.0
-_COLLECT_KERNEL = 10.0
+# By points:
+_READ_TILE = 0.6
+_WRITE_TILE = 0.4
+_TRANSFORM_KERNEL = 0.4
+_COLLECT_KERNEL = 0.3
 
 
 def image_pays(convolution: Convolution) -> bool:
@@ -39,27 +40,28 @@ def output_pays(convolution: Convolution) -> bool:
 def weight_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the weight's gradient."""
     image, output = convolution.input_channels, convolution.output_channels
-    tiles = Tiling.of(convolution, convolution.output_size).tiles
-    multiplied = tiles * _whole(output, TILE_ROWS) * _whole(image, LANES)
-    moved = tiles * (_whole(output, LANES) + _whole(image, LANES)) * _READ_TILE
+    tiling = Tiling.of(convolution, convolution.output_size)
+    multiplied = tiling.tiles * _whole(output, TILE_ROWS) * _whole(image, LANES)
+    moved = tiling.tiles * (_whole(output, LANES) + _whole(image, LANES)) * _READ_TILE
     kernels = output * _whole(image, LANES) * _COLLECT_KERNEL
-    cost = convolution.groups * (POINT_PAIRS * multiplied * _MULTIPLY_ADD + moved + kernels)
-    return cost < _direct_cost(convolution, convolution.output_size)
+    cost = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
+    return convolution.groups * cost < _direct_cost(convolution, convolution.output_size)
 
 
 def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Triple) -> float:
     """Of a result of this size; channels of a group are those of source and result."""
     source, result = channels
-    tiles = Tiling.of(convolution, size).tiles
-    multiplied = _whole(tiles, LANES) * source * _whole(result, TILE_ROWS)
-    moved = tiles * (source * _READ_TILE + result * _WRITE_TILE)
+    tiling = Tiling.of(convolution, size)
+    multiplied = _whole(tiling.tiles, LANES) * source * _whole(result, TILE_ROWS)
+    moved = tiling.tiles * (source * _READ_TILE + result * _WRITE_TILE)
     kernels = source * _whole(result, LANES) * _TRANSFORM_KERNEL
-    return convolution.groups * (POINT_PAIRS * multiplied * _MULTIPLY_ADD + moved + kernels)
+    cost = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
+    return convolution.groups * cost
 
 
 def _direct_cost(convolution: Convolution, size: Triple) -> float:
     """Of any product by a direct algorithm that multiplies as fast."""
-    products = WEIGHT_TAPS * convolution.input_channels * convolution.output_channels
+    products = convolution.taps * convolution.input_channels * convolution.output_channels
     return convolution.groups * convolution.batch * prod(size) * products * _MULTIPLY_ADD
 
 

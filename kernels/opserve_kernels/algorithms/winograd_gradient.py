@@ -35,9 +35,9 @@ from opserve_kernels.algorithms.winograd_layout import (
     CHUNKS,
     COPY,
     FLAGS,
-    HALO,
     IMAGE_CHANNELS,
     IMAGE_SIZE,
+    KERNEL,
     LEFT,
     LEFT_CHANNELS,
     LEFT_FORMAT,
@@ -49,7 +49,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     OUTPUT_SIZE,
     PADDING,
     PANEL_VALUES,
-    POINT_PAIRS,
+    POINTS,
     RESULT_FORMAT,
     RESULT_VIEW,
     RIGHT,
@@ -58,7 +58,6 @@ from opserve_kernels.algorithms.winograd_layout import (
     RIGHT_PITCH,
     RIGHT_VIEW,
     TABLE,
-    TAPS,
     TILES,
     TOTAL,
     TOTAL_PITCH,
@@ -109,10 +108,10 @@ def _tensor_of(stage: Integers, side: int) -> Quad:
 
 @compiled("UniTuple(int64, 4)(int64[::1], int64)")
 def _sizes_of(stage: Integers, side: int) -> Quad:
-    """A side's channels in a group, its halo and the position that its first tile begins with."""
+    """A side's channels in a group, whether it has a halo, and where its first tile begins."""
     if side == _OUTPUT:
         return stage[OUTPUT_CHANNELS], 0, 0, 0
-    return stage[IMAGE_CHANNELS], HALO, -stage[PADDING + 1], -stage[PADDING + 2]
+    return stage[IMAGE_CHANNELS], 1, -stage[PADDING + 1], -stage[PADDING + 2]
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, UniTuple(int64, 2))")
@@ -127,13 +126,14 @@ def _transform(
         for tile in range(tiles):
             source, target = stage[COPY] + table[offsets + tile], panel + tile * TILE_ROWS
             numbers = (source, lanes, width, target, stage[LEFT_PITCH], piece)
-            transform_output(scratch, numbers)
+            transform_output(scratch, numbers, stage[WEIGHT_TAPS])
     else:
         column = channel % TILE_COLUMNS
         panel = stage[RIGHT] + (channel - column) * stage[TILES] + column
         for tile in range(tiles):
             source, target = stage[COPY] + table[offsets + tile], panel + tile * TILE_COLUMNS
-            transform_image(scratch, (source, lanes, width, target, stage[RIGHT_PITCH], 0))
+            numbers = (source, lanes, width, target, stage[RIGHT_PITCH], 0)
+            transform_image(scratch, numbers, stage[KERNEL + 1])
 
 
 @compiled(
@@ -176,7 +176,7 @@ def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int) -> None
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
     channel, channels, total = _chunk_of(stage, chunk)
     columns, all_tiles = _columns(stage), stage[TILES]
-    for xi in range(POINT_PAIRS):
+    for xi in range(stage[POINTS]):
         left_plane = stage[LEFT] + xi * stage[LEFT_PITCH] + channel * all_tiles
         right_plane = stage[RIGHT] + xi * stage[RIGHT_PITCH]
         total_plane = total + xi * stage[TOTAL_PITCH]
@@ -194,7 +194,7 @@ def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int) -> None
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
 def _store_line(stage: Integers, scratch: Floats, floats: Floats, halves: Halves, row: int) -> None:
     """Stores the line as a row of the weight."""
-    count = stage[IMAGE_CHANNELS] * WEIGHT_TAPS
+    count = stage[IMAGE_CHANNELS] * stage[WEIGHT_TAPS]
     round_all(scratch[stage[LINE] : stage[LINE] + count], stage[RESULT_FORMAT])
     view = stage[RESULT_VIEW:]
     store_values(scratch, stage[LINE], count, view, row * count, floats, halves)
@@ -212,12 +212,13 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """The total of a chunk, transformed, to the result."""
     channel, channels, total = _chunk_of(stage, chunk)
-    lanes = stage[TABLE] + 2 * stage[TILES]
-    fill_lane_offsets(table, lanes, WEIGHT_TAPS)
+    lanes, taps = stage[TABLE] + 2 * stage[TILES], stage[WEIGHT_TAPS]
+    fill_lane_offsets(table, lanes, taps)
     for m in range(channels):
         for c in range(0, stage[IMAGE_CHANNELS], LANES):
-            place, line = total + m * _columns(stage) + c, stage[LINE] + c * WEIGHT_TAPS
-            collect_taps(scratch, (place, stage[TOTAL_PITCH], line, lanes, TAPS))
+            place, line = total + m * _columns(stage) + c, stage[LINE] + c * taps
+            numbers = (place, stage[TOTAL_PITCH], line, lanes, stage[KERNEL + 2])
+            collect_taps(scratch, numbers, taps)
         row = group * stage[OUTPUT_CHANNELS] + channel + m
         _store_line(stage, scratch, floats, halves, row)
 
@@ -237,7 +238,7 @@ def _load_copy(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Planes of a channel of a side; at: the channel, the block, and which copy becomes it."""
     channel, number, copy = at
-    height, width = plane_of(stage, HALO)
+    height, width = plane_of(stage, 1)
     place = stage[COPY] + copy * planes_of(stage, block_of(stage, number)) * height * width
     _, halo, y, x = _sizes_of(stage, side)
     whole = (channel, number, halo, place)
@@ -251,9 +252,10 @@ def _add_copies(
 ) -> None:
     """Adds taps of the image's copy, the first, and of outputs'; place: of taps, pitch, outputs."""
     total, pitch, count = place
-    height, width = plane_of(stage, HALO)
+    height, width = plane_of(stage, 1)
     planes = planes_of(stage, block_of(stage, number))
-    copy, shape = planes * height * width, (planes, *plane_of(stage, 0))
+    kernel = (stage[KERNEL + 1], stage[KERNEL + 2])
+    copy, shape = planes * height * width, (planes, *plane_of(stage, 0), *kernel)
     for i in range(count):
         places = (stage[COPY] + (i + 1) * copy, stage[COPY], total + i * pitch)
         add_taps(scratch, table, places, shape)
@@ -270,7 +272,8 @@ def _run_carefully(
     """Rows of the weight by definition; sides are output and image, unit is group and chunk."""
     group, chunk = unit
     (channel, channels, total), width = _chunk_of(stage, chunk), int(stage[IMAGE_CHANNELS])
-    row, begin = width * WEIGHT_TAPS, group * int(stage[OUTPUT_CHANNELS]) + channel
+    taps = int(stage[WEIGHT_TAPS])
+    row, begin = width * taps, group * int(stage[OUTPUT_CHANNELS]) + channel
     scratch[total : total + channels * row] = 0
     for number in range(stage[BLOCKS]):
         for first in range(0, channels, LANES - 1):
@@ -281,7 +284,7 @@ def _run_carefully(
             for c in range(width):
                 at = (group * width + c, number, 0)
                 _load_copy(stage, scratch, table, *sides[_IMAGE], _IMAGE, at)
-                place = (total + first * row + c * WEIGHT_TAPS, row, count)
+                place = (total + first * row + c * taps, row, count)
                 _add_copies(stage, scratch, table, number, place)
     line = int(stage[LINE])
     for m in range(channels):

@@ -1,7 +1,8 @@
 """What a Winograd product looks like as integers, to plan and loops.
 
 Positions are split into the phases of the dilation, p = u * dilation + phase: every phase is a
-plane of its own with kernels of 3 x 3 taps side by side. Planes are cut into tiles of 4 x 4. A
+plane of its own whose taps lie side by side. Planes are cut into tiles, along an axis of 3 taps of
+4 results and of 5 taps of 2, so that 6 values are needed; an axis of one tap is left as it is. A
 block is some entries of the batch, or rows of tiles of one entry; its tiles are counted entry by
 entry, phase by phase, row by row.
 
@@ -16,8 +17,8 @@ the cache.
 """
 
 # The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
-BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS = range(3)
-IMAGE_SIZE, OUTPUT_SIZE, PADDING, DILATION = 6, 9, 18, 21
+BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, WEIGHT_TAPS = range(4)
+IMAGE_SIZE, OUTPUT_SIZE, KERNEL, PADDING, DILATION = 6, 9, 12, 18, 21
 (
     GROUPS,
     # Of a product only: opserve_kernels.algorithms.product.SCATTER or GATHER.
@@ -30,8 +31,11 @@ IMAGE_SIZE, OUTPUT_SIZE, PADDING, DILATION = 6, 9, 18, 21
     LEFT_CHANNELS,
     RIGHT_CHANNELS,
     RESULT_CHANNELS,
-    # Tiles of a plane. Blocks: entries of the batch, rows of tiles, how many blocks; tiles of one,
-    # in a product a multiple of TILE_COLUMNS.
+    # Points of a tile, its results along both axes, and tiles of a plane. Blocks: entries of the
+    # batch, rows of tiles, how many blocks; tiles of one, in a product a multiple of TILE_COLUMNS.
+    POINTS,
+    RESULTS_DOWN,
+    RESULTS_ACROSS,
     TILES_DOWN,
     TILES_ACROSS,
     BLOCK_BATCH,
@@ -59,18 +63,19 @@ IMAGE_SIZE, OUTPUT_SIZE, PADDING, DILATION = 6, 9, 18, 21
     RIGHT,
     TOTAL,
     PLANES,
-) = range(24, 54)
+) = range(24, 57)
 # Views of opserve_kernels.views.
-LEFT_VIEW, RIGHT_VIEW, RESULT_VIEW = 54, 68, 82
+LEFT_VIEW, RIGHT_VIEW, RESULT_VIEW = 57, 71, 85
 
-TAPS = 3
-RESULTS = 4  # of a tile, in each dimension
-POINTS = TAPS + RESULTS - 1
-POINT_PAIRS = POINTS**2
+TILE_RESULTS = {1: 1, 3: 4, 5: 2}
+"""Results of a tile along an axis with so many taps."""
+
+KERNELS = frozenset({(3, 3), (5, 5), (1, 3)})
+"""Height and width of what there are transforms for."""
+
+POINTS_OF_AXIS = 6
 LIMIT = 2.0**48  # opserve_kernels.algorithms.winograd_transforms derives it, of so many terms
-MOST_TERMS = 1 << 20
+MOST_TERMS = 1 << 19
 PITCH_GAP = 80
-HALO = 2  # rows and columns that a tile of the image has more than one of results
 PANEL_VALUES = 6144  # of the right side that stay in the first-level cache: 24 KiB
-WEIGHT_TAPS = TAPS**2
 LINE_DEPTH = 64  # channels of the source whose taps are read at a time, if rows are the result's

@@ -6,15 +6,11 @@ from opserve_kernels.algorithms.correlation import Correlation
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.product import SCATTER
 from opserve_kernels.algorithms.winograd_layout import (
-    HALO,
+    KERNELS,
     LINE_DEPTH,
     MOST_TERMS,
     PANEL_VALUES,
     PITCH_GAP,
-    POINT_PAIRS,
-    RESULTS,
-    TAPS,
-    WEIGHT_TAPS,
 )
 from opserve_kernels.algorithms.winograd_tiling import Blocks, Tiling
 from opserve_kernels.convolution import Convolution, Triple
@@ -27,20 +23,23 @@ _LEAST_VALUES = 1 << 19  # of a block's tiles at every point: 2 MiB
 _MOST_VALUES = 5 << 19  # the same where there are many kernels: 10 MiB
 _TOTAL_VALUES = 1 << 17  # of a chunk's total: 512 KiB
 _UNIT_PRODUCTS = 40_000_000  # multiply-adds of a unit, less than a millisecond
+_MOST_UNIT_PRODUCTS = 2 * _UNIT_PRODUCTS  # of the least unit that a call must have
 _UNIT_TILES = 25_000  # tiles that a unit transforms, less than a millisecond
 
 
 def fits(convolution: Convolution) -> bool:
-    """Whether Winograd's algorithm can compute a convolution's gradients: 3 x 3, stride 1, 2-D."""
+    """Whether there are transforms for a convolution, and rows of tiles are not too long."""
     pixels = max(convolution.input_pixels, convolution.output_pixels)
     channels = max(convolution.input_channels, convolution.output_channels)
     return (
-        convolution.kernel_size == (1, TAPS, TAPS)
+        convolution.kernel_size[0] == 1
+        and convolution.kernel_size[1:] in KERNELS
         and convolution.stride == (1, 1, 1)
         and convolution.input_size[0] == convolution.output_size[0] == 1
         and convolution.padding[0] == 0
         and 0 < pixels <= MOST_TERMS
         and channels <= MOST_TERMS
+        and _row_products(convolution, channels) <= _MOST_UNIT_PRODUCTS
     )
 
 
@@ -49,9 +48,10 @@ def plan_winograd(kind: int, product: Correlation, workspace: Workspace) -> Stag
     convolution = product.convolution
     depth, width = product.source_channels, product.result_channels
     tiling = Tiling.of(convolution, product.result_size)
-    blocks = Blocks.of(tiling, _most_tiles(convolution, depth))
+    blocks = Blocks.of(tiling, _most_tiles(convolution, tiling.points, depth))
     tiles = _whole(blocks.tiles, TILE_COLUMNS)
-    chunk = _chunk(width, per_channel=tiles, products=depth * tiles, step=LANES)
+    per_channel = (tiling.points * tiles, tiling.points * depth * tiles)
+    chunk = _chunk(width, per_channel, step=LANES)
     chunks = -(-width // chunk)
     held, left = depth, _whole(width, LANES)
     if blocks.count == 1:
@@ -63,15 +63,16 @@ def plan_winograd(kind: int, product: Correlation, workspace: Workspace) -> Stag
         *(product.weight.number_format, product.source.number_format),
         product.result.number_format,
         *(0, _channels(product.source), _channels(product.result)),
-        *(tiling.down, tiling.across, blocks.batch, blocks.rows, blocks.row_blocks),
+        *(tiling.points, *tiling.results, tiling.down, tiling.across),
+        *(blocks.batch, blocks.rows, blocks.row_blocks),
         *(blocks.count, tiles, loaded, held, chunk, chunks),
         *(pitch + PITCH_GAP for pitch in pitches),
         workspace.reserve(1 + chunks),
         workspace.reserve(2 * tiles + LANES),
         workspace.reserve(_line(product, tiling, blocks, _kernels(product, chunk))),
-        workspace.reserve(blocks.planes * _plane(blocks, HALO)),
-        *(workspace.reserve(POINT_PAIRS * (pitch + PITCH_GAP)) for pitch in pitches),
-        workspace.reserve(blocks.planes * _plane(blocks, 0)),
+        workspace.reserve(blocks.planes * _plane(tiling, blocks, 1)),
+        *(workspace.reserve(tiling.points * (pitch + PITCH_GAP)) for pitch in pitches),
+        workspace.reserve(blocks.planes * _plane(tiling, blocks, 0)),
     )
     views = (*product.weight.view(), *product.source.view(), *product.result.view())
     weights = chunks if blocks.count > 1 else 0
@@ -89,9 +90,10 @@ def plan_winograd_weight(kind: int, product: Correlation, workspace: Workspace) 
     convolution = product.convolution
     depth, width = product.result_channels, product.source_channels
     tiling = Tiling.of(convolution, product.result_size)
-    blocks = Blocks.of(tiling, _most_tiles(convolution, depth + width))
+    blocks = Blocks.of(tiling, _most_tiles(convolution, tiling.points, depth + width))
     tiles, columns = blocks.tiles, _whole(width, TILE_COLUMNS)
-    chunk = _chunk(depth, per_channel=columns, products=columns * tiles, step=TILE_ROWS)
+    per_channel = (tiling.points * columns, tiling.points * columns * tiles)
+    chunk = _chunk(depth, per_channel, step=TILE_ROWS)
     chunks = -(-depth // chunk)
     loaded = max(1, _UNIT_TILES // (tiles * LANES)) * LANES
     rows = _whole(chunk if blocks.count == 1 else depth, TILE_ROWS)
@@ -101,14 +103,15 @@ def plan_winograd_weight(kind: int, product: Correlation, workspace: Workspace) 
         *(product.result.number_format, product.source.number_format),
         product.weight.number_format,
         *(_channels(product.result), _channels(product.source), 0),
-        *(tiling.down, tiling.across, blocks.batch, blocks.rows, blocks.row_blocks),
+        *(tiling.points, *tiling.results, tiling.down, tiling.across),
+        *(blocks.batch, blocks.rows, blocks.row_blocks),
         *(blocks.count, tiles, loaded, 0, chunk, chunks),
         *(pitch + PITCH_GAP for pitch in pitches),
         workspace.reserve(1),
         workspace.reserve(2 * tiles + LANES),
         workspace.reserve(_line(product, tiling, blocks, width + LANES)),
-        workspace.reserve(LANES * blocks.planes * _plane(blocks, HALO)),
-        *(workspace.reserve(POINT_PAIRS * (pitch + PITCH_GAP)) for pitch in pitches),
+        workspace.reserve(LANES * blocks.planes * _plane(tiling, blocks, 1)),
+        *(workspace.reserve(tiling.points * (pitch + PITCH_GAP)) for pitch in pitches),
         0,
     )
     views = (*product.result.view(), *product.source.view(), *product.weight.view())
@@ -121,14 +124,22 @@ def plan_winograd_weight(kind: int, product: Correlation, workspace: Workspace) 
     )
 
 
-def _most_tiles(convolution: Convolution, channels: int) -> int:
+def _row_products(convolution: Convolution, channels: int) -> int:
+    """Multiply-adds of the least unit of a product with so many channels: of a row of tiles."""
+    sizes = convolution.input_size, convolution.output_size
+    tilings = [Tiling.of(convolution, size) for size in sizes]
+    tiles = max(tiling.phases * tiling.across for tiling in tilings)
+    return tilings[0].points * LANES * channels * tiles
+
+
+def _most_tiles(convolution: Convolution, points: int, channels: int) -> int:
     """Tiles of a block, of which so many channels are kept at every point.
 
     The more kernels there are, the more it costs to go through them for every block.
     """
-    kernels = POINT_PAIRS * convolution.input_channels * convolution.output_channels
+    kernels = points * convolution.input_channels * convolution.output_channels
     values = min(max(_LEAST_VALUES, 2 * kernels), _MOST_VALUES)
-    return max(_LEAST_TILES, values // (POINT_PAIRS * channels))
+    return max(_LEAST_TILES, values // (points * channels))
 
 
 def _kernels(product: Correlation, chunk: int) -> int:
@@ -141,36 +152,38 @@ def _whole(count: int, step: int) -> int:
     return -(-count // step) * step
 
 
-def _chunk(channels: int, *, per_channel: int, products: int, step: int) -> int:
+def _chunk(channels: int, per_channel: tuple[int, int], *, step: int) -> int:
     """Channels of a unit, a multiple of the step, so that all units are about as large.
 
     Args:
         channels: Of the result's rows.
-        per_channel: Values of the total of one, at each point.
-        products: Multiply-adds of one, at each point.
+        per_channel: Values of the total of one, and its multiply-adds.
         step: Channels that are computed together.
     """
-    most = min(_UNIT_PRODUCTS // products, _TOTAL_VALUES // per_channel) // POINT_PAIRS
+    values, products = per_channel
+    most = min(_UNIT_PRODUCTS // products, _TOTAL_VALUES // values)
     chunks = -(-channels // max(step, most // step * step))
     return _whole(-(-channels // chunks), step)
 
 
-def _plane(blocks: Blocks, halo: int) -> int:
-    """Values of a plane of a block."""
-    return (RESULTS * blocks.rows + halo) * (RESULTS * blocks.across + halo)
+def _plane(tiling: Tiling, blocks: Blocks, halo: int) -> int:
+    """Values of a plane of a block, with what its kernels need beyond it if halo is 1."""
+    tiles = zip((blocks.rows, blocks.across), tiling.results, tiling.kernel, strict=True)
+    return prod(count * results + halo * (taps - 1) for count, results, taps in tiles)
 
 
 def _rows(size: Triple, tiling: Tiling, blocks: Blocks, halo: int) -> int:
     """Values of those rows of an image that a block's planes hold."""
-    return min(size[1], (RESULTS * blocks.rows + halo) * tiling.dilation[0]) * size[2]
+    rows = blocks.rows * tiling.results[0] + halo * (tiling.kernel[0] - 1)
+    return min(size[1], rows * tiling.dilation[0]) * size[2]
 
 
 def _line(product: Correlation, tiling: Tiling, blocks: Blocks, kernels: int) -> int:
     """Values that are loaded or stored at a time: of the images, or so many kernels."""
     return max(
-        _rows(product.source_size, tiling, blocks, HALO),
+        _rows(product.source_size, tiling, blocks, 1),
         _rows(product.result_size, tiling, blocks, 0),
-        kernels * WEIGHT_TAPS,
+        kernels * product.convolution.taps,
     )
 
 

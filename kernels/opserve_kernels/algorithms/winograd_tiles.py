@@ -36,7 +36,7 @@ from opserve_kernels.algorithms.vectors import (
     integer,
     load_integer,
 )
-from opserve_kernels.algorithms.winograd_layout import POINTS, RESULTS, TAPS
+from opserve_kernels.algorithms.winograd_layout import POINTS_OF_AXIS
 from opserve_kernels.algorithms.winograd_transforms import Transforms
 from opserve_kernels.loops import compiled
 
@@ -44,73 +44,86 @@ Floats = NDArray[np.float32]
 Six = tuple[int, int, int, int, int, int]
 Five = tuple[int, int, int, int, int]
 Rows = list[list[Value]]
+Shape = tuple[int, int]
+Transform = Callable[[Sequence[Value]], list[Value]]
+
 _QUAD = 4
+_PIECES = {2: [(0, 2)], 3: [(0, 4)], 4: [(0, 4)], 5: [(0, 4), (1, 4)]}
+"""First values and sizes of the pieces that a row is written in, by its columns."""
 
 
 def _loading(
-    size: int, transform: Callable[[Transforms], Any], *, piece: int, turned: bool = False
+    shape: Shape, transform: Callable[[Transforms], Transform], *, piece: int, turned: bool = False
 ) -> Any:  # noqa: ANN401  # numba's
     """The code of transform_*.
 
     Args:
-        size: Rows and columns of a tile.
+        shape: Rows and columns of a tile; a single row is not transformed.
         transform: Along one dimension.
         piece: Lanes that are stored side by side.
         turned: Whether rows and columns are taken from the last to the first.
     """
+    (rows, columns), step = shape, -1 if turned else 1
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         source, offsets, row_pitch, target, plane_pitch, piece_pitch = numbers
         places = _lane_places(builder, memory, source, offsets)
-        transformed = transform(Transforms(builder, LANES))
-        order = range(size - 1, -1, -1) if turned else range(size)
-        columns: list[Rows] = []
-        for first in range(0, size, _QUAD):
-            at = min(first, max(0, size - _QUAD))  # a full quad, which may repeat columns
-            quads = _load_quads(builder, places, row_pitch, (size, at))
-            down = [transformed([quads[row][q] for row in order]) for q in range(_QUAD)]
-            across = [
-                _transpose(builder, [down[q][xi] for q in range(_QUAD)]) for xi in range(POINTS)
-            ]
-            columns += [
-                [across[xi][column - at] for xi in range(POINTS)]
-                for column in range(first, min(first + _QUAD, size))
-            ]
-        for xi in range(POINTS):
-            for other, value in enumerate(transformed([columns[c][xi] for c in order])):
-                plane = builder.mul(plane_pitch, integer(xi * POINTS + other))
+        along = transform(Transforms(builder, LANES))
+        transformed: Rows = []  # by column: points of the rows
+        for first in range(0, columns, _QUAD):
+            at = min(first, max(0, columns - _QUAD))  # a full quad, which may repeat columns
+            quads = _load_quads(builder, places, row_pitch, (rows, at))[::step]
+            down = [_unless_single(along, [row[q] for row in quads]) for q in range(_QUAD)]
+            across = [_transpose(builder, quad) for quad in zip(*down, strict=True)]
+            for column in range(first, min(first + _QUAD, columns)):
+                transformed.append([vectors[column - at] for vectors in across])
+        for xi, row in enumerate(zip(*transformed[::step], strict=True)):
+            for other, value in enumerate(along(row)):
+                plane = builder.mul(plane_pitch, integer(xi * POINTS_OF_AXIS + other))
                 place = builder.add(target, plane)
                 _store_pieces(builder, memory, value, (place, piece, piece_pitch))
 
     return function(emit)
 
 
-def _collecting(size: int, transform: Callable[[Transforms], Any]) -> Any:  # noqa: ANN401  # numba's
-    """The code of collect_*, for tiles of size rows; every row is written four values wide."""
+def _collecting(shape: Shape) -> Any:  # noqa: ANN401  # numba's
+    """The code of collect_*, for tiles of so many rows and columns."""
+    rows, columns = shape
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         source, plane_pitch, target, offsets, row_pitch = numbers
-        lanes, transformed = Vectors(builder, LANES), transform(Transforms(builder, LANES))
+        lanes, transforms = Vectors(builder, LANES), Transforms(builder, LANES)
 
         def load(xi: int) -> Value:
             plane = builder.mul(plane_pitch, integer(xi))
             return lanes.load(ahead(builder, memory, builder.add(source, plane)))
 
+        points = range(0, POINTS_OF_AXIS**2 if rows > 1 else 1, POINTS_OF_AXIS)
         down = [
-            transformed([load(xi * POINTS + other) for xi in range(POINTS)])
-            for other in range(POINTS)
+            _unless_single(
+                lambda products: transforms.results(products, rows), [load(xi + x) for xi in points]
+            )
+            for x in range(POINTS_OF_AXIS)
         ]
-        rows: Rows = []
-        for row in range(size):
-            values = transformed([down[other][row] for other in range(POINTS)])
-            rows.append(_transpose(builder, [*values, *values[: _QUAD - size]]))
-        for lane, place in enumerate(_lane_places(builder, memory, target, offsets)):
-            for row in range(size):
-                quad = _part(builder, rows[row][lane % _QUAD], lane // _QUAD * _QUAD, _QUAD)
-                row_place = ahead(builder, place, builder.mul(row_pitch, integer(row)))
-                lanes.store(quad, row_place)
+        places = _lane_places(builder, memory, target, offsets)
+        found = [transforms.results(row, columns) for row in zip(*down, strict=True)]
+        for first, count in _PIECES[columns]:
+            quads = [
+                _transpose(builder, [values[(first + q) % columns] for q in range(_QUAD)])
+                for values in found
+            ]
+            for lane, place in enumerate(places):
+                for row, vectors in enumerate(quads):
+                    part = _part(builder, vectors[lane % _QUAD], lane // _QUAD * _QUAD, count)
+                    at = builder.add(builder.mul(row_pitch, integer(row)), integer(first))
+                    Vectors(builder, count).store(part, ahead(builder, place, at))
 
     return function(emit)
+
+
+def _unless_single(transform: Transform, values: Sequence[Value]) -> list[Value]:
+    """Transformed, unless there is nothing to transform along this dimension."""
+    return transform(values) if len(values) > 1 else list(values)
 
 
 def _lane_places(builder: Value, memory: Value, start: Value, offsets: Value) -> list[Value]:
@@ -184,45 +197,94 @@ def _shuffle(builder: Value, left: Value, right: Value, lanes: Sequence[int]) ->
     return builder.shuffle_vector(left, right, ir.Constant(kind, list(lanes)))
 
 
-_image = _loading(POINTS, lambda transforms: transforms.image, piece=LANES)
-_kernel = _loading(TAPS, lambda transforms: transforms.kernel, piece=TILE_ROWS)
-_turned_kernel = _loading(TAPS, lambda transforms: transforms.kernel, piece=TILE_ROWS, turned=True)
-_output = _loading(RESULTS, lambda transforms: transforms.kernel, piece=TILE_ROWS)
-_results = _collecting(RESULTS, lambda transforms: transforms.results)
-_taps = _collecting(TAPS, lambda transforms: transforms.taps)
+def _image_of(transforms: Transforms) -> Transform:
+    return transforms.image
 
 
-@compiled("void(float32[::1], UniTuple(int64, 6))")
-def transform_image(memory: Floats, numbers: Six) -> None:
-    """Tiles of 6 x 6 values, for panels of the right side."""
-    _image(memory, numbers)
+def _kernel_of(transforms: Transforms) -> Transform:
+    return transforms.kernel
 
 
-@compiled("void(float32[::1], UniTuple(int64, 6))")
-def transform_kernel(memory: Floats, numbers: Six) -> None:
-    """Kernels of 3 x 3 taps, for panels of the left side; the fourth value of a row is ignored."""
-    _kernel(memory, numbers)
+_PLANE, _LINE = 9, 3  # taps of the kernels 3 x 3 and 1 x 3; the others have 5 x 5
+
+_image = _loading((6, 6), _image_of, piece=LANES)
+_image_line = _loading((1, 6), _image_of, piece=LANES)
+_kernel_3x3 = _loading((3, 3), _kernel_of, piece=TILE_ROWS)
+_kernel_5x5 = _loading((5, 5), _kernel_of, piece=TILE_ROWS)
+_kernel_1x3 = _loading((1, 3), _kernel_of, piece=TILE_ROWS)
+_turned_3x3 = _loading((3, 3), _kernel_of, piece=TILE_ROWS, turned=True)
+_turned_5x5 = _loading((5, 5), _kernel_of, piece=TILE_ROWS, turned=True)
+_turned_1x3 = _loading((1, 3), _kernel_of, piece=TILE_ROWS, turned=True)
+_output_4x4 = _loading((4, 4), _kernel_of, piece=TILE_ROWS)
+_output_2x2 = _loading((2, 2), _kernel_of, piece=TILE_ROWS)
+_output_1x4 = _loading((1, 4), _kernel_of, piece=TILE_ROWS)
+_results_4x4 = _collecting((4, 4))
+_results_2x2 = _collecting((2, 2))
+_results_1x4 = _collecting((1, 4))
+_taps_3x3 = _collecting((3, 3))
+_taps_5x5 = _collecting((5, 5))
+_taps_1x3 = _collecting((1, 3))
 
 
-@compiled("void(float32[::1], UniTuple(int64, 6))")
-def transform_turned_kernel(memory: Floats, numbers: Six) -> None:
+@compiled("void(float32[::1], UniTuple(int64, 6), int64)")
+def transform_image(memory: Floats, numbers: Six, rows: int) -> None:
+    """Tiles of 6 x 6 values, or 1 x 6 for one row of taps, for panels of the right side."""
+    if rows > 1:
+        _image(memory, numbers)
+    else:
+        _image_line(memory, numbers)
+
+
+@compiled("void(float32[::1], UniTuple(int64, 6), int64)")
+def transform_kernel(memory: Floats, numbers: Six, taps: int) -> None:
+    """Kernels with so many taps, for panels of the left side; values behind a row are ignored."""
+    if taps == _PLANE:
+        _kernel_3x3(memory, numbers)
+    elif taps == _LINE:
+        _kernel_1x3(memory, numbers)
+    else:
+        _kernel_5x5(memory, numbers)
+
+
+@compiled("void(float32[::1], UniTuple(int64, 6), int64)")
+def transform_turned_kernel(memory: Floats, numbers: Six, taps: int) -> None:
     """The same, turned by 180 degrees."""
-    _turned_kernel(memory, numbers)
+    if taps == _PLANE:
+        _turned_3x3(memory, numbers)
+    elif taps == _LINE:
+        _turned_1x3(memory, numbers)
+    else:
+        _turned_5x5(memory, numbers)
 
 
-@compiled("void(float32[::1], UniTuple(int64, 6))")
-def transform_output(memory: Floats, numbers: Six) -> None:
-    """Tiles of 4 x 4 values in the part of a kernel, for panels of the left side."""
-    _output(memory, numbers)
+@compiled("void(float32[::1], UniTuple(int64, 6), int64)")
+def transform_output(memory: Floats, numbers: Six, taps: int) -> None:
+    """Tiles of an output in the part of a kernel, for panels of the left side."""
+    if taps == _PLANE:
+        _output_4x4(memory, numbers)
+    elif taps == _LINE:
+        _output_1x4(memory, numbers)
+    else:
+        _output_2x2(memory, numbers)
 
 
-@compiled("void(float32[::1], UniTuple(int64, 5))")
-def collect_results(memory: Floats, numbers: Five) -> None:
-    """Tiles of 4 x 4 results."""
-    _results(memory, numbers)
+@compiled("void(float32[::1], UniTuple(int64, 5), int64)")
+def collect_results(memory: Floats, numbers: Five, taps: int) -> None:
+    """Tiles of results of so many taps."""
+    if taps == _PLANE:
+        _results_4x4(memory, numbers)
+    elif taps == _LINE:
+        _results_1x4(memory, numbers)
+    else:
+        _results_2x2(memory, numbers)
 
 
-@compiled("void(float32[::1], UniTuple(int64, 5))")
-def collect_taps(memory: Floats, numbers: Five) -> None:
-    """Kernels of 3 x 3; lanes go in order, each a value too wide: the next one overwrites it."""
-    _taps(memory, numbers)
+@compiled("void(float32[::1], UniTuple(int64, 5), int64)")
+def collect_taps(memory: Floats, numbers: Five, taps: int) -> None:
+    """Kernels; lanes go in order, of 3 columns each a value too wide: the next overwrites it."""
+    if taps == _PLANE:
+        _taps_3x3(memory, numbers)
+    elif taps == _LINE:
+        _taps_1x3(memory, numbers)
+    else:
+        _taps_5x5(memory, numbers)

@@ -1,9 +1,10 @@
 """How planes are cut into tiles, and tiles are taken together in blocks."""
 
 from dataclasses import dataclass
+from math import prod
 
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
-from opserve_kernels.algorithms.winograd_layout import RESULTS
+from opserve_kernels.algorithms.winograd_layout import POINTS_OF_AXIS, TILE_RESULTS
 from opserve_kernels.convolution import Convolution, Triple
 
 _PANEL_COST = 0.5  # of a panel besides its vectors, in vectors
@@ -15,15 +16,27 @@ class Tiling:
 
     Attributes:
         batch: Entries.
-        dilation: Phases along height and width.
+        kernel: Taps along height and width.
+        dilation: Phases along them.
         down: Rows of tiles of a plane.
         across: Tiles of a row.
     """
 
     batch: int
+    kernel: tuple[int, int]
     dilation: tuple[int, int]
     down: int
     across: int
+
+    @property
+    def results(self) -> tuple[int, int]:
+        """Of a tile, along height and width."""
+        return TILE_RESULTS[self.kernel[0]], TILE_RESULTS[self.kernel[1]]
+
+    @property
+    def points(self) -> int:
+        """Of a tile."""
+        return prod(POINTS_OF_AXIS if taps > 1 else 1 for taps in self.kernel)
 
     @property
     def phases(self) -> int:
@@ -38,12 +51,14 @@ class Tiling:
     @staticmethod
     def of(convolution: Convolution, size: Triple) -> "Tiling":
         """The tiles of an image of this size."""
+        _, *kernel = convolution.kernel_size
         _, down, across = convolution.dilation
         return Tiling(
             batch=convolution.batch,
+            kernel=(kernel[0], kernel[1]),
             dilation=(down, across),
-            down=-(-size[1] // (down * RESULTS)),
-            across=-(-size[2] // (across * RESULTS)),
+            down=-(-size[1] // (down * TILE_RESULTS[kernel[0]])),
+            across=-(-size[2] // (across * TILE_RESULTS[kernel[1]])),
         )
 
 

@@ -1,13 +1,15 @@
 """The transforms of Winograd's algorithm, which needs a quarter of a convolution's products.
 
 A tile of a correlation with a kernel of 3 taps is 4 results of 6 values of an image. As polynomials
-of which 6 points are known, it takes 6 products where the definition takes 12:
+of which 6 points are known, it takes 6 products where the definition takes 12 (and 10 for 2 results
+of 5 taps):
 
     result = A^T [ (G kernel) * (B^T image) ]        kernel (3), image (6), result (4)
 
-and in two dimensions, a dimension at a time, 36 where it takes 144. The gradient of the kernel is
-the same with the parts of kernel and result exchanged: 4 "taps" (a tile of the output's gradient)
-and 3 results (the taps). The points are 0, a, -a, 1/a, -1/a and infinity, a = POINT: with
+and in two dimensions, a dimension at a time, 36 where it takes 144 (100). The gradient of the
+kernel is the same with the parts of kernel and result exchanged: 4 "taps" (a tile of the output's
+gradient) and 3 results (the taps), or 2 and 5. The points are 0, a, -a, 1/a, -1/a and infinity,
+a = POINT: with
 
     M(x) = x (x^2 - a^2) (x^2 - a^-2),    M_p(x) = M(x) / (x - p)
 
@@ -23,11 +25,12 @@ A^T takes the squares of its factors. Divided by the results' own variance C tap
     u sqrt(C / 6 + 12) k,    k = max over rows i of  sum over p of A_pi^2 |G_p|^2 |B_p|^2 / taps
 
 because both dimensions multiply. k is 7.1 for a = 2/3, where the points 0, 1, -1, 2 and -2 that
-are commonly used have 31: of 512 channels the error is 4e-6 of the results' size, and five times
-that, 2e-5, is not to be expected in any element.
+are commonly used have 31 (5.3 for 5 taps, 5.8 and 9.8 for the 4 and the 2 of gradients): of 512
+channels the error is 4e-6 of the results' size, and five times that, 2e-5, is not to be expected in
+any element.
 
-The range. The absolute sums of rows of B^T, G and A^T have a product below 60, so that no sum of
-2^20 products exceeds float32 if values of both sides are below LIMIT = 2^48.
+The range. The absolute sums of rows of B^T, G and A^T have a product below 65, so that no sum of
+2^19 products exceeds float32 if values of both sides are below LIMIT = 2^48.
 """
 
 from collections.abc import Sequence
@@ -37,7 +40,6 @@ from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[repor
 
 from opserve_kernels.algorithms.host import HOST
 from opserve_kernels.algorithms.vectors import Value, Vectors
-from opserve_kernels.algorithms.winograd_layout import TAPS
 
 POINT = Fraction(2, 3)
 _INVERSE = 1 / POINT
@@ -75,7 +77,7 @@ class Transforms:
         return [first, *near, *far, last]
 
     def kernel(self, taps: Sequence[Value]) -> list[Value]:
-        """G times 3 or 4 taps."""
+        """G times 2 to 5 taps."""
         return [
             taps[0],
             *self._powers(taps, POINT, _NORM),
@@ -83,33 +85,29 @@ class Transforms:
             taps[-1],
         ]
 
-    def results(self, products: Sequence[Value]) -> list[Value]:
-        """A^T times 6 products: 4 results."""
-        *three, last = self._low_results(products)
-        return [*three, self._lanes.add(last, products[-1])]
-
-    def taps(self, products: Sequence[Value]) -> list[Value]:
-        """A^T times 6 products: 3 results."""
-        first, second, third, _ = self._low_results(products)
-        return [first, second, self._lanes.add(third, products[-1])]
-
-    def _low_results(self, products: Sequence[Value]) -> list[Value]:
-        """Powers 0 to 3 of the finite points."""
-        p0, p1, p2, p3, p4, _ = products
-        near, near_odd = self._lanes.add(p1, p2), self._builder.fsub(p1, p2)
-        far, far_odd = self._lanes.add(p3, p4), self._builder.fsub(p3, p4)
-        return [
-            self._lanes.add(p0, self._lanes.add(near, far)),
-            self._add_scaled(_INVERSE, far_odd, self._scaled(POINT, near_odd)),
-            self._add_scaled(_INVERSE_SQUARE, far, self._scaled(_SQUARE, near)),
-            self._add_scaled(_INVERSE**3, far_odd, self._scaled(POINT**3, near_odd)),
-        ]
+    def results(self, products: Sequence[Value], count: int) -> list[Value]:
+        """A^T times 6 products: 2 to 5 results, powers of the finite points and the last point."""
+        p0, p1, p2, p3, p4, last = products
+        near = self._lanes.add(p1, p2), self._builder.fsub(p1, p2)
+        far = self._lanes.add(p3, p4), self._builder.fsub(p3, p4)
+        results = [self._lanes.add(p0, self._lanes.add(near[0], far[0]))]
+        for power in range(1, count):
+            nearer = self._scaled(POINT**power, near[power % 2])
+            results.append(self._add_scaled(_INVERSE**power, far[power % 2], nearer))
+        results[-1] = self._lanes.add(results[-1], last)
+        return results
 
     def _powers(self, taps: Sequence[Value], point: Fraction, norm: Fraction) -> list[Value]:
         """Sums of taps * point^i / norm, and of the negative point."""
-        even = self._scaled(1 / norm, self._add_scaled(point**2, taps[2], taps[0]))
-        odd = self._add_scaled(point**2, taps[3], taps[1]) if len(taps) > TAPS else taps[1]
-        return self._pair(even, odd, point / norm)
+        even, odd = self._polynomial(taps[::2], point**2), self._polynomial(taps[1::2], point**2)
+        return self._pair(self._scaled(1 / norm, even), odd, point / norm)
+
+    def _polynomial(self, factors: Sequence[Value], x: Fraction) -> Value:
+        """Sum of factors * x^i."""
+        total = factors[-1]
+        for factor in reversed(factors[:-1]):
+            total = self._add_scaled(x, total, factor)
+        return total
 
     def _pair(self, even: Value, odd: Value, factor: Fraction) -> list[Value]:
         """The sums even + factor * odd and even - factor * odd."""

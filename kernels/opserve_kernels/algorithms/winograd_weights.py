@@ -16,6 +16,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     DIRECTION,
     FLAGS,
     IMAGE_CHANNELS,
+    KERNEL,
     LEFT,
     LEFT_DEPTH,
     LEFT_FORMAT,
@@ -25,7 +26,6 @@ from opserve_kernels.algorithms.winograd_layout import (
     LINE_DEPTH,
     OUTPUT_CHANNELS,
     TABLE,
-    TAPS,
     TILES,
     WEIGHT_TAPS,
 )
@@ -71,7 +71,7 @@ def weight_index(stage: Integers, group: int, channel: int, k: int) -> int:
     """Index of the taps from channel k of the source to a channel of the result."""
     output, image = (k, channel) if stage[DIRECTION] == SCATTER else (channel, k)
     row = group * stage[OUTPUT_CHANNELS] + output
-    return int((row * stage[IMAGE_CHANNELS] + image) * WEIGHT_TAPS)
+    return int((row * stage[IMAGE_CHANNELS] + image) * stage[WEIGHT_TAPS])
 
 
 @compiled(
@@ -101,18 +101,20 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
         part: The chunk, and the first of the LEFT_DEPTH channels of the source.
     """
     (channel, channels), depth = chunk_of(stage, part[0]), stage[LEFT_DEPTH]
-    place, line, count = left_place(stage, channel), stage[LINE], channels * WEIGHT_TAPS
+    place, line, taps = left_place(stage, channel), stage[LINE], stage[WEIGHT_TAPS]
+    count, row_pitch = channels * taps, stage[KERNEL + 2]
     view, lanes, fits = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES], True
-    fill_lane_offsets(table, lanes, WEIGHT_TAPS)
-    fill(scratch, line + count, LANES * WEIGHT_TAPS, np.float32(0))
+    fill_lane_offsets(table, lanes, taps)
+    fill(scratch, line + count, LANES * taps, np.float32(0))
     for k in range(min(depth, depth_of(stage) - part[1])):
         index = weight_index(stage, group, channel, part[1] + k)
         load_values(floats, halves, view, stage[LEFT_FORMAT], index, scratch, line, count)
         fits = all_fit(table, line, count) and fits
         for m in range(0, channels, LANES):
             target = place + m * depth + k * TILE_ROWS
-            numbers = (line + m * WEIGHT_TAPS, lanes, TAPS, target)
-            transform_turned_kernel(scratch, (*numbers, stage[LEFT_PITCH], depth * TILE_ROWS))
+            numbers = (line + m * taps, lanes, row_pitch, target)
+            pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
+            transform_turned_kernel(scratch, (*numbers, *pitches), taps)
     if part[1] == 0 or not fits:
         scratch[stage[FLAGS] + 1 + part[0]] = np.float32(0 if fits else 1)
 
@@ -132,7 +134,8 @@ def transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """The same where the weight has a row for each channel of the result."""
     (channel, channels), depth = chunk_of(stage, part[0]), stage[LEFT_DEPTH]
-    place, line, pitch = left_place(stage, channel), stage[LINE], LINE_DEPTH * WEIGHT_TAPS
+    place, line, taps = left_place(stage, channel), stage[LINE], stage[WEIGHT_TAPS]
+    pitch, row_pitch = LINE_DEPTH * taps, stage[KERNEL + 2]
     view, lanes, fits = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES], True
     fill_lane_offsets(table, lanes, pitch)
     fill(scratch, line, (LANES + 1) * pitch, np.float32(0))
@@ -142,12 +145,13 @@ def transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
             columns, rows = min(LINE_DEPTH, end - first), min(LANES, channels - m)
             for row in range(rows):
                 index = weight_index(stage, group, channel + m + row, part[1] + first)
-                to, count = line + row * pitch, columns * WEIGHT_TAPS
+                to, count = line + row * pitch, columns * taps
                 load_values(floats, halves, view, stage[LEFT_FORMAT], index, scratch, to, count)
             fits = all_fit(table, line, rows * pitch) and fits
             for k in range(columns):
                 target = place + m * depth + (first + k) * TILE_ROWS
-                numbers = (line + k * WEIGHT_TAPS, lanes, TAPS, target)
-                transform_kernel(scratch, (*numbers, stage[LEFT_PITCH], depth * TILE_ROWS))
+                numbers = (line + k * taps, lanes, row_pitch, target)
+                pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
+                transform_kernel(scratch, (*numbers, *pitches), taps)
     if part[1] == 0 or not fits:
         scratch[stage[FLAGS] + 1 + part[0]] = np.float32(0 if fits else 1)

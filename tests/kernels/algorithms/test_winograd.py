@@ -27,7 +27,7 @@ from kernels.algorithms.winograd_runs import (
     with_transforms,
 )
 from kernels.oracles.expectation import Expectation, assert_meets
-from opserve_kernels.algorithms import winograd_plan
+from opserve_kernels.algorithms import winograd_layout, winograd_plan
 from opserve_kernels.algorithms.winograd_cost import image_pays, output_pays, weight_pays
 from opserve_kernels.algorithms.winograd_layout import LIMIT
 from opserve_kernels.algorithms.winograd_plan import fits
@@ -54,12 +54,33 @@ _CASES = {
     "groups": Case(groups=3, inputs=12, outputs=15, size=(1, 8, 8)),
     "many tiles": Case(inputs=5, outputs=6, size=(1, 61, 70)),
     "more channels than a panel": Case(inputs=150, outputs=137, size=(1, 5, 5)),
+    "5x5": Case(kernel=(1, 5, 5), padding=(0, 2, 2), size=(1, 11, 9), batch=2),
+    "5x5 of one pixel": Case(kernel=(1, 5, 5), padding=(0, 2, 2), size=(1, 1, 1), inputs=1),
+    "5x5, no padding": Case(kernel=(1, 5, 5), padding=(0, 0, 0), size=(1, 6, 8), inputs=17),
+    "5x5, far padding": Case(kernel=(1, 5, 5), padding=(0, 6, 9), size=(1, 3, 4), outputs=18),
+    "5x5, dilated": Case(
+        kernel=(1, 5, 5), padding=(0, 4, 1), dilation=(1, 2, 3), size=(1, 10, 13), more=(0, 0, 2)
+    ),
+    "5x5, groups": Case(
+        kernel=(1, 5, 5), padding=(0, 2, 2), groups=3, inputs=12, outputs=15, size=(1, 9, 21)
+    ),
+    "1x3": Case(kernel=(1, 1, 3), padding=(0, 0, 1), size=(1, 1, 50), batch=3),
+    "1x3 of one pixel": Case(kernel=(1, 1, 3), padding=(0, 0, 1), size=(1, 1, 1), outputs=1),
+    "1x3 in a plane": Case(kernel=(1, 1, 3), padding=(0, 2, 0), size=(1, 5, 9), inputs=35),
+    "1x3, far padding": Case(kernel=(1, 1, 3), padding=(0, 0, 5), size=(1, 2, 3), outputs=20),
+    "1x3, dilated": Case(
+        kernel=(1, 1, 3), padding=(0, 0, 4), dilation=(1, 2, 4), size=(1, 3, 31), more=(0, 0, 3)
+    ),
+    "1x3, groups": Case(
+        kernel=(1, 1, 3), padding=(0, 0, 1), groups=2, inputs=34, outputs=6, size=(1, 1, 19)
+    ),
 }
 _ORACLES: dict[int, Callable[[Case, Arrays], Expectation]] = {
     IMAGE: expected_image,
     WEIGHT: expected_weight,
     OUTPUT: expected_output,
 }
+KERNELS = sorted(winograd_layout.KERNELS)
 every_result = pytest.mark.parametrize(
     "wanted", [IMAGE, WEIGHT, OUTPUT], ids=["image", "weight", "output"]
 )
@@ -105,8 +126,12 @@ def test_it_meets_the_oracle_block_by_block_and_slice_by_slice(name: str, wanted
 
 
 @every_result
-def test_the_error_of_512_channels_is_within_2e_5_of_the_greatest_value(wanted: int) -> None:
-    case = Case(inputs=512, outputs=512, size=(1, 5, 5))
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_error_of_512_channels_is_within_2e_5_of_the_greatest_value(
+    kernel: tuple[int, int], wanted: int
+) -> None:
+    padding = (0, kernel[0] // 2, kernel[1] // 2)
+    case = Case(kernel=(1, *kernel), padding=padding, inputs=512, outputs=512, size=(1, 5, 5))
     arrays = _arrays("512 channels", case)
 
     found = result(case, arrays, wanted)
@@ -117,7 +142,13 @@ def test_the_error_of_512_channels_is_within_2e_5_of_the_greatest_value(wanted: 
 
 @every_result
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, LIMIT, -1e30])
-@pytest.mark.parametrize("name", ["odd sizes", "dilated", "unlike dilations", "groups", "7x7"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("odd sizes", "dilated", "unlike dilations", "groups", "7x7"),
+        *("5x5, dilated", "5x5, groups", "1x3, dilated", "1x3 in a plane"),
+    ],
+)
 def test_values_that_transforms_would_spread_reach_what_they_touch_only(
     name: str, special: float, wanted: int
 ) -> None:
@@ -161,8 +192,12 @@ def test_only_the_block_that_holds_it_is_computed_by_definition(wanted: int) -> 
 
 @pytest.mark.parametrize("inverse", [False, True])
 @every_result
-def test_values_just_below_the_limit_do_not_overflow(inverse: bool, wanted: int) -> None:
-    case = Case(inputs=40, outputs=40, size=(1, 8, 8))
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_values_just_below_the_limit_do_not_overflow(
+    kernel: tuple[int, int], inverse: bool, wanted: int
+) -> None:
+    padding = (0, kernel[0] // 2, kernel[1] // 2)
+    case = Case(kernel=(1, *kernel), padding=padding, inputs=40, outputs=40, size=(1, 8, 8))
     arrays = _arrays("limit", case)
     for array in arrays:
         array[...] = np.nextafter(np.float32(LIMIT), np.float32(0))
@@ -171,7 +206,7 @@ def test_values_just_below_the_limit_do_not_overflow(inverse: bool, wanted: int)
     found = result(case, arrays, wanted)
 
     value = _ORACLES[wanted](case, arrays).value
-    assert np.max(np.abs(found - value)) <= 2e-5 * case.inputs * 9 * LIMIT**2
+    assert np.max(np.abs(found - value)) <= 2e-5 * case.inputs * prod(kernel) * LIMIT**2
 
 
 def _any_size(least: int, most: int) -> st.SearchStrategy[tuple[int, int, int]]:
@@ -185,6 +220,7 @@ def _any_case(draw: st.DrawFn) -> Case:
     padding = draw(_any_size(0, 6))
     case = Case(
         batch=draw(st.integers(1, 3)),
+        kernel=(1, *draw(st.sampled_from(KERNELS))),
         groups=groups,
         inputs=groups * draw(st.integers(1, 20)),
         outputs=groups * draw(st.integers(1, 20)),
@@ -288,13 +324,17 @@ def test_channels_that_a_tensor_lacks_are_zeros_and_are_not_written(wanted: int)
         ({"dilation": (1, 4, 3)}, True),
         ({"size": (1, 1, 1)}, True),
         ({"stride": (1, 1, 2)}, False),
+        ({"kernel": (1, 5, 5), "padding": (0, 2, 2)}, True),
+        ({"kernel": (1, 1, 3), "padding": (0, 0, 1)}, True),
         ({"kernel": (1, 3, 1)}, False),
-        ({"kernel": (1, 5, 5), "padding": (0, 2, 2)}, False),
+        ({"kernel": (3, 1, 3)}, False),
+        ({"kernel": (1, 7, 7), "padding": (0, 3, 3)}, False),
+        ({"size": (1, 1, 400_000), "inputs": 1000}, False),
         ({"size": (2, 7, 6)}, False),
         ({"batch": 1 << 20}, False),
     ],
 )
-def test_it_fits_planes_of_3_by_3_taps_without_stride(
+def test_it_fits_planes_of_certain_kernels_without_stride(
     changes: dict[str, tuple[int, int, int]],
     expected: bool,
 ) -> None:

@@ -21,6 +21,7 @@ from opserve_kernels.algorithms.correlation import Correlation
 from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.algorithms.winograd import run_winograd
 from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
+from opserve_kernels.algorithms.winograd_layout import TILE_RESULTS
 from opserve_kernels.algorithms.winograd_plan import plan_winograd, plan_winograd_weight
 from opserve_kernels.gradients import Operand
 from opserve_kernels.stages import Stage
@@ -33,9 +34,8 @@ IMAGE, WEIGHT, OUTPUT = range(3)
 UNUSED = np.uint32(0xFFFFFFFF)  # a NaN that no kernel writes
 PLACES = 3  # that a stage begins with
 _DEVIATIONS = 6.0  # beyond which no element of some thousands is expected
-_AMPLIFICATION = 7.2  # opserve_kernels.algorithms.winograd_transforms: k, and below it for weights
+_AMPLIFICATION = np.sqrt(27)  # along an axis: opserve_kernels.algorithms.winograd_transforms
 _ROUNDINGS = 12.0
-_TILE = 4
 _KIND = 99  # of a stage
 
 
@@ -129,13 +129,15 @@ def with_transforms(case: Case, expectation: Expectation, wanted: int) -> Expect
     """The expectation of values of variance 1, and the transforms' error besides.
 
     opserve_kernels.algorithms.winograd_transforms derives u sqrt(terms / 6 + 12) k relative to
-    results whose variance is terms taps^2. A weight's terms are tiles, and its taps 4.
+    results whose variance is terms taps^2; k taps is below 27 in two dimensions. A weight's terms
+    are tiles.
     """
     channels = {IMAGE: case.outputs, OUTPUT: case.inputs}
-    terms, taps = channels.get(wanted, 0) // case.groups, 3
+    terms = channels.get(wanted, 0) // case.groups
     if wanted == WEIGHT:
-        sizes = zip(case.output_size, case.dilation, strict=True)
-        terms, taps = case.batch * prod(d * -(-n // (d * _TILE)) for n, d in sizes), _TILE
-    error = ACCUMULATOR_UNIT * np.sqrt(terms / 6 + _ROUNDINGS) * _AMPLIFICATION
-    allowed = _DEVIATIONS * error * np.sqrt(terms) * taps
+        sizes = zip(case.output_size, case.kernel, case.dilation, strict=True)
+        terms = case.batch * prod(d * -(-n // (d * TILE_RESULTS[k])) for n, k, d in sizes)
+    error = ACCUMULATOR_UNIT * np.sqrt(terms / 6 + _ROUNDINGS)
+    amplification = _AMPLIFICATION ** sum(taps > 1 for taps in case.kernel)
+    allowed = _DEVIATIONS * error * np.sqrt(terms) * amplification
     return replace(expectation, tolerance=expectation.tolerance + allowed)
