@@ -43,10 +43,11 @@ def a_line(
     *,
     over: float = 2.0,
     better: float = 1.5,
+    strict: float = 1.8,
     algorithm: str = "",
     error: float = 1e-7,
 ) -> Line:
-    values = {Part.ALL: over, Part.ALL_BEST: better}
+    values = {Part.ALL: over, Part.ALL_BEST: better, Part.STRICT: strict}
     return Line(
         suite=suite,
         shape="a shape",
@@ -332,10 +333,11 @@ def test_what_was_not_measured_is_not_met_and_says_why() -> None:
     assert goal_named(found, "fold").value is None
 
 
-def test_strict_goal_has_a_value_only_while_no_plan_uses_winograd() -> None:
-    assert goal_named(goals_of([a_line(algorithm="packed / dot")]), "strict").value == 2.0
-    strict = goal_named(goals_of([a_line(), a_line(algorithm="Winograd / dot")]), "strict")
-    assert (strict.value, strict.met) == (None, False)
+def test_strict_goal_is_told_of_strict_plans() -> None:
+    lines = [a_line(over=9.0, strict=3.0, algorithm="image: winograd"), a_line(strict=0.75)]
+    strict = goal_named(goals_of(lines), "strict")
+    assert strict.value == pytest.approx(1.5)
+    assert not strict.met
 
 
 def test_errors_are_told_by_kind_of_algorithm_and_of_fp32_alone() -> None:

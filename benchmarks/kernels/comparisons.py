@@ -14,6 +14,7 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 _OURS, _THEIRS, _CHANNELS_LAST = "ours", "theirs", "theirs, channels last"
+_STRICT = "ours, strict"
 _PRODUCTS = 2  # grad_input and grad_weight; grad_bias is not counted as work
 _DTYPES = {Suite.FLOAT16: DataType.FLOAT16, Suite.BFLOAT16: DataType.BF16}
 _ALL: subject.Mask = (True, True, True)
@@ -36,16 +37,24 @@ class _Contest:
 
 
 def compare_in_depth(shape: ConvolutionShape, rounds: int) -> Line:
-    """All gradients and each of the large ones, also against the better layout of PyTorch's."""
+    """All gradients, strict too, and each large one; also against PyTorch's better layout."""
     suite = Suite.CONVOLUTION
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, suite)
-    calls: dict[str, peer.Peer] = {_OURS: contest.ours, _THEIRS: contest.theirs}
+    strict = PlanOptions(strict=True)
+    calls: dict[str, peer.Peer] = {
+        _OURS: contest.ours,
+        _STRICT: subject.gradients_call(shape, arrays, DataType.FLOAT, _ALL, strict),
+        _THEIRS: contest.theirs,
+    }
     if shape.rank in peer.HAS_CHANNELS_LAST:
         calls[_CHANNELS_LAST] = peer.channels_last_peer(shape, arrays, _ALL)
     samples = by_turns(calls, rounds)
     best = faster(samples, _THEIRS, _CHANNELS_LAST)
-    ratios = {Part.ALL_BEST: ratio(samples, over=best, under=_OURS)}
+    ratios = {
+        Part.ALL_BEST: ratio(samples, over=best, under=_OURS),
+        Part.STRICT: ratio(samples, over=_THEIRS, under=_STRICT),
+    }
     for part, mask in _SINGLE.items():
         single: dict[str, peer.Peer] = {
             _OURS: subject.gradients_call(shape, arrays, DataType.FLOAT, mask),

@@ -29,6 +29,7 @@ class Part(StrEnum):
     GRAD_WEIGHT = "grad_weight"
     ALL = "all"
     ALL_BEST = "all_better_layout"
+    STRICT = "all_strict"  # without Winograd's algorithm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,8 +77,7 @@ class Call:
     @property
     def algorithm(self) -> str:
         """What the plan tells of its choice; empty where it tells nothing."""
-        told: Sequence[str] = getattr(self.plan, "algorithms", ())
-        return " / ".join(told)
+        return " / ".join(self.plan.algorithms)
 
 
 def gradients_call(
