@@ -1,6 +1,7 @@
 """Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -19,8 +20,9 @@ from opserve_kernels.algorithms.direct_plan import (
 from opserve_kernels.algorithms.product import WINOGRAD
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, keep_diagonal, store
+from opserve_kernels.costs import cost_of
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
-from opserve_kernels.gradients import Gradients, Operand
+from opserve_kernels.gradients import Gradients, Operand, Product
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import shares_of
@@ -45,14 +47,6 @@ class Algorithm(StrEnum):
     WINOGRAD = "winograd"  # those that it is faster for; the others are direct
 
 
-class Product(StrEnum):
-    """A gradient, as opserve_kernels.gradients names what it is the gradient of."""
-
-    IMAGE = "image"
-    OUTPUT = "output"
-    WEIGHT = "weight"
-
-
 def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions) -> Plan:
     """The plan of a call that sums something: channel sums first, then input, then weight."""
     if profile.exact:
@@ -73,9 +67,12 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
 def _plan_with(algorithm: Algorithm, gradients: Gradients, threads: int) -> Plan:
     """The stages of each share; the parts of a share take turns in its part of the workspace."""
     workspace = Workspace()
-    stages_of = _stages_of(algorithm, gradients)
+    transforms: frozenset[Product] = frozenset()
+    if algorithm is Algorithm.WINOGRAD:
+        transforms = transformed(gradients)
+    stages_of = _stages_of(algorithm, transforms)
     shares: list[list[Stage]] = []
-    for parts in shares_of(gradients, threads):
+    for parts in shares_of(gradients, threads, partial(cost_of, transformed=transforms)):
         shares.append([])
         for part in parts:
             plan_part = _sum_stages if part.sums else stages_of
@@ -168,7 +165,7 @@ def _sum_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
 
 
 def _stages_of(
-    algorithm: Algorithm, gradients: Gradients
+    algorithm: Algorithm, transforms: AbstractSet[Product]
 ) -> Callable[[Gradients, Workspace], list[Stage]]:
     """What plans parts of a call: which products are transformed is decided for the whole."""
     match algorithm:
@@ -176,10 +173,8 @@ def _stages_of(
             return columns_stages
         case Algorithm.DEPTHWISE:
             return partial(depthwise_plan.depthwise_stages, DEPTHWISE)
-        case Algorithm.DIRECT:
-            return partial(_product_stages, {})
-        case Algorithm.WINOGRAD:
-            return partial(_product_stages, dict.fromkeys(transformed(gradients), WINOGRAD))
+        case Algorithm.DIRECT | Algorithm.WINOGRAD:
+            return partial(_product_stages, dict.fromkeys(transforms, WINOGRAD))
         case _:
             assert_never(algorithm)
 

@@ -1,6 +1,7 @@
 """The gradients of a convolution as every operator states them: what is where, what to compute."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import chain
 from math import prod
 
@@ -75,6 +76,14 @@ class ChannelSums:
 
     image: Operand
     result: Operand
+
+
+class Product(StrEnum):
+    """A gradient of Gradients, by what it is the gradient of."""
+
+    IMAGE = "image"
+    OUTPUT = "output"
+    WEIGHT = "weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,29 +1,31 @@
 """A call cut into shares, which threads compute without waiting for each other.
 
-Every product is cut into parts of one size, one for each share, so that shares take equally long
-whatever a product takes. A part is a product of its own whose operands are parts of the tensors:
-no algorithm knows of shares. Both sides of a product are packed; the side that is not cut is packed
-once for every part:
+Sums and gradients are divided among the shares, whole or cut into parts. A part is a product of its
+own whose operands are parts of the tensors: no algorithm knows of shares. Both operands of a
+product are copied into panels; the one that is not cut is copied once more for every part:
 
-    cut along           repeats the packing of
+    cut along           copies again
     groups              nothing
     grad_image          batch: the weight           input channels: the output
     grad_output         batch: the weight           output channels: the image
     grad_weight         input channels: the output  output channels: the image
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import product as cartesian
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
-from opserve_kernels.algorithms.host import LANES, whole_rows
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
 
-_LEAST_CYCLES = 600_000  # of a call that is cut, about 0.2 ms: a thread takes 0.05 ms to begin
-_PACK_CYCLES = 0.4  # of a value into a panel
-_SUM_CYCLES = 1.0  # of a value that is added to a channel's sum
+_LEAST_COST = 200_000  # of a call that is cut: a thread takes 50,000 ns to begin
+_UNSURE = 1.04  # times what shares take of several products: parts of one take equally long
+
+Cost = Callable[[Gradients], float]
+Bound = tuple[int, int]
+"""First, and one past the last."""
 
 
 class _Along(NamedTuple):
@@ -44,20 +46,55 @@ class _Cut(Enum):
     OUTPUT_CHANNELS = _Along("output_channels", image=None, output=0, weight=1)
 
 
-def shares_of(gradients: Gradients, threads: int) -> list[list[Gradients]]:
-    """What each share computes, one after the other: at most as many shares as threads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """Sums, or a gradient, and how it is cut.
+
+    Attributes:
+        product: What is cut.
+        cut: Along what; None for sums, which are cut by their channels, and for one part.
+        bounds: Of each part.
+        cost: Of the longest part.
+    """
+
+    product: Gradients
+    cut: _Cut | None
+    bounds: Sequence[Bound]
+    cost: float
+
+    def part(self, bound: Bound) -> Gradients:
+        """A part as a call of its own."""
+        if self.product.sums:
+            return _sums_between(self.product, *bound)
+        return self.product if self.cut is None else _between(self.cut, self.product, *bound)
+
+
+def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradients]]:
+    """What each share computes, one after the other: at most as many shares as threads.
+
+    Args:
+        gradients: The call.
+        threads: How many.
+        cost: Nanoseconds, roughly, that sums or one gradient take.
+    """
     products = list(_products(gradients))
-    if threads == 1 or _cycles_of_all(products) < _LEAST_CYCLES:
+    if threads == 1 or sum(map(cost, products)) < _LEAST_COST:
         return [products]
-    parts = [part for product in products for part in _parts_of(product, threads)]
-    shares: list[list[Gradients]] = [[] for _ in range(threads)]
-    for part in sorted(parts, key=_cycles, reverse=True):
-        min(shares, key=_cycles_of_all).append(part)
-    return [share for share in shares if share]
+    ways = [
+        [_best_way(product, count, cost) for count in _counts(product, threads)]
+        for product in products
+    ]
+    _, shares = min(
+        (_divided(division, threads) for division in cartesian(*ways)), key=lambda found: found[0]
+    )
+    return [[way.part(bound) for way, bound in share] for share in shares if share]
 
 
-def even(count: int, parts: int, step: int = 1) -> list[tuple[int, int]]:
-    """First and last of each part of a row, of nearly one size and multiples of a step."""
+def even(count: int, parts: int, step: int = 1) -> list[Bound]:
+    """First and last of each part of a row, of nearly one size and multiples of a step.
+
+    No part is larger than the last one.
+    """
     steps = count // step
     few = min(parts, steps)
     return [(i * steps // few * step, (i + 1) * steps // few * step) for i in range(few)]
@@ -92,16 +129,39 @@ def _products(gradients: Gradients) -> Iterator[Gradients]:
         )
 
 
-def _parts_of(product: Gradients, count: int) -> list[Gradients]:
-    """A product in at most so many parts, cut so that the largest takes the least time."""
+def _counts(product: Gradients, threads: int) -> list[int]:
+    """Numbers of parts to try; sums fill what gradients leave, and small parts do so best."""
     if product.sums:
-        channels = product.sums.result.count
-        return [
-            replace(product, sums=_sums_between(product.sums, first, last, channels))
-            for first, last in even(channels, count)
-        ]
-    ways = [[product], *(_parts_along(cut, product, count) for cut in _cuts(product))]
-    return min(ways, key=lambda parts: max(map(_cycles, parts)))
+        return [threads]
+    return [count for count in range(1, threads + 1) if threads % count == 0]
+
+
+def _divided(ways: Sequence[_Way], threads: int) -> tuple[float, list[list[tuple[_Way, Bound]]]]:
+    """Each part, the longest first, to the share that has least; and what the longest share has."""
+    costs = [0.0] * threads
+    shares: list[list[tuple[_Way, Bound]]] = [[] for _ in range(threads)]
+    for way in sorted(ways, key=lambda way: way.cost, reverse=True):
+        for bound in way.bounds:
+            least = costs.index(min(costs))
+            costs[least] += way.cost
+            shares[least].append((way, bound))
+    sure = all(len(way.bounds) == threads for way in ways)
+    return max(costs) * (1 if sure else _UNSURE), shares
+
+
+def _best_way(product: Gradients, count: int, cost: Cost) -> _Way:
+    """A product in at most so many parts, so that the longest takes least."""
+    if product.sums:
+        bounds = even(product.sums.result.count, count)
+        part = _sums_between(product, *bounds[-1])
+        return _Way(product=product, cut=None, bounds=bounds, cost=cost(part))
+    best = _Way(product=product, cut=None, bounds=[(0, 1)], cost=cost(product))
+    for cut in _cuts(product) if count > 1 else ():
+        bounds = _bounds(cut, product, count)
+        found = cost(_between(cut, product, *bounds[-1]))
+        if found < best.cost:
+            best = _Way(product=product, cut=cut, bounds=bounds, cost=found)
+    return best
 
 
 def _cuts(product: Gradients) -> Iterator[_Cut]:
@@ -121,13 +181,13 @@ def _cuts(product: Gradients) -> Iterator[_Cut]:
                 yield _Cut.OUTPUT_CHANNELS
 
 
-def _parts_along(cut: _Cut, product: Gradients, count: int) -> list[Gradients]:
-    size = getattr(product.convolution, cut.value.size)
+def _bounds(cut: _Cut, product: Gradients, count: int) -> list[Bound]:
+    size: int = getattr(product.convolution, cut.value.size)
     steps = [
         size // gcd(size, operand.parts[index][0][0])
         for _, operand, index in _operands(cut, product)
     ]
-    return [_between(cut, product, *bound, size) for bound in even(size, count, lcm(*steps))]
+    return even(size, count, lcm(*steps))
 
 
 def _operands(cut: _Cut, product: Gradients) -> Iterator[tuple[str, Operand, int]]:
@@ -146,7 +206,8 @@ def _operands(cut: _Cut, product: Gradients) -> Iterator[tuple[str, Operand, int
             yield name, operand, index
 
 
-def _between(cut: _Cut, product: Gradients, first: int, last: int, size: int) -> Gradients:
+def _between(cut: _Cut, product: Gradients, first: int, last: int) -> Gradients:
+    size: int = getattr(product.convolution, cut.value.size)
     sizes: dict[str, Any] = {cut.value.size: last - first}
     changes: dict[str, Any] = {
         name: narrowed(operand, index, first, last, of=size)
@@ -158,29 +219,12 @@ def _between(cut: _Cut, product: Gradients, first: int, last: int, size: int) ->
     return replace(product, convolution=replace(product.convolution, **sizes), **changes)
 
 
-def _sums_between(sums: ChannelSums, first: int, last: int, channels: int) -> ChannelSums:
-    return ChannelSums(
+def _sums_between(product: Gradients, first: int, last: int) -> Gradients:
+    sums = product.sums
+    assert sums is not None
+    channels = sums.result.count
+    part = ChannelSums(
         image=narrowed(sums.image, 0, first, last, of=channels),
         result=narrowed(sums.result, 0, first, last, of=channels),
     )
-
-
-def _cycles_of_all(products: Sequence[Gradients]) -> float:
-    return sum(map(_cycles, products))
-
-
-def _cycles(product: Gradients) -> float:
-    """About how long one product takes as a matrix (rows, depth) times one (depth, columns)."""
-    if product.sums:
-        return _SUM_CYCLES * product.sums.image.count
-    convolution = product.convolution
-    channels = (convolution.input_channels, convolution.output_channels)
-    pixels, taps = convolution.output_pixels, convolution.taps
-    if product.grad_image:
-        rows, depth, columns = channels[0], channels[1] * taps, pixels
-    elif product.grad_output:
-        rows, depth, columns = channels[1], channels[0] * taps, pixels
-    else:
-        rows, depth, columns = channels[1], pixels, channels[0] * taps
-    multiplied, packed = whole_rows(rows) * columns / LANES, _PACK_CYCLES * (rows + columns)
-    return convolution.groups * depth * (multiplied + packed)
+    return replace(product, sums=part)

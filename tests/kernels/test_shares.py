@@ -38,7 +38,7 @@ each_sample = pytest.mark.parametrize(
 @pytest.fixture(scope="module", autouse=True)
 def no_call_is_too_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shares, "_LEAST_CYCLES", 0)
+        patch.setattr(shares, "_LEAST_COST", 0)
         patch.setattr(import_module("opserve_kernels.im2col_backward.plan"), "_LEAST_VALUES", 0)
         yield
 
@@ -146,7 +146,7 @@ def test_a_call_has_as_many_shares_as_threads_where_it_can_be_cut(threads: int) 
 
 def test_a_small_call_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = convolution("", (1, 4, 5, 5), (4, 4, 3, 3), values=Values.INTEGERS)
-    monkeypatch.setattr(shares, "_LEAST_CYCLES", 10_000)
+    monkeypatch.setattr(shares, "_LEAST_COST", 1e6)
     assert len(plan_of(sample, PlanOptions(threads=2)).shares) == 1
 
 

@@ -25,27 +25,40 @@ _COLLECT_KERNEL = 0.3
 
 def image_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the image's gradient."""
-    channels = convolution.output_channels, convolution.input_channels
-    cost = _product_cost(convolution, channels, convolution.input_size)
-    return cost < _direct_cost(convolution, convolution.input_size)
+    return image_cost(convolution) < _direct_cost(convolution, convolution.input_size)
 
 
 def output_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the output."""
-    channels = convolution.input_channels, convolution.output_channels
-    cost = _product_cost(convolution, channels, convolution.output_size)
-    return cost < _direct_cost(convolution, convolution.output_size)
+    return output_cost(convolution) < _direct_cost(convolution, convolution.output_size)
 
 
 def weight_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the weight's gradient."""
+    return weight_cost(convolution) < _direct_cost(convolution, convolution.output_size)
+
+
+def image_cost(convolution: Convolution) -> float:
+    """Of the image's gradient."""
+    channels = convolution.output_channels, convolution.input_channels
+    return _product_cost(convolution, channels, convolution.input_size)
+
+
+def output_cost(convolution: Convolution) -> float:
+    """Of the output."""
+    channels = convolution.input_channels, convolution.output_channels
+    return _product_cost(convolution, channels, convolution.output_size)
+
+
+def weight_cost(convolution: Convolution) -> float:
+    """Of the weight's gradient."""
     image, output = convolution.input_channels, convolution.output_channels
     tiling = Tiling.of(convolution, convolution.output_size)
     multiplied = tiling.tiles * _whole(output, TILE_ROWS) * _whole(image, LANES)
     moved = tiling.tiles * (_whole(output, LANES) + _whole(image, LANES)) * _READ_TILE
     kernels = output * _whole(image, LANES) * _COLLECT_KERNEL
     cost = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
-    return convolution.groups * cost < _direct_cost(convolution, convolution.output_size)
+    return convolution.groups * cost
 
 
 def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Triple) -> float:
