@@ -72,11 +72,19 @@ def _taps_beside(parameters: Integers, tap: int) -> tuple[int, int, int]:
     return tap - beside, int(column), int(shift - column * stride - beside * dilation)
 
 
-@compiled("int64(int64[::1], int64)")
-def _to_next_block(parameters: Integers, rows: int) -> int:
-    """From the values before a block's first tap to those of the next block's last tap."""
-    plane = parameters[KERNEL] * parameters[KERNEL + 1] * parameters[HIGH] * parameters[WIDE]
-    return int(2 * plane if parameters[BLOCKS] == 1 else plane + rows * parameters[WIDE])
+@compiled("int64(int64[::1], int64, int64)")
+def _ahead(parameters: Integers, tap: int, rows: int) -> int:
+    """From the values of a tap to those that are added so many taps later as may be added at once.
+
+    Behind a block's first taps come the last of the next block.
+    """
+    beside = (parameters[STRIDE + 1] - 1) // parameters[DILATION + 1] + 1
+    values = parameters[HIGH] * parameters[WIDE]
+    distance = -beside * values
+    if tap < beside:
+        plane = parameters[KERNEL] * parameters[KERNEL + 1] * values
+        distance += 2 * plane if parameters[BLOCKS] == 1 else plane + rows * parameters[WIDE]
+    return int(distance)
 
 
 @compiled(
@@ -115,10 +123,8 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
         if parameters[SOURCE_PLAIN]:
             from_ = (start + beside * high * wide + left, high * wide, wide)
             numbers = (*from_, place, phases, pitch, count, *sizes)
-            distance = -count * high * wide
-            if tap_row == 0 and beside == 0:
-                distance += _to_next_block(parameters, last - first)
-            add_rows(floats, scratch, numbers, distance)
+            number = tap_row * taps + beside
+            add_rows(floats, scratch, numbers, _ahead(parameters, number, last - first))
         else:
             for number in range(count):
                 index = ((lines + beside + number) * high + first) * wide
