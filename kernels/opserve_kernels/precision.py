@@ -8,6 +8,8 @@ HF32 breaks ties, the vendor does not say: both are unverified (opserve_kernels.
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.half_instructions import narrowed, widened
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import BF16, FLOAT16, FLOAT16_SATURATED, HF32, HF32_10_BITS
 
@@ -36,8 +38,7 @@ def bits_of(value: np.float32) -> np.uint32:
 
 
 @compiled("float32(uint16)")
-def from_half(half: np.uint16) -> np.float32:
-    """FLOAT16 to float32, exact."""
+def _plain_from_half(half: np.uint16) -> np.float32:
     wide = np.uint32(half)
     magnitude = np.uint32((wide & np.uint32(0x7FFF)) << np.uint32(13))
     sign = np.uint32((wide & np.uint32(0x8000)) << np.uint32(16))
@@ -47,8 +48,7 @@ def from_half(half: np.uint16) -> np.float32:
 
 
 @compiled("uint16(float32)")
-def to_half(value: np.float32) -> np.uint16:
-    """Float32 to FLOAT16."""
+def _plain_to_half(value: np.float32) -> np.uint16:
     bits = bits_of(value)
     magnitude = np.uint32(bits & ~_SIGN)
     sign = np.uint32((bits & _SIGN) >> np.uint32(16))
@@ -61,6 +61,23 @@ def to_half(value: np.float32) -> np.uint16:
     result = np.uint32(0x7C00) if magnitude >= _HALF_OVERFLOW else result
     result = np.uint32(0x7E00) if magnitude > _INFINITY else result
     return np.uint16(result | sign)
+
+
+@compiled("float32(uint16)")
+def _from_half(half: np.uint16) -> np.float32:
+    return np.float32(widened(half))
+
+
+@compiled("uint16(float32)")
+def _to_half(value: np.float32) -> np.uint16:
+    return np.uint16(narrowed(value))
+
+
+from_half = _plain_from_half if HOST.plain else _from_half
+"""FLOAT16 to float32, exact."""
+
+to_half = _plain_to_half if HOST.plain else _to_half
+"""Float32 to FLOAT16."""
 
 
 @compiled("float32(uint16)")

@@ -42,7 +42,7 @@ def find_host() -> Host:
     plain = os.environ.get(PLAIN_VARIABLE) == "1"
     if "avx512f" in features:
         return Host(plain=plain, lanes=16, tile_rows=8)
-    if {"avx2", "fma"} <= features:
+    if {"avx2", "fma", "f16c"} <= features:
         return Host(plain=plain, lanes=8, tile_rows=4)
     if platform.machine() in {"aarch64", "arm64"}:
         return Host(plain=plain, lanes=4, tile_rows=4)
