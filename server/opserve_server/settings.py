@@ -100,7 +100,7 @@ class Settings(BaseSettings):
     device_memory_bytes: Bytes = _GIB
     """Memory of each device, bytes."""
     device_threads: Annotated[int, Field(ge=1, le=THREADS_LIMIT)] = 1
-    """Threads that one call of a device may run on; the devices share the cores, so one each."""
+    """Threads that a call may run on; the devices share the machine's cores, so one unless set."""
     slab_bytes: Bytes = 16 * _MIB
     """Size of a slab, the unit in which a session takes device memory, bytes."""
 

@@ -1,0 +1,76 @@
+"""Calls on a device with two threads, over the wire."""
+
+import multiprocessing
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opserve_client import AsyncClient, ConvolutionBackward, CubeMathType, Im2colBackward
+from opserve_server.app import Addresses, running
+from opserve_server.settings import Settings
+
+pytestmark = pytest.mark.system
+GENERATOR = np.random.default_rng(20261121)
+
+
+def integers(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """Small ones: sums of their products are exact in any order."""
+    return GENERATOR.integers(-4, 5, shape).astype(np.float32)
+
+
+GRADIENTS = ConvolutionBackward(
+    grad_output=integers(4, 32, 28, 28),
+    input=integers(4, 48, 28, 28),
+    weight=integers(32, 48, 3, 3),
+    bias_sizes=[32],
+    stride=[1, 1],
+    padding=[1, 1],
+    dilation=[1, 1],
+    transposed=False,
+    output_padding=[0, 0],
+    groups=1,
+    output_mask=[True, True, True],
+    cube_math_type=CubeMathType.KEEP_DTYPE,
+)
+FOLD = Im2colBackward(
+    grad_output=integers(3, 16 * 9, 64 * 64),
+    input_size=[64, 64],
+    kernel_size=[3, 3],
+    dilation=[1, 1],
+    padding=[1, 1],
+    stride=[1, 1],
+)
+
+
+@pytest.fixture
+async def addresses() -> AsyncIterator[Addresses]:
+    settings = Settings(
+        grpc_address="127.0.0.1:0",
+        rest_address="127.0.0.1:0",
+        devices=["ascend910b"],
+        device_memory_bytes=2**27,
+        device_threads=2,
+    )
+    async with running(settings) as addresses:
+        yield addresses
+
+
+def threads_of_the_worker() -> int:
+    (worker,) = multiprocessing.active_children()
+    return len(list(Path(f"/proc/{worker.pid}/task").iterdir()))
+
+
+async def test_two_threads_compute_what_one_does(addresses: Addresses) -> None:
+    async with AsyncClient(addresses.grpc) as client, client.open_session() as session:
+        await session.set_deterministic_level("strong")
+        one, fold_of_one = await session.run(GRADIENTS), await session.run(FOLD)
+        assert threads_of_the_worker() == 1
+        await session.set_deterministic_level("deterministic")
+        two, fold_of_two = await session.run(GRADIENTS), await session.run(FOLD)
+        assert threads_of_the_worker() == 2
+    np.testing.assert_array_equal(two.grad_input, one.grad_input)
+    np.testing.assert_array_equal(two.grad_weight, one.grad_weight)
+    np.testing.assert_array_equal(two.grad_bias, one.grad_bias)
+    np.testing.assert_array_equal(fold_of_two.out, fold_of_one.out)
