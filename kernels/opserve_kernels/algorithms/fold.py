@@ -10,6 +10,9 @@ other that shift by the same u meet different phases, and are added at once:
     columns of taps b, b+1     phases of a row         row
     0 1 2 3                    0 1 2 3
     a b c d               ->   a b c d            ->   0 a 1 b 2 c 3 d
+
+A later tap lies before this one in memory, where processors do not read ahead by themselves:
+while one is added, what comes after it is fetched.
 """
 
 import numpy as np

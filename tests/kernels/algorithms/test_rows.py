@@ -5,9 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from opserve_kernels.algorithms import plain_rows, rows
 from opserve_kernels.algorithms.host import LANES
+from opserve_kernels.algorithms.row_tiles import add_rows_tile, join_rows_tile
+from opserve_kernels.loops import compiled
+
+Floats = NDArray[np.float32]
 
 _SIZES = [*range(1, 20), 31, 32, 33, 40]
 _PLANES, _ROWS = 2, 3
@@ -99,3 +104,43 @@ def test_joined_plain_rows_are_those_of_the_generated(count: int, step: int) -> 
         module.join_rows(read, array, numbers, step, pitch)
 
     assert written[0].tobytes() == written[1].tobytes()
+
+
+@pytest.mark.parametrize("step", rows.JOINED)
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_the_generator_joins_rows_of_any_width(width: int, step: int) -> None:
+    tile = join_rows_tile(step, width)
+
+    @compiled("void(float32[::1], float32[::1], UniTuple(int64, 10))")
+    def join(read: Floats, written: Floats, numbers: tuple[int, ...]) -> None:
+        tile(read, written, numbers)
+
+    for count in (1, width - 1, 2 * width + 1):
+        numbers, pitch = _numbers(count, count, step * count), 6 * count + 9
+        read = _memory(step * pitch, count)
+        written = [_memory(_STARTS[1] + 2 * (_ROWS * (step * count + 1) + 2), 1) for _ in range(2)]
+
+        join(read, written[0], (*numbers, pitch))
+        _MODULES["plain"].join_rows(read, written[1], numbers, step, pitch)
+
+        assert written[0].tobytes() == written[1].tobytes()
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_the_generator_adds_rows_of_any_width(width: int) -> None:
+    tile = add_rows_tile(width)
+
+    @compiled("void(float32[::1], float32[::1], UniTuple(int64, 10))")
+    def add(read: Floats, written: Floats, numbers: tuple[int, ...]) -> None:
+        tile(read, written, numbers)
+
+    for count in (1, width - 1, 2 * width + 1):
+        numbers = _numbers(count, count, count)
+        read = _memory(_STARTS[0] + 2 * (_ROWS * count + 2), count)
+        size = _STARTS[1] + 2 * (_ROWS * (count + 1) + 2) + width
+        written = [np.zeros(size, dtype=np.float32) for _ in range(2)]
+
+        add(read, written[0], (*numbers, 0))
+        _MODULES["plain"].add_rows(read, written[1], numbers, 0)
+
+        assert written[0].tobytes() == written[1].tobytes()
