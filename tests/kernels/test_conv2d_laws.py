@@ -15,12 +15,15 @@ from kernels.samples import conv2d_backprop_filter as dw
 from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.para_dicts import changed
 from kernels.samples.sample import Sample, Values
-from opserve_kernels.algorithms.direct_plan import CORRELATE, MULTIPLY_DOTS
-from opserve_kernels.algorithms.product import SOURCE_VIEW
+from opserve_kernels.algorithms.direct_plan import ADD_OUTER, CORRELATE, MULTIPLY_DOTS
+from opserve_kernels.algorithms.outer_layout import IMAGE, OUTPUT, VIEW, WEIGHT_VIEW
+from opserve_kernels.algorithms.product import RESULT_VIEW, SOURCE_VIEW
+from opserve_kernels.algorithms.product import WEIGHT_VIEW as CORRELATED_VIEW
 from opserve_kernels.copy_stages import STORE
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
+from opserve_kernels.gradient_plan import Algorithm
 from opserve_kernels.operator import Plan
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
@@ -30,7 +33,12 @@ from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 Doubles = NDArray[np.float64]
 Drawn = tuple[dx.Sizes, dx.Sizes, int, dict[str, Any]]
 
-_PLACES = 3  # of the tensors of a product, at the start of its stage; their views are at the end
+_PLACES = 3  # of the tensors of a product, at the start of its stage
+_VIEWS = {  # where a product has their views, behind those places
+    CORRELATE: (SOURCE_VIEW, CORRELATED_VIEW, RESULT_VIEW),
+    MULTIPLY_DOTS: (SOURCE_VIEW, CORRELATED_VIEW, RESULT_VIEW),
+    ADD_OUTER: (IMAGE + VIEW, WEIGHT_VIEW, OUTPUT + VIEW),
+}
 _HEADER = 5  # of a copy's stage: place, start, count, chunk and number format; a view follows
 _COPIES = {STORE: 4, EXACT_LOAD: 8, EXACT_STORE: 8}  # bytes of a value in the workspace
 
@@ -144,9 +152,9 @@ def _copies(plan: Plan) -> Iterator[tuple[int, list[int], list[int]]]:
         if kind in _COPIES:
             assert last > first
             yield _COPIES[kind], stage[:_HEADER].tolist(), stage[_HEADER:].tolist()
-        elif kind in {CORRELATE, MULTIPLY_DOTS}:
-            views = stage[_PLACES + SOURCE_VIEW :].reshape(_PLACES, VIEW_LENGTH)
-            for place, view in zip(stage[:_PLACES].tolist(), views, strict=True):
+        elif kind in _VIEWS:
+            for place, start in zip(stage[:_PLACES].tolist(), _VIEWS[kind], strict=True):
+                view = stage[_PLACES + start :][:VIEW_LENGTH]
                 yield 0, [place, 0, int(np.prod(view[2 : 2 + VIEW_RANK]))], view.tolist()
 
 
@@ -157,6 +165,8 @@ def test_calls_are_refused_or_planned_within_their_buffers(sample: Sample) -> No
         plan = plan_of(sample)
     except InvalidArgument:
         return
+    if Algorithm.COLUMNS in plan.algorithms:
+        return  # its stages copy parts of tensors
     names = OPERATORS[sample.operator].tensor_fields
     copied: set[str] = set()
     for value_bytes, (place, start, count, *_), view in _copies(plan):
@@ -166,7 +176,8 @@ def test_calls_are_refused_or_planned_within_their_buffers(sample: Sample) -> No
         sizes, steps = axes[:VIEW_RANK], axes[VIEW_RANK:]
         assert len(view) == VIEW_LENGTH
         assert dtype == tensor.dtype.acl_number
-        assert count == np.prod(sizes) == np.prod(tensor.shape)
+        assert count == np.prod(sizes)
+        assert count <= np.prod(tensor.shape)  # rows that no tap reads are in no view
         assert offset == tensor.offset
         last = sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
         assert offset + last < tensor.tensor().end

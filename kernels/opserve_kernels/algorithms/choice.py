@@ -16,7 +16,7 @@ _BLOCK_PIXELS = 384
 
 
 def choose(product: Correlation) -> int:
-    """PACKED or FLAT, of a result or with GATHER of the gradient of the weight."""
+    """PACKED or FLAT, of an image or an output."""
     blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
     multiplying = whole_rows(product.result_channels) / LANES
     copying = _COPY_CYCLES + _RUN_CYCLES / min(blocks.rows[2], TILE_COLUMNS)

@@ -125,7 +125,7 @@ class Blocks:
         """Blocks whose padded copy fits, if rows overlap by half at most and pixels are enough."""
         size = product.phase_size
         origin, spans = zip(*map(product.reach, range(SPATIAL_RANK)), strict=True)
-        axis = _outermost(size, product.source_size)
+        axis = outermost(size, product.source_size)
         per_row = product.source_channels * product.source_phases
         per_row *= prod(
             size[other] + spans[other] for other in range(SPATIAL_RANK) if other != axis
@@ -153,7 +153,7 @@ class Blocks:
         )
 
 
-def _outermost(size: Triple, source_size: Triple) -> int:
+def outermost(size: Triple, source_size: Triple) -> int:
     """The first axis that either image has."""
     axes = [axis for axis in range(SPATIAL_RANK) if max(size[axis], source_size[axis]) > 1]
     return axes[0] if axes else SPATIAL_RANK - 1

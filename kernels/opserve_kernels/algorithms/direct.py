@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.depthwise import run_depthwise
 from opserve_kernels.algorithms.direct_plan import (
+    ADD_OUTER,
     CORRELATE,
     DEPTHWISE,
     MULTIPLY_DOTS,
@@ -15,6 +16,7 @@ from opserve_kernels.algorithms.direct_plan import (
     TRANSFORM_WEIGHT,
 )
 from opserve_kernels.algorithms.dots import run_dots
+from opserve_kernels.algorithms.outer import run_outer
 from opserve_kernels.algorithms.packed import run_packed
 from opserve_kernels.algorithms.winograd import run_winograd
 from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
@@ -25,6 +27,7 @@ _TENSORS = 3  # places at the start of a stage: source, weight, result
 _LOOPS: dict[int, Callable[..., None]] = {
     CORRELATE: run_packed,
     MULTIPLY_DOTS: run_dots,
+    ADD_OUTER: run_outer,
     DEPTHWISE: run_depthwise,
     TRANSFORM: run_winograd,
     TRANSFORM_WEIGHT: run_winograd_weight,

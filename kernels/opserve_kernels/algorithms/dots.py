@@ -3,16 +3,15 @@
     W[k, (c, tap)] = sum over entries and positions of Y[k, position] * X[c, position under tap]
 
     Y, block    ->  left (output channels, positions of the block)
-    X, block    ->  padded copy (blocks, padded), split into phases
-    copy, turn  ->  right: some columns (c, tap), a chunk of positions of each
+    X, block    ->  right: padded copy (blocks, padded), split into phases
     left, right ->  sums, panels (group, output channels / TILE_ROWS, (c, tap), TILE_ROWS)
     sums        ->  the gradient, row by row
 
-With FLAT nothing is gathered: the left operand is spread out like the padded copy, with PADDING
-between its rows, and the micro-kernel reads the copy where it lies. That pays for few channels.
+The left operand is spread out like the padded copy, with PADDING between its rows, so that every
+column (c, tap) is read from the copy where it lies.
 
 Units: the tables and zero sums; then for every block of every group its two operands, and after
-them some turns of each chunk; at last each panel of sums.
+them some columns of each chunk of positions; at last each panel of sums.
 """
 
 import numpy as np
@@ -22,9 +21,7 @@ from opserve_kernels.algorithms.blocks import block_of, load_source, result_size
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.micro_kernels import DOT_COLUMNS, add_dots, add_dots_carefully
 from opserve_kernels.algorithms.padded import load_padded
-from opserve_kernels.algorithms.panels import gather_row
 from opserve_kernels.algorithms.product import (
-    ALGORITHM,
     BATCH,
     BLOCK_AXIS,
     BLOCKS,
@@ -34,7 +31,6 @@ from opserve_kernels.algorithms.product import (
     CHUNKS,
     EXTENT,
     FLAGS,
-    FLAT,
     GRADIENT,
     GROUPS,
     IMAGE_CHANNELS,
@@ -42,16 +38,13 @@ from opserve_kernels.algorithms.product import (
     LEFT_PITCH,
     LINE,
     OUTPUT_CHANNELS,
-    PANEL,
     RESULT_CHANNELS,
     RESULT_FORMAT,
     RESULT_VIEW,
     SOURCE,
-    TABLE,
     TAPS,
     TOTAL,
-    TURN_COLUMNS,
-    UNIT_TURNS,
+    UNIT_COLUMNS,
     WEIGHT_FORMAT,
     WEIGHT_VIEW,
 )
@@ -66,6 +59,7 @@ from opserve_kernels.algorithms.transfers import (
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.precision import round_all
+from opserve_kernels.strided import load
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
@@ -87,18 +81,9 @@ def _panels(stage: Integers) -> int:
     return -(-int(stage[OUTPUT_CHANNELS]) // TILE_ROWS)
 
 
-@compiled("int64(int64[::1])")
-def _right_offsets(stage: Integers) -> int:
-    """Where the table of the gathered columns' places starts, behind the taps' tables."""
-    return int(stage[TABLE] + 2 + 2 * stage[TAPS] + _columns(stage))
-
-
 @compiled("void(int64[::1], float32[::1], int32[::1])")
 def _begin(stage: Integers, scratch: Floats, table: Offsets) -> None:
     fill_tables(stage, table)
-    if stage[ALGORITHM] != FLAT:
-        for column in range(stage[TURN_COLUMNS]):
-            table[_right_offsets(stage) + column] = column * stage[CHUNK_PIXELS]
     count = stage[GROUPS] * _panels(stage) * _columns(stage) * TILE_ROWS
     fill(scratch, stage[TOTAL], count, np.float32(0))
 
@@ -113,6 +98,26 @@ def _end_of(size: Triple, rows: Triple, row: int, axis: int) -> Triple:
     )
 
 
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, UniTuple(int64, 3))"
+)
+def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    first: int,
+    place: int,
+    rows: Triple,
+) -> None:
+    """Rows of a channel of an entry, from index `first` on, without anything between them."""
+    count = rows[0] * rows[1] * rows[2]
+    values = scratch[place : place + count]
+    load(floats, halves, stage[RESULT_VIEW:], stage[RESULT_FORMAT], first, values)
+    extent = triple(stage, EXTENT)
+    fill(scratch, place + count, extent[0] * extent[1] * extent[2] - count, PADDING)
+
+
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
 def _load_left(
     stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
@@ -120,8 +125,7 @@ def _load_left(
     """The left operand of a block; rows beyond its channels and what is behind rows is padding."""
     group, entry, entries, row = block_of(stage, number)
     size, axis, rows = result_size(stage), stage[BLOCK_AXIS], rows_of(stage, row)
-    flat = stage[ALGORITHM] == FLAT
-    extent = triple(stage, EXTENT) if flat else rows
+    extent = triple(stage, EXTENT)
     begin = (
         row if axis == 0 else 0,
         row if axis == 1 else 0,
@@ -129,26 +133,33 @@ def _load_left(
     )
     limit = _end_of(size, rows, row, axis)
     positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]
+    is_whole = (axis >= 1 or extent[1] == rows[1]) and (axis == WIDTH or extent[2] == rows[2])
+    before = row * rows[1] * rows[2] if axis == 0 else (row * rows[2] if axis == 1 else row)
     for m in range(_panels(stage) * TILE_ROWS):
         channel = group * stage[OUTPUT_CHANNELS] + m
         place = stage[LEFT] + m * stage[LEFT_PITCH]
         done = 0
         if m < stage[OUTPUT_CHANNELS] and channel < stage[RESULT_CHANNELS]:
             for i in range(entries):
+                first = (channel * stage[BATCH] + entry + i) * positions
+                target = place + i * length
+                if is_whole:
+                    _load_rows(stage, scratch, floats, halves, first + before, target, rows)
+                    continue
                 load_padded(
                     scratch,
                     floats,
                     halves,
                     stage[RESULT_VIEW:],
                     stage[RESULT_FORMAT],
-                    (channel * stage[BATCH] + entry + i) * positions,
+                    first,
                     axis,
                     limit,
                     (1, 1, 1),
                     begin,
                     extent,
-                    stage[LINE] if flat else -1,
-                    place + i * length,
+                    stage[LINE],
+                    target,
                     0,
                 )
             done = entries * length
@@ -160,14 +171,13 @@ def _note_finite(stage: Integers, scratch: Floats, table: Offsets) -> None:
     """The flag of a block: raised if an infinite value could meet padding."""
     rows = _panels(stage) * TILE_ROWS
     finite = all_finite(table, stage[LEFT], rows * stage[LEFT_PITCH])
-    if stage[ALGORITHM] == FLAT:
-        count = stage[IMAGE_CHANNELS] * stage[CHANNEL_PITCH]
-        finite = finite and all_finite(table, stage[SOURCE], count)
+    count = stage[IMAGE_CHANNELS] * stage[CHANNEL_PITCH]
+    finite = finite and all_finite(table, stage[SOURCE], count)
     scratch[stage[FLAGS]] = np.float32(0 if finite else 1)
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], UniTuple(int64, 4), int64, int64)")
-def _add_turn(  # arrays, places and integers
+def _add_columns(  # arrays, places and integers
     stage: Integers,
     scratch: Floats,
     table: Offsets,
@@ -193,37 +203,24 @@ def _add_turn(  # arrays, places and integers
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], int64, int64)")
-def _run_turns(stage: Integers, scratch: Floats, table: Offsets, number: int, unit: int) -> None:
-    """Some turns of a chunk of a block."""
+def _add_unit(stage: Integers, scratch: Floats, table: Offsets, number: int, unit: int) -> None:
+    """Some columns of a chunk of a block."""
     group, _, entries, row = block_of(stage, number)
-    rows, flat = rows_of(stage, row), stage[ALGORITHM] == FLAT
-    extent = triple(stage, EXTENT)
-    grid = extent if flat else rows
+    rows, extent = rows_of(stage, row), triple(stage, EXTENT)
     corner = (rows[0] - 1, rows[1] - 1, rows[2] - 1)
-    end_of_rows = (((entries - 1) * grid[0] + corner[0]) * grid[1] + corner[1]) * grid[2] + rows[2]
+    planes = (entries - 1) * extent[0] + corner[0]
+    end_of_rows = (planes * extent[1] + corner[1]) * extent[2] + rows[2]
     first = unit // stage[CHUNK_UNITS] * stage[CHUNK_PIXELS]
     last = min(first + stage[CHUNK_PIXELS], end_of_rows)
     if first >= last:
         return
     count, left = -(-(last - first) // LANES) * LANES, stage[LEFT] + first
-    offsets = offsets_place(stage, table, 0)
-    begin = unit % stage[CHUNK_UNITS] * stage[UNIT_TURNS] * stage[TURN_COLUMNS]
-    end = min(begin + stage[UNIT_TURNS] * stage[TURN_COLUMNS], _columns(stage))
-    for column in range(begin, end, stage[TURN_COLUMNS]):
-        columns = min(stage[TURN_COLUMNS], end - column)
-        sums = group * _panels(stage) * _columns(stage) + column
-        place = stage[TOTAL] + sums * TILE_ROWS
-        if flat:
-            operands = (count, left, stage[SOURCE] + first, offsets + column)
-            _add_turn(stage, scratch, table, operands, place, columns)
-            continue
-        for j in range(columns):
-            target = stage[PANEL] + j * stage[CHUNK_PIXELS]
-            source = stage[SOURCE] + table[offsets + column + j]
-            gather_row(scratch, source, target, extent, rows, (first, last))
-            fill(scratch, target + last - first, count - (last - first), PADDING)
-        operands = (count, left, stage[PANEL], _right_offsets(stage))
-        _add_turn(stage, scratch, table, operands, place, columns)
+    begin = unit % stage[CHUNK_UNITS] * stage[UNIT_COLUMNS]
+    end = min(begin + stage[UNIT_COLUMNS], _columns(stage))
+    sums = group * _panels(stage) * _columns(stage) + begin
+    offsets = offsets_place(stage, table, 0) + begin
+    operands = (count, left, stage[SOURCE] + first, offsets)
+    _add_columns(stage, scratch, table, operands, stage[TOTAL] + sums * TILE_ROWS, end - begin)
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
@@ -275,4 +272,4 @@ def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
             _load_left(stage, scratch, left, left_halves, number)
             _note_finite(stage, scratch, table)
         else:
-            _run_turns(stage, scratch, table, number, inside - 1)
+            _add_unit(stage, scratch, table, number, inside - 1)

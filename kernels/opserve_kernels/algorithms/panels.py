@@ -11,7 +11,7 @@ channel a segment is a run of the padded copy, wherever the tap's offset points.
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.copies import copy_lanes, copy_run, copy_vectors
+from opserve_kernels.algorithms.copies import copy_lanes, copy_vectors
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_VECTORS
 from opserve_kernels.loops import compiled
 
@@ -23,7 +23,6 @@ Quad = tuple[int, int, int, int]
 _copy_row = copy_vectors(TILE_VECTORS, width=LANES)
 _copy_vector = copy_vectors(1, width=LANES)
 _copy_lanes = copy_lanes(LANES)
-_copy_run = copy_run(LANES)
 
 
 @compiled("int64(UniTuple(int64, 3), UniTuple(int64, 3), int64)")
@@ -102,19 +101,4 @@ def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         else:
             to = panel + pixel - pixels[0]
             _copy_segment(scratch, table, start, offsets, to, depth, count)
-        pixel += count
-
-
-@compiled(
-    "void(float32[::1], int64, int64, UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 2))"
-)
-def gather_row(  # places and triples
-    scratch: Floats, source: int, target: int, extent: Triple, rows: Triple, pixels: tuple[int, int]
-) -> None:
-    """What one tap reads at a range of pixels, side by side; arguments as for fill_panel."""
-    pixel, last = pixels
-    while pixel < last:
-        count = min(rows[2] - pixel % rows[2], last - pixel)
-        start = source + position_in(extent, rows, pixel)
-        _copy_run(scratch, scratch, (start, target + pixel - pixels[0], count))
         pixel += count

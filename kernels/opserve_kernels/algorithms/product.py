@@ -10,7 +10,7 @@ with GATHER those of the source. Within phases every tap is a shift:
 """
 
 SCATTER, GATHER = range(2)
-PACKED, FLAT, WINOGRAD = range(3)  # algorithms
+PACKED, FLAT, WINOGRAD, DOTS, OUTER = range(5)  # algorithms
 
 # The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
 BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, TAPS, IMAGE_PIXELS, OUTPUT_PIXELS = range(6)
@@ -62,9 +62,9 @@ SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 61, 75, 89, 103
 DEPTH_BLOCK = 256  # products that are summed in registers before they are added to the total
 
 # The gradient of the weight takes the numbers of a GATHER whose result is its left operand, with
-# other meanings of these: positions of a chunk and chunks of a block; columns that are gathered at
-# a time, how many such turns a unit has, and units of a chunk; from one row of the left operand to
-# the next; where that operand lies, and where the gradient is put (-1: into its tensor).
+# other meanings of these: positions of a chunk and chunks of a block; columns of a unit and units
+# of a chunk; from one row of the left operand to the next; where that operand lies, and where the
+# gradient is put (-1: into its tensor).
 CHUNK_PIXELS, CHUNKS = GROUP_WIDTH, LINE_PARTS
-TURN_COLUMNS, UNIT_TURNS, CHUNK_UNITS = GROUP_LINES, UNIT_STEPS, STEP_UNITS
+UNIT_COLUMNS, CHUNK_UNITS = UNIT_STEPS, STEP_UNITS
 LEFT_PITCH, LEFT, GRADIENT = TOTAL_PITCH, WEIGHTS, PHASE_TOTAL

@@ -20,7 +20,7 @@ from kernels.algorithms.direct_cases import (
     weight_run,
 )
 from kernels.oracles.expectation import Expectation, assert_meets
-from opserve_kernels.algorithms.product import FLAT, PACKED
+from opserve_kernels.algorithms.product import DOTS, FLAT, OUTER, PACKED
 
 Arrays = tuple[Floats, Floats, Floats]
 Runner = Callable[[Case, Arrays, int | None], Run]
@@ -40,6 +40,9 @@ _CASES = {
     "dilated and strided": Case(dilation=(1, 2, 3), stride=(1, 3, 2), padding=(0, 1, 4)),
     "padding beyond the kernel": Case(padding=(0, 4, 5), size=(1, 3, 4)),
     "more padding behind": Case(stride=(1, 2, 2), more=(0, 1, 1), size=(1, 6, 6)),
+    "padding behind a single tap": Case(
+        kernel=(1, 1, 1), padding=(0, 0, 0), stride=(1, 2, 2), more=(0, 2, 3), size=(1, 5, 4)
+    ),
     "rows that no tap reaches": Case(kernel=(1, 2, 2), padding=(0, 0, 0), stride=(1, 2, 4)),
     "groups": Case(groups=4, inputs=8, outputs=12, batch=2),
     "depthwise": Case(groups=5, inputs=5, outputs=10),
@@ -58,8 +61,15 @@ _PRODUCTS: dict[str, tuple[Runner, Oracle]] = {
     "output": (output_run, expected_output),
     "weight": (weight_run, expected_weight),
 }
-every_product = pytest.mark.parametrize("product", list(_PRODUCTS))
-every_algorithm = pytest.mark.parametrize("algorithm", [PACKED, FLAT], ids=["packed", "flat"])
+_NAMES = {PACKED: "packed", FLAT: "flat", DOTS: "dots", OUTER: "outer"}
+every_algorithm = pytest.mark.parametrize(
+    ("product", "algorithm"),
+    [
+        pytest.param(product, algorithm, id=f"{product}-{_NAMES[algorithm]}")
+        for product in _PRODUCTS
+        for algorithm in ([DOTS, OUTER] if product == "weight" else [PACKED, FLAT])
+    ],
+)
 every_case = pytest.mark.parametrize("name", list(_CASES))
 
 
@@ -67,7 +77,6 @@ def _arrays(name: str, case: Case) -> Arrays:
     return case.arrays(np.random.default_rng(crc32(name.encode())))
 
 
-@every_product
 @every_algorithm
 @every_case
 def test_it_meets_the_oracle(name: str, algorithm: int, product: str) -> None:
@@ -79,7 +88,6 @@ def test_it_meets_the_oracle(name: str, algorithm: int, product: str) -> None:
     assert_meets(result, oracle(_CASES[name], arrays))
 
 
-@every_product
 @every_algorithm
 @pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups"])
 def test_slices_of_units_give_the_same_bytes(name: str, algorithm: int, product: str) -> None:
@@ -92,7 +100,6 @@ def test_slices_of_units_give_the_same_bytes(name: str, algorithm: int, product:
     assert sliced.tobytes() == whole.tobytes()
 
 
-@every_product
 @every_algorithm
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("name", ["3x3", "dilated and strided", "3-D", "groups"])
@@ -132,7 +139,6 @@ def _any_case(draw: st.DrawFn) -> Case:
     return case
 
 
-@every_product
 @every_algorithm
 @settings(
     max_examples=25,

@@ -1,0 +1,207 @@
+"""Plans of the gradient of the weight by outer products: blocks, tiles, units and workspace."""
+
+from dataclasses import dataclass
+from math import prod
+
+from opserve_kernels.algorithms import outer_layout
+from opserve_kernels.algorithms.correlation import Correlation, channels_of, outermost
+from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution
+from opserve_kernels.gradients import Operand
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.stages import Stage
+from opserve_kernels.tensor import DataType
+from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.workspace import Workspace
+
+_BLOCK_PIXELS = 512  # of the output, if there are
+_TILE_ELEMENTS = 1 << 18  # sums of a tile of the gradient, 1 MiB, unless a row has more
+_UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
+
+
+def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Workspace) -> Stage:
+    """The stage of a gradient of the weight.
+
+    Args:
+        kind: The stage's number.
+        product: GATHER, with X as source, the gradient as weight and Y as result.
+        gradient: Place in the workspace of groups, output channels, input channels and taps; -1
+            puts them into the gradient's tensor.
+        workspace: Gets what is needed.
+    """
+    convolution = product.convolution
+    taps, inputs, outputs = (
+        convolution.taps,
+        convolution.input_channels,
+        convolution.output_channels,
+    )
+    blocks = _Blocks.of(convolution)
+    image_is_right = _image_is_right(product)
+    if image_is_right:
+        operands, (left, right) = (outer_layout.OUTPUT, outer_layout.IMAGE), (outputs, inputs)
+        steps, order = (inputs * taps, taps), (0, 1, 3, 2)
+    else:
+        operands, (left, right) = (outer_layout.IMAGE, outer_layout.OUTPUT), (inputs, outputs)
+        steps, order = (taps, inputs * taps), (0, 2, 3, 1)
+    rows, tiles = _tiles(left, right, taps, blocks)
+    last_rows = whole_rows(left - (tiles - 1) * rows)
+    sum_rows = (
+        (tiles - 1) * rows + last_rows if blocks.count > 1 else (rows if tiles > 1 else last_rows)
+    )
+    places = (
+        workspace.reserve(1 + 2 * blocks.meeting_pixels),
+        workspace.reserve(_line(product, blocks)),
+        workspace.reserve(sum_rows * taps * _rounded(right, LANES)),
+    )
+    descriptions = (
+        *_describe(product.source, inputs, blocks.image_pixels, 1, workspace),
+        *_describe(product.result, outputs, blocks.output_pixels, 0, workspace),
+    )
+    return Stage(
+        kind=kind,
+        units=convolution.groups * blocks.count * (1 + tiles * taps),
+        parameters=(
+            *(product.source.place, product.weight.place, product.result.place),
+            *convolution.encode(),
+            convolution.groups,
+            *(blocks.batch, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count),
+            *(rows, tiles, *operands, gradient, *steps, *places),
+            *(product.weight.number_format, *product.weight.view(*order)),
+            *descriptions,
+        ),
+    )
+
+
+def _image_is_right(product: Correlation) -> bool:
+    """Which operand's channels are lanes: where less is rounded up, or as the gradient lies."""
+    inputs, outputs = product.convolution.input_channels, product.convolution.output_channels
+    image = _rounded(outputs, TILE_ROWS) * _rounded(inputs, LANES)
+    output = _rounded(inputs, TILE_ROWS) * _rounded(outputs, LANES)
+    if image != output:
+        return image < output
+    _, (output_axis, *_), (input_axis, *_), _ = product.weight.parts
+    return input_axis[1] <= output_axis[1]
+
+
+def _tiles(left: int, right: int, taps: int, blocks: "_Blocks") -> tuple[int, int]:
+    """Rows of a tile of the gradient, and tiles."""
+    width = _rounded(right, LANES)
+    most = min(_TILE_ELEMENTS // (width * taps), _UNIT_PRODUCTS // (width * blocks.output_pixels))
+    tiles = -(-left // max(TILE_ROWS, most))
+    rows = _rounded(-(-left // tiles), TILE_ROWS)
+    return rows, -(-left // rows)
+
+
+def _line(product: Correlation, blocks: "_Blocks") -> int:
+    """Values of LANES channels of an entry, for an operand that is not copied at once."""
+    convolution = product.convolution
+    pixels = 0
+    if not _copied_at_once(product.source, convolution.input_channels):
+        pixels = blocks.image_pixels // blocks.batch
+    if not _copied_at_once(product.result, convolution.output_channels):
+        pixels = max(pixels, blocks.output_pixels // blocks.batch)
+    return (LANES - 1) * outer_layout.line_pitch(pixels) + pixels if pixels else 0
+
+
+def _copied_at_once(operand: Operand, channels: int) -> bool:
+    return (
+        _channel_step(operand) > 0 and channels % LANES == 0 and channels_of(operand) % LANES == 0
+    )
+
+
+def _channel_step(operand: Operand) -> int:
+    """How far channels lie apart, if pixels of an entry are a row of equal steps; else 0."""
+    (_, step), *more = operand.parts[0]
+    _, *axes = operand.parts[1]
+    view = operand.view()
+    width, pixel_step = view[1 + VIEW_RANK], view[-1]
+    pixels = prod(size for size, _ in axes)
+    is_plain = operand.dtype == DataType.FLOAT and operand.number_format == FLOAT
+    is_row = not more and width % pixels == 0 and 1 in {step, pixel_step}
+    return step if is_plain and is_row else 0
+
+
+def _describe(
+    operand: Operand, channels: int, pixels: int, is_image: int, workspace: Workspace
+) -> tuple[int, ...]:
+    """An operand as opserve_kernels.algorithms.outer_layout has it."""
+    pitch = pixels * LANES
+    place = workspace.reserve(-(-channels // LANES) * pitch)
+    return (
+        *(is_image, channels, channels_of(operand), _channel_step(operand), pitch, place),
+        *(operand.number_format, *operand.view()),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blocks:
+    """How the output is cut: `batch` entries, or `rows` rows of one along an axis.
+
+    Attributes:
+        batch: Entries of a block.
+        axis: The outermost that is longer than 1; only along it are entries cut.
+        rows: Rows of a block, of which others may have fewer.
+        row_blocks: Blocks of an entry.
+        count: Blocks of a group.
+        image_pixels: Of a block, at most.
+        output_pixels: Of a block, at most.
+        meeting_pixels: Of a block, that meet one of the image under a tap, at most.
+    """
+
+    batch: int
+    axis: int
+    rows: int
+    row_blocks: int
+    count: int
+    image_pixels: int
+    output_pixels: int
+    meeting_pixels: int
+
+    @staticmethod
+    def of(convolution: Convolution) -> "_Blocks":
+        """Blocks of about _BLOCK_PIXELS, if the rows of the image overlap by half at most."""
+        size, image = convolution.output_size, convolution.input_size
+        axis = outermost(size, image)
+        pixels_of_row = prod(size[axis + 1 :])
+        stride = convolution.stride[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        least = max(2 * span // stride, _BLOCK_PIXELS // pixels_of_row, 1)
+        rows = -(-size[axis] // max(1, round(size[axis] / least)))
+        row_blocks = -(-size[axis] // rows)
+        batch = 1
+        if row_blocks == 1:
+            batches = max(1, round(convolution.batch * prod(size) / _BLOCK_PIXELS))
+            batch = -(-convolution.batch // batches)
+        image_rows = max(
+            _inside(image[axis], first - convolution.padding[axis], last - first)
+            for first, last in (
+                (row * stride, (min(row + rows, size[axis]) - 1) * stride + span + 1)
+                for row in range(0, size[axis], rows)
+            )
+        )
+        meeting = [
+            min(
+                rows if other == axis else size[other],
+                -(-image[other] // convolution.stride[other]),
+            )
+            for other in range(SPATIAL_RANK)
+        ]
+        return _Blocks(
+            batch=batch,
+            axis=axis,
+            rows=rows,
+            row_blocks=row_blocks,
+            count=-(-convolution.batch // batch) * row_blocks,
+            image_pixels=batch * image_rows * prod(image[axis + 1 :]),
+            output_pixels=batch * rows * pixels_of_row,
+            meeting_pixels=batch * prod(meeting),
+        )
+
+
+def _inside(size: int, first: int, count: int) -> int:
+    """How many of so many rows an image of a size has."""
+    return max(0, min(first + count, size) - max(first, 0))
+
+
+def _rounded(count: int, step: int) -> int:
+    return -(-count // step) * step

@@ -1,0 +1,64 @@
+"""Which algorithm a gradient of the weight is computed with: the one with least cycles.
+
+DOTS    channels of the output in rows, each column of the matrix alone; padding is multiplied
+OUTER   channels of one operand in rows, those of the other in vectors; both rounded up
+
+Cycles are those of a position of the output, with all taps; what is measured is named.
+"""
+
+from math import prod
+
+from opserve_kernels.algorithms.correlation import Blocks, Correlation
+from opserve_kernels.algorithms.host import LANES, TILE_ROWS, TILE_VECTORS, whole_rows
+from opserve_kernels.algorithms.product import DOTS, OUTER
+
+_DOT_CYCLES = 1.08  # of a multiplication of vectors, with loading them
+_LOAD_CYCLES = 1.6  # of a value into a padded copy
+_SPLIT_CYCLES = 4.0  # the same if it is split into phases
+_TURN_CYCLES = 1.0  # of beginning a tile's products of one pixel
+_PIXEL_CYCLES = 1.5  # of a pixel in the table of a tap
+_TURN_LANES = 1.0  # of a value among LANES channels into a copy
+_REST_LANES = 2.0  # the same if there are fewer channels
+_STORE_CYCLES = 80.0  # of beginning to store a row of sums
+_BLOCK_PIXELS = 384
+
+
+def choose_weight(product: Correlation) -> int:
+    """DOTS or OUTER; the product is a GATHER with the gradient as its weight."""
+    return OUTER if _outer_cycles(product) < _dot_cycles(product) else DOTS
+
+
+def _dot_cycles(product: Correlation) -> float:
+    convolution = product.convolution
+    blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    positions = prod(blocks.extent) / prod(blocks.rows)
+    products = whole_rows(convolution.output_channels) * convolution.column_rows / LANES
+    loading = _LOAD_CYCLES * convolution.output_channels
+    if product.source_phases == 1:
+        loading += _LOAD_CYCLES * convolution.input_channels
+    else:
+        loading += _SPLIT_CYCLES * convolution.input_channels * product.source_phases
+    return positions * (_DOT_CYCLES * products + loading)
+
+
+def _outer_cycles(product: Correlation) -> float:
+    convolution = product.convolution
+    inputs, outputs = convolution.input_channels, convolution.output_channels
+    turns = min(_turn_cycles(inputs, outputs), _turn_cycles(outputs, inputs))
+    pixels = convolution.input_pixels / convolution.output_pixels
+    loading = _load_cycles(outputs) + pixels * _load_cycles(inputs)
+    storing = _STORE_CYCLES * min(inputs, outputs) / convolution.output_pixels
+    return convolution.taps * (turns + _PIXEL_CYCLES + storing) + loading
+
+
+def _turn_cycles(left: int, right: int) -> float:
+    """Of the products of a pixel under a tap."""
+    vectors = -(-right // LANES)
+    turns = -(-vectors // TILE_VECTORS) * -(-left // TILE_ROWS)
+    loads = (whole_rows(left) + vectors) / (whole_rows(left) * vectors)
+    return turns * _TURN_CYCLES + whole_rows(left) * vectors * max(1.0, loads)
+
+
+def _load_cycles(channels: int) -> float:
+    rest = LANES if channels % LANES else 0
+    return _TURN_LANES * (channels // LANES * LANES) + _REST_LANES * rest
