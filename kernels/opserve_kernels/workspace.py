@@ -1,6 +1,6 @@
 """Where the parts of a workspace lie."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT
@@ -29,7 +29,7 @@ class Workspace:
         return start
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
+    def passing(self) -> Generator[None]:
         """What is reserved within is free again behind it: for stages that leave nothing there."""
         before = self._end_bytes
         yield

@@ -32,7 +32,7 @@ KERNEL, DILATION, PADDING, STRIDE, VIEWS = 7, 9, 11, 13, 15
 _RANKS = (2, 3)
 _PAIR = 2
 _DOUBLE_BYTES = 8
-_LEAST_VALUES = 1 << 19  # of columns in a call that is cut into shares, about 0.2 ms
+_LEAST_VALUES = 1 << 20  # of columns in a call that is cut into shares, about 0.2 ms
 _EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
 
 
