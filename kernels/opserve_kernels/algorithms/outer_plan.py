@@ -73,14 +73,20 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
 
 
 def _image_is_right(product: Correlation) -> bool:
-    """Which operand's channels are lanes: where less is rounded up, or as the gradient lies."""
+    """Which operand's channels are lanes.
+
+    Those for which less is rounded up, or that lie beside each other in the gradient, or are more:
+    rows of sums are then stored at once, or fewer.
+    """
     inputs, outputs = product.convolution.input_channels, product.convolution.output_channels
     image = _rounded(outputs, TILE_ROWS) * _rounded(inputs, LANES)
     output = _rounded(inputs, TILE_ROWS) * _rounded(outputs, LANES)
     if image != output:
         return image < output
     _, (output_axis, *_), (input_axis, *_), _ = product.weight.parts
-    return input_axis[1] <= output_axis[1]
+    if 1 in {input_axis[1], output_axis[1]}:
+        return input_axis[1] == 1
+    return inputs >= outputs
 
 
 def _tiles(left: int, right: int, taps: int, blocks: "_Blocks") -> tuple[int, int]:

@@ -19,8 +19,9 @@ _TURN_CYCLES = 1.0  # of beginning a tile's products of one pixel
 _PIXEL_CYCLES = 1.5  # of a pixel in the table of a tap
 _TURN_LANES = 1.0  # of a value among LANES channels into a copy
 _REST_LANES = 2.0  # the same if there are fewer channels
+_TAP_CYCLES = 300.0  # of beginning a tap of a block
 _STORE_CYCLES = 80.0  # of beginning to store a row of sums
-_BLOCK_PIXELS = 384
+_BLOCK_PIXELS = 512
 
 
 def choose_weight(product: Correlation) -> int:
@@ -47,8 +48,9 @@ def _outer_cycles(product: Correlation) -> float:
     turns = min(_turn_cycles(inputs, outputs), _turn_cycles(outputs, inputs))
     pixels = convolution.input_pixels / convolution.output_pixels
     loading = _load_cycles(outputs) + pixels * _load_cycles(inputs)
+    pixel = _PIXEL_CYCLES + _TAP_CYCLES / min(_BLOCK_PIXELS, convolution.output_pixels)
     storing = _STORE_CYCLES * min(inputs, outputs) / convolution.output_pixels
-    return convolution.taps * (turns + _PIXEL_CYCLES + storing) + loading
+    return convolution.taps * (turns + pixel + storing) + loading
 
 
 def _turn_cycles(left: int, right: int) -> float:
