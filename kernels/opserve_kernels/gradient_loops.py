@@ -25,7 +25,6 @@ from opserve_kernels.sums import LANES, total
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
-Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
 
 
@@ -54,8 +53,7 @@ def run(
         elif kind in _WITHIN:
             _WITHIN[kind](stage, scratch, first, last)
         else:
-            buffer = tensors[int(stage[0])]
-            _COPIES[kind](stage, as_floats(buffer), as_halves(buffer), scratch, first, last)
+            _COPIES[kind](stage, tensors[int(stage[0])], scratch, first, last)
 
 
 @compiled("void(int64[::1], float32[::1], int64, int64)")
@@ -64,33 +62,30 @@ def _fill(stage: Integers, scratch: Floats, first: int, last: int) -> None:
     scratch[start + first * chunk : start + min(last * chunk, count)] = np.float32(0)
 
 
-@compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
-def _load(
-    stage: Integers, floats: Floats, halves: Halves, scratch: Floats, first: int, last: int
-) -> None:
+@compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
+def _load(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
     """Copies an operand into the workspace, rounded as the cube does; -0 becomes 0."""
     start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
     begin, end = first * chunk, min(last * chunk, count)
     target = scratch[start + begin : start + end]
+    floats, halves = as_floats(buffer), as_halves(buffer)
     load(floats, halves, stage[5:], number_format, begin, target)
 
 
-@compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
-def _store(
-    stage: Integers, floats: Floats, halves: Halves, scratch: Floats, first: int, last: int
-) -> None:
+@compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
+def _store(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
     """Copies a result out of the workspace, rounded as the cube does and then to its dtype."""
     start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
     begin, end = first * chunk, min(last * chunk, count)
     source = scratch[start + begin : start + end]
+    floats, halves = as_floats(buffer), as_halves(buffer)
     store(source, number_format, stage[5:], begin, floats, halves)
 
 
-@compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
-def _sum_channels(
-    stage: Integers, floats: Floats, halves: Halves, scratch: Floats, first: int, last: int
-) -> None:
+@compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
+def _sum_channels(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
     """Adds a chunk of a channel's pixels to its total, block by block."""
+    floats, halves = as_floats(buffer), as_halves(buffer)
     totals, block, lanes = scratch[stage[1] :], stage[2], scratch[stage[4] :][:LANES]
     block_size, pixels, chunks, chunk = stage[3], stage[5], stage[6], stage[7]
     for unit in range(first, last):
@@ -120,7 +115,7 @@ def _keep_diagonal(stage: Integers, scratch: Floats, first: int, last: int) -> N
 
 
 # With a buffer of the call, whose place is the stage's first parameter, and without.
-_COPIES: dict[int, Callable[[Integers, Floats, Halves, Floats, int, int], None]] = {
+_COPIES: dict[int, Callable[[Integers, Bytes, Floats, int, int], None]] = {
     LOAD: _load,
     STORE: _store,
     SUM_CHANNELS: _sum_channels,

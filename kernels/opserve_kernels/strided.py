@@ -162,11 +162,13 @@ def store(
         done += run
 
 
+@compiled("float32[::1](uint8[::1])")
 def as_floats(buffer: NDArray[np.uint8]) -> Floats:
     """A buffer's whole float32 values."""
     return buffer[: buffer.size // 4 * 4].view(np.float32)
 
 
+@compiled("uint16[::1](uint8[::1])")
 def as_halves(buffer: NDArray[np.uint8]) -> Halves:
     """A buffer's whole 16-bit patterns."""
     return buffer[: buffer.size // 2 * 2].view(np.uint16)

@@ -26,6 +26,14 @@ def encode_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> tuple[int
         offset: Elements from the start of the buffer to the first.
         axes: At most VIEW_RANK that do not merge.
     """
+    merged = merge_axes(axes)
+    padded = [(1, 0)] * (VIEW_RANK - len(merged)) + merged
+    sizes, steps = zip(*padded, strict=True)
+    return (dtype.acl_number, offset, *sizes, *steps)
+
+
+def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
+    """The same elements with as few axes as can be, none of which has size 1."""
     merged: list[Axis] = []
     for size, step in axes:
         if size == 1:
@@ -34,6 +42,4 @@ def encode_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> tuple[int
             merged[-1] = (merged[-1][0] * size, step)
         else:
             merged.append((size, step))
-    padded = [(1, 0)] * (VIEW_RANK - len(merged)) + merged
-    sizes, steps = zip(*padded, strict=True)
-    return (dtype.acl_number, offset, *sizes, *steps)
+    return merged

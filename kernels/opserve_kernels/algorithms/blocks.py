@@ -9,37 +9,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.host import TILE_COLUMNS
-from opserve_kernels.algorithms.padded import load_padded
+from opserve_kernels.algorithms.padded import load_padded, pad_channels
 from opserve_kernels.algorithms.product import (
     BATCH,
     BLOCK_AXIS,
     BLOCK_BATCH,
     BLOCK_ROWS,
     CHANNEL_PITCH,
+    DIRECT,
     DIRECTION,
     EXTENT,
     IMAGE_SIZE,
-    LINE,
     ORIGIN,
     OUTPUT_SIZE,
     PHASE_PITCH,
     ROW_BLOCKS,
     SCATTER,
     SOURCE,
+    SOURCE_CHANNEL_STEP,
     SOURCE_CHANNELS,
+    SOURCE_ENTRY_STEP,
     SOURCE_FORMAT,
+    SOURCE_LINE,
     SOURCE_VIEW,
-    SOURCE_WHOLE,
 )
 from opserve_kernels.algorithms.taps import result_stride, source_channels, source_stride
 from opserve_kernels.algorithms.transfers import fill
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
+from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Triple = tuple[int, int, int]
+
+_TURN_VALUES = 1 << 12  # of padded copies that are filled at a time, half of a first-level cache
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64)")
@@ -69,21 +74,65 @@ def block_of(stage: Integers, number: int) -> tuple[int, int, int, int]:
     return rest // batches, entry, entries, row_block * stage[BLOCK_ROWS]
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
-def load_source(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3))"
+)
+def _copy_source(  # noqa: PLR0913, PLR0917  # arrays and triples
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    block: Triple,
+    size: Triple,
+    stride: Triple,
+    begin: Triple,
 ) -> None:
-    """The padded copy of a block; channels that the source does not have are zeros."""
-    group, entry, entries, row = block_of(stage, number)
-    size, extent, origin = _source_size(stage), triple(stage, EXTENT), triple(stage, ORIGIN)
-    stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
-    axis = stage[BLOCK_AXIS]
-    begin = (
-        origin[0] + (row * stride[0] if axis == 0 else 0),
-        origin[1] + (row * stride[1] if axis == 1 else 0),
-        origin[2] + (row * stride[2] if axis == WIDTH else 0),
-    )
-    line = -1 if stage[SOURCE_WHOLE] else stage[LINE]
+    """The padded copies of channels as they lie in the tensor, some at a time."""
+    group, entry, entries = block
+    channels, extent = source_channels(stage), triple(stage, EXTENT)
+    first, pitch = group * channels, stage[CHANNEL_PITCH]
+    exist = min(channels, max(0, stage[SOURCE_CHANNELS] - first))
+    turn = max(1, _TURN_VALUES // pitch)
+    for k in range(0, exist, turn):
+        count, place = min(turn, exist - k), stage[SOURCE] + k * pitch
+        fill(scratch, place, count * pitch, PADDING)
+        start = stage[SOURCE_VIEW + 1] + (first + k) * stage[SOURCE_CHANNEL_STEP]
+        for i in range(entries):
+            pad_channels(
+                floats,
+                scratch,
+                (count, stage[SOURCE_CHANNEL_STEP], pitch),
+                (
+                    start + (entry + i) * stage[SOURCE_ENTRY_STEP],
+                    place + i * extent[0] * extent[1] * extent[2],
+                ),
+                size,
+                stride,
+                begin,
+                extent,
+                stage[PHASE_PITCH],
+            )
+    place = stage[SOURCE] + exist * pitch
+    fill(scratch, place, (channels - exist) * pitch, np.float32(0))
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3))"
+)
+def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    block: Triple,
+    size: Triple,
+    stride: Triple,
+    begin: Triple,
+) -> None:
+    """The same, of any dtype and strides, channel by channel."""
+    group, entry, entries = block
+    extent, axis = triple(stage, EXTENT), stage[BLOCK_AXIS]
     positions = size[0] * size[1] * size[2]
     for k in range(source_channels(stage)):
         channel = group * source_channels(stage) + k
@@ -104,10 +153,32 @@ def load_source(
                 stride,
                 begin,
                 extent,
-                line,
+                stage[SOURCE_LINE],
                 place + i * extent[0] * extent[1] * extent[2],
                 stage[PHASE_PITCH],
             )
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+def load_source(
+    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+) -> None:
+    """The padded copy of a block; channels that the source does not have are zeros."""
+    group, entry, entries, row = block_of(stage, number)
+    size, origin = _source_size(stage), triple(stage, ORIGIN)
+    stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
+    axis = stage[BLOCK_AXIS]
+    begin = (
+        origin[0] + (row * stride[0] if axis == 0 else 0),
+        origin[1] + (row * stride[1] if axis == 1 else 0),
+        origin[2] + (row * stride[2] if axis == WIDTH else 0),
+    )
+    if stage[SOURCE_LINE] == DIRECT:
+        _copy_source(stage, scratch, floats, (group, entry, entries), size, stride, begin)
+    else:
+        _convert_source(
+            stage, scratch, floats, halves, (group, entry, entries), size, stride, begin
+        )
     end = stage[SOURCE] + source_channels(stage) * stage[CHANNEL_PITCH]
     fill(scratch, end, TILE_COLUMNS, np.float32(0))
 

@@ -16,7 +16,9 @@ _BLOCK_PIXELS = 384
 
 
 def choose(product: Correlation) -> int:
-    """PACKED or FLAT, of an image or an output."""
+    """PACKED or FLAT, of an image or an output; one tap gains nothing by a copy of the source."""
+    if product.convolution.taps == 1 and Blocks.in_place(product):
+        return PACKED
     blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
     multiplying = whole_rows(product.result_channels) / LANES
     copying = _COPY_CYCLES + _RUN_CYCLES / min(blocks.rows[2], TILE_COLUMNS)

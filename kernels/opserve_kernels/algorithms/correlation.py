@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from math import gcd, prod
 
-from opserve_kernels.algorithms.product import GATHER, SCATTER
+from opserve_kernels.algorithms.product import DIRECT, FLAGS, GATHER, LINE, SCATTER, WHOLE
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Operand
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.tensor import DataType
+from opserve_kernels.views import merge_axes
 
 _COPY_ELEMENTS = 1 << 18  # of a block's padded copy, 1 MiB, unless its rows overlap too much
+_MOST_OFFSET = 1 << 31  # of a table of int32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +112,10 @@ class Blocks:
         rows: Rows of a block, of which others may have fewer.
         row_blocks: Blocks of an entry.
         count: Blocks of a group.
-        extent: Positions of a phase of the source that a block needs.
+        extent: Positions of a phase of the source that a block needs; where it is read in place,
+            planes from one entry to the next.
         origin: The source position that the first block begins with.
+        channel_step: From one channel of the source to the next where it is read in place, else 0.
     """
 
     batch: int
@@ -119,6 +125,35 @@ class Blocks:
     count: int
     extent: Triple
     origin: Triple
+    channel_step: int = 0
+
+    @staticmethod
+    def in_place(product: Correlation) -> "Blocks | None":
+        """One block of everything, if every tap finds the source where it lies.
+
+        That is, float32 values side by side that need no padding, no phases and no rounding.
+        """
+        channel_step, entry_step = steps_of(product.source, product.source_size)
+        _, high, wide = product.source_size
+        lacks_channels = channels_of(product.source) < (
+            product.convolution.groups * product.source_channels
+        )
+        reach = product.source_channels * channel_step + prod(product.source_size)
+        if (channel_step == 0 or lacks_channels or not _stays_inside(product)) or (
+            entry_step % (high * wide) or reach >= _MOST_OFFSET
+        ):
+            return None
+        axis = outermost(product.phase_size, product.source_size)
+        return Blocks(
+            batch=product.convolution.batch,
+            axis=axis,
+            rows=product.phase_size,
+            row_blocks=1,
+            count=1,
+            extent=(entry_step // (high * wide), high, wide),
+            origin=(0, 0, 0),
+            channel_step=channel_step,
+        )
 
     @staticmethod
     def of(product: Correlation, *, least_pixels: int) -> "Blocks":
@@ -153,13 +188,37 @@ class Blocks:
         )
 
 
+def _stays_inside(product: Correlation) -> bool:
+    """Whether every tap at every position of the result reads the source, and in one phase."""
+    reaches = map(product.reach, range(SPATIAL_RANK))
+    sizes = zip(reaches, product.phase_size, product.source_size, strict=True)
+    inside = all(first == 0 and rows + span <= size for (first, span), rows, size in sizes)
+    return inside and product.source_phases == 1
+
+
 def outermost(size: Triple, source_size: Triple) -> int:
     """The first axis that either image has."""
     axes = [axis for axis in range(SPATIAL_RANK) if max(size[axis], source_size[axis]) > 1]
     return axes[0] if axes else SPATIAL_RANK - 1
 
 
-def takes_source_whole(product: Correlation, blocks: Blocks) -> bool:
+def source_line(product: Correlation, blocks: Blocks) -> int:
+    """WHOLE or DIRECT, or how many values of the source are made ready at a time for its copy."""
+    if steps_of(product.source, product.source_size)[0]:
+        return DIRECT
+    if _takes_source_whole(product, blocks):
+        return WHOLE
+    size, axis = product.source_size, blocks.axis
+    stride = 1 if product.direction == SCATTER else product.convolution.stride[axis]
+    most = 0
+    for block in range(blocks.row_blocks):
+        first = blocks.origin[axis] + block * blocks.rows[axis] * stride
+        last = min(first + blocks.extent[axis] * stride, size[axis])
+        most = max(most, last - min(max(first, 0), size[axis]))
+    return most * prod(size[axis + 1 :])
+
+
+def _takes_source_whole(product: Correlation, blocks: Blocks) -> bool:
     """Whether every block's padded copy is a run of the source, without padding or phases."""
     size, axis = product.source_size, blocks.axis
     others = [other for other in range(SPATIAL_RANK) if other != axis]
@@ -171,16 +230,20 @@ def takes_source_whole(product: Correlation, blocks: Blocks) -> bool:
     )
 
 
-def source_rows(product: Correlation, blocks: Blocks) -> int:
-    """Values of the source's rows that a block needs, of one channel and entry."""
-    size, axis = product.source_size, blocks.axis
-    stride = 1 if product.direction == SCATTER else product.convolution.stride[axis]
-    most = 0
-    for block in range(blocks.row_blocks):
-        first = blocks.origin[axis] + block * blocks.rows[axis] * stride
-        last = min(first + blocks.extent[axis] * stride, size[axis])
-        most = max(most, last - min(max(first, 0), size[axis]))
-    return most * prod(size[axis + 1 :])
+def steps_of(image: Operand, size: Triple) -> tuple[int, int]:
+    """From one channel to the next, and from one entry of the batch to the next.
+
+    They are 0 for an image that is not of float32 values, in no narrower number format, with the
+    positions of an entry side by side.
+    """
+    channels, positions = (merge_axes(part) for part in image.parts)
+    count = prod(size)
+    plain = image.dtype is DataType.FLOAT and image.number_format == FLOAT
+    side_by_side = positions and positions[-1][1] == 1 and positions[-1][0] % count == 0
+    if not (plain and side_by_side and max(len(channels), len(positions) - 1) <= 1):
+        return 0, 0
+    entry_step = positions[0][1] if len(positions) > 1 else count
+    return channels[0][1] if channels else 1, entry_step
 
 
 def channels_of(operand: Operand) -> int:
@@ -199,7 +262,7 @@ def encode(
         numbers: From ALGORITHM to STEP_UNITS.
         places: From FLAGS to TOTAL.
     """
-    phase_pitch = blocks.batch * prod(blocks.extent)
+    phase_pitch, line = blocks.batch * prod(blocks.extent), source_line(product, blocks)
     return (
         *(product.source.place, product.weight.place, product.result.place),
         *product.convolution.encode(),
@@ -209,8 +272,10 @@ def encode(
         *(channels_of(product.source), channels_of(product.result)),
         *(blocks.batch, blocks.axis, blocks.rows[blocks.axis], blocks.row_blocks, blocks.count),
         *numbers,
-        int(takes_source_whole(product, blocks)),
-        *(phase_pitch, product.source_phases * phase_pitch),
+        *(int(blocks.channel_step > 0), line if line < 0 else places[LINE - FLAGS]),
+        *(phase_pitch, blocks.channel_step or product.source_phases * phase_pitch),
+        *steps_of(product.source, product.source_size),
+        *steps_of(product.result, product.result_size),
         *places,
         *blocks.extent,
         *blocks.origin,

@@ -6,8 +6,7 @@ from opserve_kernels.algorithms.correlation import (
     Blocks,
     Correlation,
     encode,
-    source_rows,
-    takes_source_whole,
+    source_line,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.product import DOTS
@@ -66,7 +65,7 @@ def _line(product: Correlation, blocks: Blocks) -> int:
     is_spread = any(blocks.extent[axis] != blocks.rows[axis] for axis in inner)
     return max(
         TILE_ROWS * product.convolution.column_rows,
-        0 if takes_source_whole(product, blocks) else source_rows(product, blocks),
+        source_line(product, blocks),
         prod(blocks.rows) if is_spread else 0,
     )
 

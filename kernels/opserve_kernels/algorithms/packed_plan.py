@@ -8,11 +8,11 @@ from opserve_kernels.algorithms.correlation import (
     Blocks,
     Correlation,
     encode,
-    source_rows,
-    takes_source_whole,
+    source_line,
+    steps_of,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
-from opserve_kernels.algorithms.product import DEPTH_BLOCK, FLAT, GATHER
+from opserve_kernels.algorithms.product import DEPTH_BLOCK, FLAT, PACKED
 from opserve_kernels.convolution import SPATIAL_RANK, Triple
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
@@ -25,7 +25,7 @@ _BLOCK_PIXELS = 384  # at least so many of a block, if there are
 
 def plan_packed(kind: int, product: Correlation, algorithm: int, workspace: Workspace) -> Stage:
     """The stage of a product with PACKED or FLAT; kind is the stage's number."""
-    blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    blocks = blocks_of(product, algorithm)
     lines = _Lines.of(product, blocks, algorithm)
     numbers = (
         *(algorithm, lines.lines, lines.width, lines.parts, lines.groups),
@@ -41,6 +41,12 @@ def plan_packed(kind: int, product: Correlation, algorithm: int, workspace: Work
     )
 
 
+def blocks_of(product: Correlation, algorithm: int) -> Blocks:
+    """Panels are filled from the source where it lies, if they can; FLAT needs a copy of it."""
+    found = Blocks.in_place(product) if algorithm == PACKED else None
+    return found or Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+
+
 def _reserve(
     product: Correlation, blocks: Blocks, lines: "_Lines", workspace: Workspace
 ) -> tuple[int, ...]:
@@ -48,6 +54,9 @@ def _reserve(
     channels, taps = product.source_channels, product.convolution.taps
     panels = -(-product.result_channels // TILE_ROWS)
     copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
+    place = product.source.offset
+    if blocks.channel_step == 0:
+        place = workspace.reserve(copy + TILE_COLUMNS)
     last_row = min(TILE_COLUMNS, lines.lines * lines.width)
     panel = (min(DEPTH_BLOCK, max(_depths(product))) - 1) * TILE_COLUMNS + last_row
     return (
@@ -55,7 +64,7 @@ def _reserve(
         workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps),
         workspace.reserve(product.convolution.groups * panels * TILE_ROWS * channels * taps),
         workspace.reserve(_line(product, blocks, lines)),
-        workspace.reserve(copy + TILE_COLUMNS),
+        place,
         workspace.reserve(panel if lines.gathers else 0),
         workspace.reserve(product.result_phases * lines.phase_total),
     )
@@ -67,7 +76,8 @@ class _Lines:
 
     Attributes:
         gathers: Whether there are panels of pixels.
-        grid: Positions that are computed: the block's rows, or all of the padded copy.
+        grid: Positions that are computed: the block's rows, all of the padded copy, or in a result
+            without phases one line of everything.
         lines: Of a group.
         width: Positions of a line's part.
         parts: Of a line; more than one only where a group is one line.
@@ -92,19 +102,22 @@ class _Lines:
     @staticmethod
     def of(product: Correlation, blocks: Blocks, algorithm: int) -> "_Lines":
         """Groups whose totals fit into the second-level cache, units of about a millisecond."""
-        grid = blocks.extent if algorithm == FLAT else blocks.rows
+        inside, entries = blocks.rows, blocks.batch
+        if algorithm == PACKED and product.result_phases == 1:
+            inside, entries = (1, 1, blocks.batch * prod(blocks.rows)), 1
+        grid = blocks.extent if algorithm == FLAT else inside
         rows = whole_rows(product.result_channels)
         fitting = _TOTAL_ELEMENTS // (rows * product.result_phases)
         most = max(_LEAST_TILES * TILE_COLUMNS, fitting // TILE_COLUMNS * TILE_COLUMNS)
-        last_plane = (blocks.batch - 1) * grid[0] + blocks.rows[0] - 1
-        all_lines = last_plane * grid[1] + blocks.rows[1]
+        last_plane = (entries - 1) * grid[0] + inside[0] - 1
+        all_lines = last_plane * grid[1] + inside[1]
         lines = max(1, min(most // grid[2], all_lines))
         groups = -(-all_lines // lines)
         lines = -(-all_lines // groups)
-        whole = grid[2] if lines > 1 else blocks.rows[2]
+        whole = grid[2] if lines > 1 else inside[2]
         part = -(-whole // -(-whole // most))
-        width = min(whole, -(-part // LANES) * LANES)
-        used = (lines - 1) * width + min(width, blocks.rows[2])
+        width = min(whole, -(-part // TILE_COLUMNS) * TILE_COLUMNS)
+        used = (lines - 1) * width + min(width, inside[2])
         pitch = -(-used // LANES) * LANES
         steps = sum(max(1, -(-depth // DEPTH_BLOCK)) for depth in _depths(product))
         products = rows * lines * width * DEPTH_BLOCK
@@ -135,14 +148,17 @@ def _depths(product: Correlation) -> list[int]:
 def _line(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
     """Values of the rows that are at hand at a time: of the weight, the source or the result."""
     taps, channels = product.convolution.taps, product.convolution.input_channels
-    ordered = 0 if product.direction == GATHER or taps == 1 else 1
+    ordered = 0
+    if product.result_phases > 1:
+        ordered = min(TILE_ROWS, product.convolution.output_channels)
     weight = TILE_ROWS * taps * (ordered + -(-channels // TILE_ROWS) * TILE_ROWS)
-    source = 0 if takes_source_whole(product, blocks) else source_rows(product, blocks)
-    return max(weight, source, _result_rows(product, blocks, lines))
+    return max(weight, source_line(product, blocks), _result_rows(product, blocks, lines))
 
 
 def _result_rows(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
-    if product.result_phases == 1 and lines.grid[2] == blocks.rows[2]:
+    plain = steps_of(product.result, product.result_size)[0] > 0
+    as_it_is = lines.gathers or lines.grid[2] == blocks.rows[2]
+    if plain or (product.result_phases == 1 and as_it_is):
         return 0
     stride, size = product.result_stride, product.result_size
     high = min(min(lines.lines, blocks.rows[1]) * stride[1], size[1])

@@ -9,7 +9,9 @@ is none. Rows of one phase are contiguous, so that a tap's columns are runs of t
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.transfers import copy_strided, fill, load_values
+from opserve_kernels.algorithms.product import WHOLE
+from opserve_kernels.algorithms.rows import take_rows
+from opserve_kernels.algorithms.transfers import fill, load_values
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
@@ -27,40 +29,73 @@ def _inside(size: int, stride: int, origin: int, extent: int) -> tuple[int, int]
     return first, max(first, min((size - 1 - origin) // stride + 1, extent))
 
 
+@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), int64)")
+def _phase_along(stride: Triple, phase: int) -> Triple:
+    return phase // stride[2] // stride[1], phase // stride[2] % stride[1], phase % stride[2]
+
+
 @compiled(
-    "void(float32[::1], int64, UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), int64)"
+    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3))"
 )
-def _split(  # noqa: PLR0913, PLR0917  # an array, places and triples
+def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    source: Floats,
     scratch: Floats,
-    line: int,
+    channels: Triple,
+    places: tuple[int, int],
     size: Triple,
     stride: Triple,
     origin: Triple,
     extent: Triple,
-    target: int,
 ) -> None:
-    """One phase of a channel: image rows (size) at `line` to padded rows (extent) at `target`."""
+    """What the image has of one phase; arguments as for pad_channels, the origin is the phase's."""
+    front, back = _inside(size[0], stride[0], origin[0], extent[0])
+    top, bottom = _inside(size[1], stride[1], origin[1], extent[1])
     left, right = _inside(size[2], stride[2], origin[2], extent[2])
-    for d in range(extent[0]):
-        image_d = d * stride[0] + origin[0]
-        for h in range(extent[1]):
-            image_h = h * stride[1] + origin[1]
-            row = target + (d * extent[1] + h) * extent[2]
-            if image_d < 0 or image_d >= size[0] or image_h < 0 or image_h >= size[1]:
-                fill(scratch, row, extent[2], PADDING)
-                continue
-            start = line + (image_d * size[1] + image_h) * size[2]
-            fill(scratch, row, left, PADDING)
-            copy_strided(
-                scratch, start + left * stride[2] + origin[2], stride[2], row + left, right - left
-            )
-            fill(scratch, row + right, extent[2] - right, PADDING)
+    rows, columns = bottom - top, right - left
+    row_step, extent_step = stride[1] * size[2], extent[2]
+    if stride[2] == 1 and columns == row_step == extent_step:
+        rows, columns = 1, rows * columns
+    for d in range(front, back):
+        line = (d * stride[0] + origin[0]) * size[1] + top * stride[1] + origin[1]
+        start = places[0] + line * size[2] + left * stride[2] + origin[2]
+        place = places[1] + (d * extent[1] + top) * extent[2] + left
+        pitches = (start, channels[1], row_step, place, channels[2], extent_step)
+        take_rows(source, scratch, (*pitches, channels[0], rows, columns), stride[2])
 
 
-@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), int64)")
-def _phase_along(stride: Triple, phase: int) -> Triple:
-    return phase // stride[2] // stride[1], phase // stride[2] % stride[1], phase % stride[2]
+@compiled(
+    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), int64)"
+)
+def pad_channels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    source: Floats,
+    scratch: Floats,
+    channels: Triple,
+    places: tuple[int, int],
+    size: Triple,
+    stride: Triple,
+    origin: Triple,
+    extent: Triple,
+    phase_pitch: int,
+) -> None:
+    """What the image has of the padded copies of some channels; the rest stays as it is.
+
+    Args:
+        source: Where the image is.
+        scratch: The workspace.
+        channels: How many, from one to the next in the image, from one copy to the next.
+        places: Where the first channel starts in the image, and its copy of phase 0.
+        size: Of the image.
+        stride: Phases along each axis.
+        origin: The position that the copy begins with.
+        extent: Positions of a phase.
+        phase_pitch: From one phase to the next.
+    """
+    for phase in range(stride[0] * stride[1] * stride[2]):
+        d, h, w = _phase_along(stride, phase)
+        start, to = (origin[0] + d, origin[1] + h, origin[2] + w), places[1] + phase * phase_pitch
+        _copy_phase(source, scratch, channels, (places[0], to), size, stride, start, extent)
 
 
 @compiled(
@@ -98,28 +133,30 @@ def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         stride: Phases along each axis.
         origin: The position that the copy begins with.
         extent: Positions of a phase.
-        line: Where the rows that are read fit; -1 if they are the copy as they are.
+        line: Where the rows that are read fit; WHOLE if they are the copy as they are.
         target: Where the copy of phase 0 starts.
         phase_pitch: From one phase to the next.
     """
     inner = size[1] * size[2] if axis == 0 else (size[2] if axis == 1 else 1)
     low = min(max(origin[axis], 0), size[axis])
     high = max(low, min(origin[axis] + extent[axis] * stride[axis], size[axis]))
-    count = (high - low) * inner
-    place = target if line < 0 else line
-    load_values(floats, halves, view, number_format, first + low * inner, scratch, place, count)
-    if line < 0:
+    count, begin = (high - low) * inner, first + low * inner
+    place = target if line == WHOLE else line
+    load_values(floats, halves, view, number_format, begin, scratch, place, count)
+    if line == WHOLE:
         return
     rows = (
         high - low if axis == 0 else size[0],
         high - low if axis == 1 else size[1],
         high - low if axis == WIDTH else size[2],
     )
+    start = (
+        origin[0] - (low if axis == 0 else 0),
+        origin[1] - (low if axis == 1 else 0),
+        origin[2] - (low if axis == WIDTH else 0),
+    )
+    positions = extent[0] * extent[1] * extent[2]
     for phase in range(stride[0] * stride[1] * stride[2]):
-        d, h, w = _phase_along(stride, phase)
-        start = (
-            origin[0] + d - (low if axis == 0 else 0),
-            origin[1] + h - (low if axis == 1 else 0),
-            origin[2] + w - (low if axis == WIDTH else 0),
-        )
-        _split(scratch, line, rows, stride, start, extent, target + phase * phase_pitch)
+        fill(scratch, target + phase * phase_pitch, positions, PADDING)
+    places = (line, target)
+    pad_channels(scratch, scratch, (1, 0, 0), places, rows, stride, start, extent, phase_pitch)

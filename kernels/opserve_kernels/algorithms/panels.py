@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.copies import copy_lanes, copy_vectors
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_VECTORS
+from opserve_kernels.algorithms.tiles import panel_row_tile
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
@@ -20,7 +21,7 @@ Offsets = NDArray[np.int32]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
-_copy_row = copy_vectors(TILE_VECTORS, width=LANES)
+_copy_row = panel_row_tile(TILE_VECTORS, width=LANES)
 _copy_vector = copy_vectors(1, width=LANES)
 _copy_lanes = copy_lanes(LANES)
 
@@ -34,18 +35,35 @@ def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
     return ((entry * extent[0] + d) * extent[1] + h) * extent[2] + w
 
 
-@compiled("void(float32[::1], int32[::1], int64, int64, int64, int64)")
-def _copy_whole_rows(
-    scratch: Floats, table: Offsets, source: int, offsets: int, target: int, depth: int
+@compiled("Tuple((UniTuple(int64, 3), UniTuple(int64, 3)))(UniTuple(int64, 3), UniTuple(int64, 3))")
+def joined(extent: Triple, rows: Triple) -> tuple[Triple, Triple]:
+    """The same positions, in longer rows where one row goes on where the one before it ends."""
+    if extent[2] == rows[2]:
+        extent, rows = (extent[0], 1, extent[1] * extent[2]), (rows[0], 1, rows[1] * rows[2])
+    if extent[1] == rows[1] and extent[2] == rows[2]:
+        extent, rows = (1, 1, extent[0] * extent[2]), (1, 1, rows[0] * rows[2])
+    return extent, rows
+
+
+@compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+def _copy_whole_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    target: int,
+    depth: int,
 ) -> None:
     """A tile that is one segment."""
     for j in range(depth):
         at, to = source + table[offsets + j], target + j * TILE_COLUMNS
-        _copy_row(scratch, scratch, (at, to))
+        _copy_row(memory, scratch, (at, to))
 
 
-@compiled("void(float32[::1], int32[::1], int64, int64, int64, int64, int64)")
+@compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, int64)")
 def _copy_segment(  # noqa: PLR0913, PLR0917  # arrays and integers
+    memory: Floats,
     scratch: Floats,
     table: Offsets,
     source: int,
@@ -60,15 +78,16 @@ def _copy_segment(  # noqa: PLR0913, PLR0917  # arrays and integers
     for j in range(depth):
         at, to = source + table[offsets + j], target + j * TILE_COLUMNS
         for lane in range(0, last, LANES):
-            _copy_vector(scratch, scratch, (at + lane, to + lane))
-        _copy_lanes(scratch, scratch, (at + last, to + last, rest))
+            _copy_vector(memory, scratch, (at + lane, to + lane))
+        _copy_lanes(memory, scratch, (at + last, to + last, rest))
 
 
 @compiled(
-    "void(float32[::1], int32[::1], int64, int64, int64, int64, UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 2))"
+    "void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 2))"
 )
 def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    memory: Floats,
     scratch: Floats,
     table: Offsets,
     source: int,
@@ -82,6 +101,7 @@ def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     """Fills a panel (depth, TILE_COLUMNS); columns beyond the last pixel stay as they are.
 
     Args:
+        memory: What holds the padded copy, or the source that is read in place.
         scratch: The workspace.
         table: The same as int32.
         source: Where the padded copy starts.
@@ -97,8 +117,8 @@ def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         count = min(rows[2] - pixel % rows[2], last - pixel)
         start = source + position_in(extent, rows, pixel)
         if count == TILE_COLUMNS:
-            _copy_whole_rows(scratch, table, start, offsets, panel, depth)
+            _copy_whole_rows(memory, scratch, table, start, offsets, panel, depth)
         else:
             to = panel + pixel - pixels[0]
-            _copy_segment(scratch, table, start, offsets, to, depth, count)
+            _copy_segment(memory, scratch, table, start, offsets, to, depth, count)
         pixel += count

@@ -41,10 +41,19 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     PHASE_TOTAL,
     UNIT_STEPS,
     STEP_UNITS,
-    # The source's padded copy: whether it is the source as it is, a phase of a channel, a channel.
-    SOURCE_WHOLE,
+    # The source's padded copy: whether there is none, for the source is read in place; the place
+    # where its rows are made ready, WHOLE or DIRECT; from a phase of a channel to the next, from a
+    # channel to the next.
+    SOURCE_IN_PLACE,
+    SOURCE_LINE,
     PHASE_PITCH,
     CHANNEL_PITCH,
+    # From a channel of the source or the result to the next, from an entry to the next; 0 where
+    # values are rounded or do not lie side by side.
+    SOURCE_CHANNEL_STEP,
+    SOURCE_ENTRY_STEP,
+    RESULT_CHANNEL_STEP,
+    RESULT_ENTRY_STEP,
     # Places in the workspace.
     FLAGS,
     TABLE,
@@ -53,11 +62,14 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     SOURCE,
     PANEL,
     TOTAL,
-) = range(24, 55)
+) = range(24, 60)
 # Sizes of the padded copy and the source position that it begins with, for each dimension.
-EXTENT, ORIGIN = 55, 58
+EXTENT, ORIGIN = 60, 63
 # Views of opserve_kernels.views.
-SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 61, 75, 89, 103
+SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 66, 80, 94, 108
+
+# In the place of a line: rows are the copy as they are; rows go from the tensor into the copy.
+WHOLE, DIRECT = -1, -2
 
 DEPTH_BLOCK = 256  # products that are summed in registers before they are added to the total
 

@@ -16,11 +16,14 @@ from opserve_kernels.algorithms.vectors import (
     Vectors,
     ahead,
     function,
+    function_of_two,
     integer,
     load_integer,
     loop,
+    prefetch,
 )
 
+_LINE = 16  # values of a line of the cache
 _UNROLLED = 4  # rounds of the packed and flat forms between two branches
 
 
@@ -65,6 +68,26 @@ def flat_tile(rows: int, vectors: int, *, width: int, pitch: int) -> Any:  # noq
         tile.finish(tile.sums(depth, left, line), total, total_pitch, adds)
 
     return function(emit)
+
+
+def panel_row_tile(vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
+    """(read, written), (source, target): copies a row of a panel, asks for what lies behind it.
+
+    Args:
+        vectors: Of a row.
+        width: Lanes of a vector.
+    """
+
+    def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
+        lanes = Vectors(builder, width)
+        source, target = ahead(builder, read, numbers[0]), ahead(builder, written, numbers[1])
+        for lane in range(0, vectors * width, width):
+            value = lanes.load(ahead(builder, source, integer(lane)))
+            lanes.store(value, ahead(builder, target, integer(lane)))
+        for lane in range(0, vectors * width, _LINE):
+            prefetch(builder, ahead(builder, source, integer(vectors * width + lane)))
+
+    return function_of_two(emit)
 
 
 def dots_tile(rows: int, columns: int, *, width: int, pitch: int) -> Any:  # noqa: ANN401  # numba's

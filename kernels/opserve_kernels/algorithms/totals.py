@@ -1,7 +1,7 @@
 """The totals of a block: products of panels, step by step, and their way into the result.
 
     weight panels, panels of pixels   ->  totals (phases, channels, positions of a group)
-    totals of all phases of a stride  ->  lines  ->  the result's view
+    totals of all phases of a stride  ->  the result, or by way of lines what has to be converted
 
 With FLAT there are no panels of pixels: the micro-kernel reads the padded copy where it lies, and
 also computes the positions between the rows, which are dropped. That pays for few channels.
@@ -18,11 +18,12 @@ from opserve_kernels.algorithms.micro_kernels import (
     multiply_packed,
     multiply_packed_carefully,
 )
-from opserve_kernels.algorithms.panels import fill_panel
+from opserve_kernels.algorithms.panels import fill_panel, joined
 from opserve_kernels.algorithms.product import (
     ALGORITHM,
     BATCH,
     BLOCK_AXIS,
+    CHANNEL_PITCH,
     DEPTH_BLOCK,
     EXTENT,
     FLAGS,
@@ -30,14 +31,18 @@ from opserve_kernels.algorithms.product import (
     LINE,
     PANEL,
     PHASE_TOTAL,
+    RESULT_CHANNEL_STEP,
     RESULT_CHANNELS,
+    RESULT_ENTRY_STEP,
     RESULT_FORMAT,
     RESULT_VIEW,
     SOURCE,
+    SOURCE_IN_PLACE,
     TABLE,
     TOTAL,
     TOTAL_PITCH,
 )
+from opserve_kernels.algorithms.rows import deal_rows
 from opserve_kernels.algorithms.taps import (
     offsets_place,
     result_channels,
@@ -45,7 +50,7 @@ from opserve_kernels.algorithms.taps import (
     result_stride,
     source_channels,
 )
-from opserve_kernels.algorithms.transfers import copy_to_steps, fill, store_values
+from opserve_kernels.algorithms.transfers import fill, store_values
 from opserve_kernels.algorithms.weight_panels import panel_place
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
@@ -83,7 +88,7 @@ def _multiply_tile(  # arrays and integers
 ) -> None:
     """All channels of a tile; numbers are those of the first panel, others a pitch apart."""
     count, left, right, offsets, total, adds = numbers
-    finite, flat = scratch[stage[FLAGS]] == 0, stage[ALGORITHM] == FLAT
+    finite, flat = scratch[stage[FLAGS]] == 0 or stage[SOURCE_IN_PLACE], stage[ALGORITHM] == FLAT
     for m in range(0, result_channels(stage), TILE_ROWS):
         rows = min(TILE_ROWS, result_channels(stage) - m)
         if flat:
@@ -103,13 +108,14 @@ def _multiply_tile(  # arrays and integers
 
 
 @compiled(
-    "void(int64[::1], float32[::1], int32[::1], int64, UniTuple(int64, 2), UniTuple(int64, 3), "
-    "UniTuple(int64, 2))"
+    "void(int64[::1], float32[::1], int32[::1], float32[::1], int64, UniTuple(int64, 2), "
+    "UniTuple(int64, 3), UniTuple(int64, 2))"
 )
 def add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     stage: Integers,
     scratch: Floats,
     table: Offsets,
+    source: Floats,
     group: int,
     step: tuple[int, int],
     rows: Triple,
@@ -126,46 +132,91 @@ def add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
         return
     count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(stage, table, phase) + k
     left = panel_place(stage, table, group, phase, 0) + k * TILE_ROWS
-    extent, pitch = triple(stage, EXTENT), depth * TILE_ROWS
+    extent, rows = joined(triple(stage, EXTENT), rows)
+    pitch, start, memory = depth * TILE_ROWS, stage[SOURCE], scratch
+    if stage[SOURCE_IN_PLACE]:
+        start += group * source_channels(stage) * stage[CHANNEL_PITCH]
+        memory = source
     for position in range(first, last, TILE_COLUMNS):
         end = min(position + TILE_COLUMNS, last)
-        right = stage[SOURCE] + position
+        right = start + position
         if stage[ALGORITHM] != FLAT:
             right, tile = stage[PANEL], (position, end)
-            fill_panel(scratch, table, stage[SOURCE], offsets, right, count, extent, rows, tile)
+            fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
         _multiply_tile(stage, scratch, table, numbers, -(-(end - position) // LANES), pitch)
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64, UniTuple(int64, 6), UniTuple(int64, 3))")
-def _assemble(  # arrays, places and integers
-    stage: Integers, scratch: Floats, channel: int, depth: int, lines: Six, stride: Triple
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], UniTuple(int64, 2), int64, UniTuple(int64, 6), "
+    "UniTuple(int64, 3))"
+)
+def _deal_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
+    stage: Integers,
+    scratch: Floats,
+    target: Floats,
+    channels: tuple[int, int],
+    depth: int,
+    lines: Six,
+    places: Triple,
 ) -> None:
-    """Lines of a channel, at the place LINE, from the totals of the phases that cross them.
+    """Lines of some channels from the totals of the phases that cross them.
 
     Args:
         stage: The numbers.
         scratch: The workspace.
-        channel: Of the group.
+        target: Where the lines go.
+        channels: The first of the group, and how many.
         depth: The phase along the depth.
         lines: Where the first starts in a total, how many, from one to the next, positions of
             each, and how many lines and positions the result has there.
-        stride: Phases along each axis.
+        places: Where the first line goes, from a channel to the next, from a line to the next.
     """
     start, count, pitch, width, high, wide = lines
-    for line in range(count):
-        for h in range(min(stride[1], high - line * stride[1])):
-            row = stage[LINE] + (line * stride[1] + h) * wide
-            for w in range(min(stride[2], wide)):
-                phase = (depth * stride[1] + h) * stride[2] + w
-                total = stage[TOTAL] + phase * stage[PHASE_TOTAL] + channel * stage[TOTAL_PITCH]
-                values = min(width, (wide - 1 - w) // stride[2] + 1)
-                copy_to_steps(scratch, total + start + line * pitch, row + w, stride[2], values)
+    place, channel_step, line_step = places
+    height, across = result_stride(stage, 1), result_stride(stage, 2)
+    if height * across == 1 and (count == 1 or pitch == width == line_step):
+        high, wide = 1, count * width
+    for h in range(min(height, high)):
+        total = stage[TOTAL] + (depth * height + h) * across * stage[PHASE_TOTAL] + start
+        total += channels[0] * stage[TOTAL_PITCH]
+        pitches = (stage[TOTAL_PITCH], pitch)
+        to = (place + h * line_step, channel_step, height * line_step)
+        counts = (channels[1], (high - h - 1) // height + 1, wide)
+        deal_rows(scratch, target, (total, *pitches, *to, *counts), across, stage[PHASE_TOTAL])
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64, "
+    "UniTuple(int64, 6), int64)"
+)
+def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    m: int,
+    depth: int,
+    index: int,
+    lines: Six,
+    line_step: int,
+) -> None:
+    """Lines of a channel into elements from `index` on, rounded; arguments as for _deal_lines."""
+    start, count, pitch, width, high, wide = lines
+    place = stage[TOTAL] + m * stage[TOTAL_PITCH] + start
+    if result_phases(stage) > 1 or (count > 1 and pitch > width):
+        place = stage[LINE]
+        _deal_lines(stage, scratch, scratch, (m, 1), depth, lines, (place, 0, wide))
+    round_all(scratch[place : place + high * wide], stage[RESULT_FORMAT])
+    rows, length = (1, high * wide) if wide == line_step else (high, wide)
+    for row in range(rows):
+        view, first = stage[RESULT_VIEW:], index + row * line_step
+        store_values(scratch, place + row * length, length, view, first, floats, halves)
 
 
 @compiled(
     "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 6), "
-    "UniTuple(int64, 4))"
+    "UniTuple(int64, 3), UniTuple(int64, 4))"
 )
 def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
     stage: Integers,
@@ -174,29 +225,24 @@ def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
     halves: Halves,
     group: int,
     lines: Six,
+    size: Triple,
     corner: tuple[int, int, int, int],
 ) -> None:
-    """Lines of one plane of the result, from the one at entry, depth, line and column `corner`.
-
-    `lines` are those of _assemble, which need no assembling where one total has them as they are.
-    """
-    size, (entry, d, h, w) = result_size(stage), corner
-    stride = (result_stride(stage, 0), result_stride(stage, 1), result_stride(stage, 2))
-    start, count, pitch, width, high, wide = lines
-    whole = result_phases(stage) == 1 and (count == 1 or pitch == width)
-    for depth in range(min(stride[0], size[0] - d)):
-        for m in range(result_channels(stage)):
-            channel = group * result_channels(stage) + m
-            if channel >= stage[RESULT_CHANNELS]:
-                break
-            place = stage[TOTAL] + m * stage[TOTAL_PITCH] + start if whole else stage[LINE]
-            if not whole:
-                _assemble(stage, scratch, m, depth, lines, stride)
-            index = (channel * stage[BATCH] + entry) * size[0] + d + depth
-            index = (index * size[1] + h) * size[2] + w
-            round_all(scratch[place : place + high * wide], stage[RESULT_FORMAT])
-            view = stage[RESULT_VIEW:]
-            store_values(scratch, place, high * wide, view, index, floats, halves)
+    """Lines of one plane of the result, from the one at entry, depth, line and column `corner`."""
+    entry, d, h, w = corner
+    first = group * result_channels(stage)
+    channels = min(result_channels(stage), stage[RESULT_CHANNELS] - first)
+    step = stage[RESULT_CHANNEL_STEP]
+    for depth in range(min(result_stride(stage, 0), size[0] - d)):
+        position = ((d + depth) * size[1] + h) * size[2] + w
+        if step:
+            place = stage[RESULT_VIEW + 1] + first * step + entry * stage[RESULT_ENTRY_STEP]
+            places = (place + position, step, size[2])
+            _deal_lines(stage, scratch, floats, (0, channels), depth, lines, places)
+            continue
+        for m in range(channels):
+            index = ((first + m) * stage[BATCH] + entry) * size[0] * size[1] * size[2] + position
+            _store_channel(stage, scratch, floats, halves, m, depth, index, lines, size[2])
 
 
 @compiled(
@@ -248,5 +294,39 @@ def store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
                 *(last_column - columns[0], high, wide),
             )
             corner = (first_entry + entry, corner_d, corner_h, corner_w)
-            _store_lines(stage, scratch, floats, halves, group, numbers, corner)
+            _store_lines(stage, scratch, floats, halves, group, numbers, size, corner)
         line = following
+
+
+@compiled("boolean(int64[::1])")
+def is_one_line(stage: Integers) -> bool:
+    """Whether positions of a block are counted over rows and entries: PACKED without phases."""
+    return bool(stage[ALGORITHM] != FLAT and result_phases(stage) == 1)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 2))"
+)
+def store_line(  # noqa: PLR0913, PLR0917  # arrays and places
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    block: Triple,
+    rows: Triple,
+    positions: tuple[int, int],
+) -> None:
+    """The totals of positions first .. last-1 of a block that is one line, entry by entry."""
+    group, first_entry, row = block
+    size, axis, entry_size = result_size(stage), stage[BLOCK_AXIS], rows[0] * rows[1] * rows[2]
+    whole = (1, 1, size[0] * size[1] * size[2])
+    begin = row * (size[1] * size[2] if axis == 0 else (size[2] if axis == 1 else 1))
+    position, last = positions
+    while position < last:
+        entry, inside = position // entry_size, position % entry_size
+        count = min(entry_size - inside, last - position)
+        line = (position - positions[0], 1, count, count, 1, count)
+        corner = (first_entry + entry, 0, 0, begin + inside)
+        _store_lines(stage, scratch, floats, halves, group, line, whole, corner)
+        position += count

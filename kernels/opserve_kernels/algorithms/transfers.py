@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.copies import (
     copy_run,
     copy_steps,
-    copy_vectors,
-    interleave,
     separate,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
@@ -26,8 +24,6 @@ Integers = NDArray[np.int64]
 
 _copy_run = copy_run(LANES)
 _copy_steps = copy_steps()
-_copy_panel_row = copy_vectors(1, width=TILE_ROWS)
-_interleave = interleave(TILE_ROWS)
 _separate = separate(TILE_ROWS)
 
 
@@ -53,25 +49,9 @@ def all_finite(table: Offsets, place: int, count: int) -> bool:
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
-def interleave_rows(scratch: Floats, source: int, pitch: int, target: int, count: int) -> None:
-    """TILE_ROWS rows, a pitch apart, with `count` columns, to a panel (count, TILE_ROWS)."""
-    _interleave(scratch, scratch, (source, pitch, target, count))
-
-
-@compiled("void(float32[::1], int64, int64, int64, int64)")
 def separate_rows(scratch: Floats, source: int, target: int, pitch: int, count: int) -> None:
     """A panel (count, TILE_ROWS) to TILE_ROWS rows that are a pitch apart."""
     _separate(scratch, scratch, (source, target, pitch, count))
-
-
-@compiled("void(float32[::1], int32[::1], int64, int64, int64, int64)")
-def copy_panel_rows(
-    scratch: Floats, table: Offsets, source: int, rows: int, count: int, target: int
-) -> None:
-    """Those rows of a panel (any, TILE_ROWS) whose numbers stand at table[rows], one by one."""
-    for i in range(count):
-        place = source + table[rows + i] * TILE_ROWS
-        _copy_panel_row(scratch, scratch, (place, target + i * TILE_ROWS))
 
 
 @compiled("void(float32[::1], uint16[::1], int64[::1], int64, int64, float32[::1], int64, int64)")

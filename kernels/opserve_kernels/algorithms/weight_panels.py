@@ -7,6 +7,7 @@ W[k, c, tap]  ->  panels (group, phase, channels of the result / TILE_ROWS,
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.copies import copy_vectors, interleave
 from opserve_kernels.algorithms.host import TILE_ROWS
 from opserve_kernels.algorithms.product import (
     DIRECTION,
@@ -27,19 +28,16 @@ from opserve_kernels.algorithms.taps import (
     source_channels,
     taps_place,
 )
-from opserve_kernels.algorithms.transfers import (
-    all_finite,
-    copy_panel_rows,
-    fill,
-    interleave_rows,
-    load_values,
-)
+from opserve_kernels.algorithms.transfers import all_finite, fill, load_values
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
 Integers = NDArray[np.int64]
+
+_copy_row = copy_vectors(1, width=TILE_ROWS)
+_interleave = interleave(TILE_ROWS)
 
 
 @compiled("int64(int64[::1])")
@@ -63,23 +61,54 @@ def panel_place(stage: Integers, table: Offsets, group: int, phase: int, panel: 
     return int(stage[WEIGHTS] + group * whole * stage[TAPS] + whole * first + inside)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
-def _spread_row(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers, scratch: Floats, table: Offsets, group: int, panel: int, k: int, source: int
-) -> None:
-    """TILE_ROWS input channels of a row W[k, :, :] into their panel, phase by phase."""
-    taps, places, order = stage[TAPS], taps_place(stage), stage[LINE]
+@compiled("void(float32[::1], int64, int64, int64)")
+def _order_taps(scratch: Floats, source: int, taps: int, target: int) -> None:
+    """TILE_ROWS channels with their taps (TILE_ROWS, taps) to (taps, TILE_ROWS)."""
     if taps == 1:
-        order = source
+        _copy_row(scratch, scratch, (source, target))
     else:
-        interleave_rows(scratch, source, taps, order, taps)
-    for phase in range(result_phases(stage)):
-        place = stage[TABLE] + phase
-        first, last = int(table[place]), int(table[place + 1])
-        if first < last:
-            target = panel_place(stage, table, group, phase, panel)
-            target += k * (last - first) * TILE_ROWS
-            copy_panel_rows(scratch, table, order, places + first, last - first, target)
+        _interleave(scratch, scratch, (source, taps, target, taps))
+
+
+@compiled("int64(int64[::1])")
+def _ordered_values(stage: Integers) -> int:
+    """Values that are put in order before they go to the phases that meet their taps."""
+    if result_phases(stage) == 1:
+        return 0
+    return int(min(TILE_ROWS, stage[OUTPUT_CHANNELS]) * stage[TAPS] * TILE_ROWS)
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers, scratch: Floats, table: Offsets, phase: int, target: int, row: int, rows: int
+) -> None:
+    """The taps of a phase out of rows that are in order, into a panel of the phase at `target`."""
+    first, last = table[stage[TABLE] + phase], table[stage[TABLE] + phase + 1]
+    taps = taps_place(stage)
+    target += int(row * (last - first) * TILE_ROWS)
+    for i in range(rows):
+        source = stage[LINE] + i * stage[TAPS] * TILE_ROWS
+        for tap in range(first, last):
+            _copy_row(scratch, scratch, (source + table[taps + tap] * TILE_ROWS, target))
+            target += TILE_ROWS
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers, scratch: Floats, table: Offsets, group: int, row: int, rows: int, lines: int
+) -> None:
+    """Some rows W[k, :, :] into the panels of all input channels, from row k = `row` on."""
+    taps, pitch, phases = stage[TAPS], line_pitch(stage), result_phases(stage)
+    for panel in range(panels_of(stage)):
+        target, source = stage[LINE], lines + panel * TILE_ROWS * taps
+        if phases == 1:
+            target = panel_place(stage, table, group, 0, panel) + row * taps * TILE_ROWS
+        for i in range(rows):
+            _order_taps(scratch, source + i * pitch, taps, target + i * taps * TILE_ROWS)
+        if phases > 1:
+            for phase in range(phases):
+                place = panel_place(stage, table, group, phase, panel)
+                _copy_phase(stage, scratch, table, phase, place, row, rows)
 
 
 @compiled(
@@ -112,8 +141,7 @@ def pack_weights(
     units = -(-stage[OUTPUT_CHANNELS] // TILE_ROWS)
     group, first = unit // units, unit % units * TILE_ROWS
     rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - first)
-    ordered = stage[DIRECTION] != GATHER and stage[TAPS] > 1
-    lines = stage[LINE] + (stage[TAPS] * TILE_ROWS if ordered else 0)
+    lines = stage[LINE] + _ordered_values(stage)
     for row in range(TILE_ROWS):
         line, number = lines + row * pitch, group * stage[OUTPUT_CHANNELS] + first + row
         if row < rows:
@@ -123,10 +151,6 @@ def pack_weights(
             fill(scratch, line, pitch, np.float32(0))
     if stage[DIRECTION] == GATHER:
         panel = panel_place(stage, table, group, 0, first // TILE_ROWS)
-        interleave_rows(scratch, lines, pitch, panel, length)
-        return
-    for panel in range(panels_of(stage)):
-        source = lines + panel * TILE_ROWS * stage[TAPS]
-        for row in range(rows):
-            at = source + row * pitch
-            _spread_row(stage, scratch, table, group, panel, first + row, at)
+        _interleave(scratch, scratch, (lines, pitch, panel, length))
+    else:
+        _spread_rows(stage, scratch, table, group, first, rows, lines)

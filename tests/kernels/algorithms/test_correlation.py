@@ -1,13 +1,16 @@
 """The arithmetic of phases and taps."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opserve_kernels.algorithms.correlation import Correlation
+from opserve_kernels.algorithms.correlation import Blocks, Correlation
 from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import Operand
-from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.number_formats import FLOAT, HF32
 from opserve_kernels.tensor import DataType
 
 NOTHING = Operand(place=0, dtype=DataType.FLOAT, parts=(((1, 1),), ((1, 1),)), number_format=FLOAT)
@@ -61,3 +64,64 @@ def test_a_gathered_position_meets_every_tap(taps: int, stride: int, dilation: i
 def test_counting_taps_takes_no_time_of_its_own() -> None:
     product = correlation(SCATTER, taps=10**12 + 1, stride=2, padding=0, dilation=1)
     assert product.taps_of(2, 0) == 5 * 10**11 + 1
+
+
+def image(*, channels: int = 4, channel_step: int = 20, entry_step: int = 80) -> Operand:
+    """Two entries of 4 x 5 positions."""
+    positions = ((2, entry_step), (1, 20), (4, 5), (5, 1))
+    parts = (((channels, channel_step),), positions)
+    return Operand(place=0, dtype=DataType.FLOAT, parts=parts, number_format=FLOAT)
+
+
+def valid_correlation(source: Operand, *, padding: int = 0, stride: int = 1) -> Correlation:
+    """Two entries of 4 x 5 positions with 4 channels, under 3 taps along the width."""
+    convolution = Convolution(
+        batch=2,
+        groups=1,
+        input_channels=4,
+        output_channels=3,
+        input_size=(1, 4, 5),
+        output_size=(1, 4, (5 + 2 * padding - 3) // stride + 1),
+        kernel_size=(1, 1, 3),
+        stride=(1, 1, stride),
+        padding=(0, 0, padding),
+        dilation=(1, 1, 1),
+    )
+    return Correlation(
+        direction=GATHER, convolution=convolution, source=source, weight=NOTHING, result=NOTHING
+    )
+
+
+@pytest.mark.parametrize("source", [image(), image(channel_step=1000, entry_step=60)])
+def test_a_source_without_padding_is_read_in_place(source: Operand) -> None:
+    blocks = Blocks.in_place(valid_correlation(source))
+    assert blocks is not None
+    (_, channel_step), (_, entry_step) = source.parts[0][0], source.parts[1][0]
+    assert (blocks.channel_step, blocks.extent) == (channel_step, (entry_step // 20, 4, 5))
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        valid_correlation(image(), padding=1),
+        valid_correlation(image(), stride=2),
+        valid_correlation(image(channels=3)),
+        valid_correlation(image(entry_step=81)),
+        valid_correlation(replace(image(), dtype=DataType.FLOAT16)),
+        valid_correlation(replace(image(), number_format=HF32)),
+        valid_correlation(image(channel_step=1 << 30)),
+        valid_correlation(replace(image(), parts=(((4, 1),), ((2, 80), (20, 4))))),
+    ],
+    ids=(
+        "padding",
+        "phases",
+        "channels that are not there",
+        "entries beside planes",
+        "16 bits",
+        "rounded",
+        "channels too far apart",
+        "channels last",
+    ),
+)
+def test_other_sources_are_copied(product: Correlation) -> None:
+    assert Blocks.in_place(product) is None

@@ -55,6 +55,18 @@ _CASES = {
     "many tiles": Case(size=(1, 30, 31), inputs=4, outputs=4, batch=2),
     "many products": Case(inputs=40, outputs=40, size=(1, 6, 6), batch=2),
     "wide rows": Case(size=(1, 3, 700), inputs=2, outputs=3),
+    "wide rows, strided": Case(
+        size=(1, 3, 3000),
+        kernel=(1, 2, 2),
+        padding=(0, 0, 0),
+        stride=(1, 2, 2),
+        inputs=64,
+        outputs=2,
+    ),
+    "parts of several entries": Case(
+        size=(1, 7, 7), kernel=(1, 1, 1), padding=(0, 0, 0), inputs=600, outputs=9, batch=5
+    ),
+    "no padding": Case(size=(3, 9, 40), kernel=(2, 3, 3), padding=(0, 0, 0), inputs=9, batch=2),
 }
 _PRODUCTS: dict[str, tuple[Runner, Oracle]] = {
     "image": (image_run, expected_image),
