@@ -81,6 +81,16 @@ def _panels(stage: Integers) -> int:
     return -(-int(stage[OUTPUT_CHANNELS]) // TILE_ROWS)
 
 
+@compiled("int64(int64[::1])")
+def _left_rows(stage: Integers) -> int:
+    """Rows of the left operand that the micro-kernels read: opserve_kernels.algorithms.host."""
+    whole, rest = stage[OUTPUT_CHANNELS] // TILE_ROWS, stage[OUTPUT_CHANNELS] % TILE_ROWS
+    rows = TILE_ROWS if rest else 0
+    while rows > TILE_ROWS // 4 and rows // 2 >= rest:
+        rows //= 2
+    return int(whole * TILE_ROWS + rows)
+
+
 @compiled("void(int64[::1], float32[::1], int32[::1])")
 def _begin(stage: Integers, scratch: Floats, table: Offsets) -> None:
     fill_tables(stage, table)
@@ -135,7 +145,7 @@ def _load_left(
     positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]
     is_whole = (axis >= 1 or extent[1] == rows[1]) and (axis == WIDTH or extent[2] == rows[2])
     before = row * rows[1] * rows[2] if axis == 0 else (row * rows[2] if axis == 1 else row)
-    for m in range(_panels(stage) * TILE_ROWS):
+    for m in range(_left_rows(stage)):
         channel = group * stage[OUTPUT_CHANNELS] + m
         place = stage[LEFT] + m * stage[LEFT_PITCH]
         done = 0
@@ -169,8 +179,7 @@ def _load_left(
 @compiled("void(int64[::1], float32[::1], int32[::1])")
 def _note_finite(stage: Integers, scratch: Floats, table: Offsets) -> None:
     """The flag of a block: raised if an infinite value could meet padding."""
-    rows = _panels(stage) * TILE_ROWS
-    finite = all_finite(table, stage[LEFT], rows * stage[LEFT_PITCH])
+    finite = all_finite(table, stage[LEFT], _left_rows(stage) * stage[LEFT_PITCH])
     count = stage[IMAGE_CHANNELS] * stage[CHANNEL_PITCH]
     finite = finite and all_finite(table, stage[SOURCE], count)
     scratch[stage[FLAGS]] = np.float32(0 if finite else 1)

@@ -8,7 +8,7 @@ from opserve_kernels.algorithms.correlation import (
     encode,
     source_line,
 )
-from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
 from opserve_kernels.algorithms.product import DOTS
 from opserve_kernels.convolution import SPATIAL_RANK
 from opserve_kernels.stages import Stage
@@ -45,7 +45,7 @@ def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspa
     places = (
         workspace.reserve(1),
         workspace.reserve(2 + 2 * convolution.taps + columns),
-        workspace.reserve(rows * pitch),
+        workspace.reserve(whole_rows(product.result_channels) * pitch),
         workspace.reserve(_line(product, blocks)),
         workspace.reserve(copy + TILE_COLUMNS),
         0,
