@@ -4,9 +4,9 @@
     tiles       each is read, transformed and written for every channel, at every point
     kernels     each is transformed once
 
-against results x taps multiply-adds for a tile. Few channels do not pay for their tiles, few tiles
-not for the kernels. The constants are those of one core with AVX2 or AVX-512; only their relation
-matters.
+against results x taps multiply-adds for a tile, and a copy of every value that is read. Few
+channels do not pay for their tiles, few tiles not for the kernels. The constants are those of one
+core with AVX2 or AVX-512; only their relation matters.
 """
 
 from math import prod
@@ -16,26 +16,30 @@ from opserve_kernels.algorithms.winograd_tiling import Tiling
 from opserve_kernels.convolution import Convolution, Triple
 
 _MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
-# By points:
-_READ_TILE = 0.6
-_WRITE_TILE = 0.4
-_TRANSFORM_KERNEL = 0.4
-_COLLECT_KERNEL = 0.3
+_COPY = 0.8  # of a value, for a direct algorithm
+_TILE = 2.0  # of finding where it lies, and for each of its points:
+_READ_POINT = 0.55
+_WRITE_POINT = 0.35
+_TRANSFORM_POINT = 0.4  # of a kernel
+_COLLECT_POINT = 0.3  # of a kernel's gradient
 
 
 def image_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the image's gradient."""
-    return image_cost(convolution) < _direct_cost(convolution, convolution.input_size)
+    read, size = convolution.output_channels, convolution.input_size
+    return image_cost(convolution) < _direct_cost(convolution, read, size)
 
 
 def output_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the output."""
-    return output_cost(convolution) < _direct_cost(convolution, convolution.output_size)
+    read, size = convolution.input_channels, convolution.output_size
+    return output_cost(convolution) < _direct_cost(convolution, read, size)
 
 
 def weight_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the weight's gradient."""
-    return weight_cost(convolution) < _direct_cost(convolution, convolution.output_size)
+    read = convolution.input_channels + convolution.output_channels
+    return weight_cost(convolution) < _direct_cost(convolution, read, convolution.output_size)
 
 
 def image_cost(convolution: Convolution) -> float:
@@ -55,10 +59,10 @@ def weight_cost(convolution: Convolution) -> float:
     image, output = convolution.input_channels, convolution.output_channels
     tiling = Tiling.of(convolution, convolution.output_size)
     multiplied = tiling.tiles * _whole(output, TILE_ROWS) * _whole(image, LANES)
-    moved = tiling.tiles * (_whole(output, LANES) + _whole(image, LANES)) * _READ_TILE
-    kernels = output * _whole(image, LANES) * _COLLECT_KERNEL
-    cost = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
-    return convolution.groups * cost
+    read = tiling.tiles * (_whole(output, LANES) + _whole(image, LANES))
+    kernels = output * _whole(image, LANES) * _COLLECT_POINT
+    at_points = tiling.points * (multiplied * _MULTIPLY_ADD + read * _READ_POINT + kernels)
+    return convolution.groups * (read * _TILE + at_points)
 
 
 def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Triple) -> float:
@@ -66,16 +70,18 @@ def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Tri
     source, result = channels
     tiling = Tiling.of(convolution, size)
     multiplied = _whole(tiling.tiles, LANES) * source * _whole(result, TILE_ROWS)
-    moved = tiling.tiles * (source * _READ_TILE + result * _WRITE_TILE)
-    kernels = source * _whole(result, LANES) * _TRANSFORM_KERNEL
-    cost = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
-    return convolution.groups * cost
+    read, written = tiling.tiles * source, tiling.tiles * result
+    moved = read * _READ_POINT + written * _WRITE_POINT
+    kernels = source * _whole(result, LANES) * _TRANSFORM_POINT
+    at_points = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
+    return convolution.groups * ((read + written) * _TILE + at_points)
 
 
-def _direct_cost(convolution: Convolution, size: Triple) -> float:
-    """Of any product by a direct algorithm that multiplies as fast."""
+def _direct_cost(convolution: Convolution, read: int, size: Triple) -> float:
+    """Of any product by a direct algorithm that multiplies as fast and reads so many channels."""
     products = convolution.taps * convolution.input_channels * convolution.output_channels
-    return convolution.groups * convolution.batch * prod(size) * products * _MULTIPLY_ADD
+    values = convolution.groups * convolution.batch * prod(size)
+    return values * (products * _MULTIPLY_ADD + read * _COPY)
 
 
 def _whole(count: int, step: int) -> int:

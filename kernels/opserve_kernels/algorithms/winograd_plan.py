@@ -19,11 +19,10 @@ from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
 _LEAST_TILES = TILE_COLUMNS  # of a block, where it has so many
-_LEAST_VALUES = 1 << 19  # of a block's tiles at every point: 2 MiB
+_LEAST_VALUES = 1 << 18  # of a block's tiles at every point: 1 MiB
 _MOST_VALUES = 5 << 19  # the same where there are many kernels: 10 MiB
-_TOTAL_VALUES = 1 << 17  # of a chunk's total: 512 KiB
-_UNIT_PRODUCTS = 40_000_000  # multiply-adds of a unit, less than a millisecond
-_MOST_UNIT_PRODUCTS = 2 * _UNIT_PRODUCTS  # of the least unit that a call must have
+_TOTAL_VALUES = 1 << 18  # of a chunk's total: 1 MiB
+_UNIT_PRODUCTS = 80_000_000  # multiply-adds of a unit, more than a millisecond
 _UNIT_TILES = 25_000  # tiles that a unit transforms, less than a millisecond
 
 
@@ -39,7 +38,7 @@ def fits(convolution: Convolution) -> bool:
         and convolution.padding[0] == 0
         and 0 < pixels <= MOST_TERMS
         and channels <= MOST_TERMS
-        and _row_products(convolution, channels) <= _MOST_UNIT_PRODUCTS
+        and _row_products(convolution, channels) <= _UNIT_PRODUCTS
     )
 
 
