@@ -16,6 +16,7 @@ from kernels.samples.conv2d_backprop_input import SAMPLES, Sizes, gradient
 from kernels.samples.sample import NUMPY_DTYPES, Array, Bytes, Sample, Values
 from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInputParaDict
 from opserve_kernels.formats import from_5hd, to_5hd, to_fractal_z
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
@@ -80,7 +81,7 @@ def test_gradient_of_small_integers_is_exact(sample: Sample) -> None:
     buffers = sample.buffers()
     value, _, _ = sums(sample, buffers)
 
-    execute(sample, buffers)
+    execute(sample, buffers, options=PlanOptions(strict=True))
 
     exact = value.astype(NUMPY_DTYPES[sample.outputs["res_tensor"].dtype])
     np.testing.assert_array_equal(_result(sample, buffers), exact)
@@ -109,7 +110,7 @@ def test_gradient_is_that_of_the_plain_convolution_where_formats_are_padded_with
         groups=groups,
     )
 
-    execute(sample, buffers)
+    execute(sample, buffers, options=PlanOptions(strict=True))
 
     found = _result(sample, buffers)
     wanted = plain.gradients(

@@ -70,7 +70,7 @@ def plan_winograd(kind: int, product: Correlation, workspace: Workspace) -> Stag
         workspace.reserve(2 * tiles + LANES),
         workspace.reserve(_line(product, tiling, blocks, _kernels(product, chunk))),
         workspace.reserve(blocks.planes * _plane(tiling, blocks, 1)),
-        *(workspace.reserve(tiling.points * (pitch + PITCH_GAP)) for pitch in pitches),
+        *(workspace.reserve(_planes(tiling, pitch)) for pitch in pitches),
         workspace.reserve(blocks.planes * _plane(tiling, blocks, 0)),
     )
     views = (*product.weight.view(), *product.source.view(), *product.result.view())
@@ -110,7 +110,7 @@ def plan_winograd_weight(kind: int, product: Correlation, workspace: Workspace) 
         workspace.reserve(2 * tiles + LANES),
         workspace.reserve(_line(product, tiling, blocks, width + LANES)),
         workspace.reserve(LANES * blocks.planes * _plane(tiling, blocks, 1)),
-        *(workspace.reserve(tiling.points * (pitch + PITCH_GAP)) for pitch in pitches),
+        *(workspace.reserve(_planes(tiling, pitch)) for pitch in pitches),
         0,
     )
     views = (*product.result.view(), *product.source.view(), *product.weight.view())
@@ -163,6 +163,11 @@ def _chunk(channels: int, per_channel: tuple[int, int], *, step: int) -> int:
     most = min(_UNIT_PRODUCTS // products, _TOTAL_VALUES // values)
     chunks = -(-channels // max(step, most // step * step))
     return _whole(-(-channels // chunks), step)
+
+
+def _planes(tiling: Tiling, pitch: int) -> int:
+    """Values of a side or a total at all points, with the gaps between them."""
+    return tiling.points * (pitch + PITCH_GAP) - PITCH_GAP
 
 
 def _plane(tiling: Tiling, blocks: Blocks, halo: int) -> int:
