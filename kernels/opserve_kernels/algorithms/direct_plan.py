@@ -83,7 +83,7 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=result, result=output
     )
-    if algorithm == WINOGRAD:
+    if algorithm is not None and algorithm == WINOGRAD:
         assert place == INTO_TENSOR
         stage = plan_winograd_weight(TRANSFORM_WEIGHT, product, workspace)
     else:
