@@ -13,19 +13,24 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.columns_products import RUN_COLUMNS
 from opserve_kernels.algorithms.direct import DIRECT_KINDS, run_direct
+from opserve_kernels.algorithms.run_sums import add_run
 from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
 from opserve_kernels.exact_loops import run_exact_stage
 from opserve_kernels.exact_plan import FIRST_EXACT_KIND
-from opserve_kernels.gradient_plan import SUM_CHANNELS
+from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.stages import stages_between
-from opserve_kernels.strided import as_floats, as_halves, load, store
-from opserve_kernels.sums import LANES, total
+from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
+from opserve_kernels.sums import LANES, add_lanes
+from opserve_kernels.views import VIEW_RANK
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
+
+_LAST_SIZE = VIEW_RANK + 1  # of a view
 
 
 def run(
@@ -82,20 +87,39 @@ def _store(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: in
     store(source, number_format, stage[5:], begin, floats, halves)
 
 
+@compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
+def _sum_block(
+    stage: Integers, floats: Floats, halves: Halves, scratch: Floats, first: int, count: int
+) -> None:
+    """Adds elements to the lanes: runs of float32 from where they lie, others once loaded."""
+    view, block, lanes = stage[8:], stage[2], stage[4]
+    width = view[_LAST_SIZE]
+    if block != WHERE_THEY_LIE:
+        load(floats, halves, view, FLOAT, first, scratch[block : block + count])
+        add_run(scratch, scratch, (block, count, lanes))
+        return
+    done = 0
+    while done < count:
+        run = min(width - (first + done) % width, count - done)
+        add_run(floats, scratch, (position_of(view, first + done), run, lanes))
+        done += run
+
+
 @compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
 def _sum_channels(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
     """Adds a chunk of a channel's pixels to its total, block by block."""
     floats, halves = as_floats(buffer), as_halves(buffer)
-    totals, block, lanes = scratch[stage[1] :], stage[2], scratch[stage[4] :][:LANES]
+    totals, lanes = scratch[stage[1] :], scratch[stage[4] :][:LANES]
     block_size, pixels, chunks, chunk = stage[3], stage[5], stage[6], stage[7]
     for unit in range(first, last):
         channel = unit // chunks
         begin = unit % chunks * chunk
         end = min(begin + chunk, pixels)
         for pixel in range(begin, end, block_size):
-            values = scratch[block : block + min(block_size, end - pixel)]
-            load(floats, halves, stage[8:], FLOAT, channel * pixels + pixel, values)
-            totals[channel] += total(values, lanes)
+            lanes[:] = np.float32(0)
+            element = channel * pixels + pixel
+            _sum_block(stage, floats, halves, scratch, element, min(block_size, end - pixel))
+            totals[channel] += add_lanes(lanes)
 
 
 @compiled("void(int64[::1], float32[::1], int64, int64)")

@@ -27,10 +27,14 @@ from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import shares_of
 from opserve_kernels.stages import Stage, plan_of
+from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
 
 SUM_CHANNELS = 4
 """Kind of a stage; those of the other modules have other numbers."""
+
+WHERE_THEY_LIE = -1
+"""Instead of where a stage of sums loads a block."""
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
 _LANES = 64  # partial sums: opserve_kernels.sums.LANES
@@ -138,11 +142,6 @@ def _is_compact(convolution: Convolution) -> bool:
     return phases <= _MOST_PHASES and padded <= _MOST_PADDED * positions + COPY_ELEMENTS
 
 
-def _sum_block(gradients: Gradients) -> int:
-    sums = gradients.sums
-    return min(_SUM_ELEMENTS, sums.image.count // sums.result.count) if sums else 0
-
-
 def _sum_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
     """Sums in float32 of an image as it was given."""
     if gradients.sums is None:
@@ -150,7 +149,9 @@ def _sum_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
     image, result = gradients.sums.image, gradients.sums.result
     pixels = image.count // result.count
     chunks = -(-pixels // COPY_ELEMENTS)
-    block, block_size = workspace.reserve(_sum_block(gradients)), _sum_block(gradients)
+    block_size = min(_SUM_ELEMENTS, pixels)
+    runs = image.dtype == DataType.FLOAT and image.view()[-1] == 1
+    block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
     lanes, total = workspace.reserve(_LANES), workspace.reserve(result.count)
     numbers = (image.place, total, block, block_size, lanes)
     return [

@@ -150,14 +150,3 @@ def add_lanes(lanes: Floats) -> np.float32:
             lanes[j] += lanes[j + width]
         width //= 2
     return np.float32(lanes[0])
-
-
-@compiled("float32(float32[::1], float32[::1])")
-def total(values: Floats, lanes: Floats) -> np.float32:
-    """Sum of the values, in LANES partial sums that are then added pairwise; lanes are scratch."""
-    lanes[:] = np.float32(0)
-    for start in range(0, values.size, LANES):
-        a = values[start : start + LANES]
-        for j in range(a.size):
-            lanes[j] += a[j]
-    return add_lanes(lanes)

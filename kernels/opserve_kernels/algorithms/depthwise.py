@@ -32,6 +32,7 @@ from opserve_kernels.algorithms.depthwise_layout import (
     END,
     EXTENT,
     GROUPS,
+    IN_PLACE,
     KERNEL,
     KIND,
     LINE,
@@ -52,14 +53,16 @@ from opserve_kernels.algorithms.depthwise_layout import (
     TOTAL,
     TOTAL_PITCH,
     UNIT_BLOCKS,
+    WEIGH_IMAGE,
     WEIGH_OUTPUT,
     WEIGHTS,
 )
+from opserve_kernels.algorithms.depthwise_planes import compare_planes, weigh_planes
 from opserve_kernels.algorithms.depthwise_tiles import compare_tile, weigh_tile
 from opserve_kernels.algorithms.host import HOST, LANES
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING as PADDING_VALUE
-from opserve_kernels.sums import all_finite
+from opserve_kernels.sums import are_finite
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -205,7 +208,10 @@ def _load_weights(
                 for at in range(first, last):
                     scratch[place] = scratch[row + table[taps + at]]
                     place += 1
-    return int(all_finite(scratch[given:], count, 1, count))
+    if stage[IN_PLACE] and stage[KIND] == WEIGH_IMAGE:
+        for tap in range(count):
+            scratch[given + tap] = scratch[given + 2 * count - 1 - tap]
+    return int(are_finite(scratch[given : given + count]))
 
 
 @compiled("int64(int64[::1], int64, UniTuple(int64, 3))")
@@ -276,25 +282,12 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
             store_planes(stage, scratch, floats, halves, planes, phase, row)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64)")
-def _compare_block(
-    stage: Integers, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, number: int
-) -> None:
-    """Adds a block, whose source is loaded, to the sums of grad_weight."""
-    group, entry, entries, row = _block_of(stage, number)
-    taps, left, totals = stage[TAPS], stage[OTHER], stage[TOTAL]
-    offsets = stage[TABLE] + stage[RESULT_PHASES] + 1 + taps
-    count = _run_length(stage, entries, rows_of(stage, 0, row))
-    for k in range(stage[OUTPUT_CHANNELS]):
-        planes = (group * stage[OUTPUT_CHANNELS] + k, entry, entries)
-        load_output(stage, scratch, floats, halves, planes, row, left)
-        scratch[left + count : left + count + LANES] = PADDING_VALUE
-        numbers = (taps, left, offsets, stage[SOURCE], totals, count)
-        compare(scratch, table, numbers)
-        if not all_finite(scratch[totals:], taps, 1, taps):
-            compare_carefully(scratch, table, numbers)
-        for tap in range(taps):
-            scratch[stage[WEIGHTS] + k * taps + tap] += scratch[totals + tap]
+@compiled("void(int64[::1], float32[::1], int64)")
+def _add_totals(stage: Integers, scratch: Floats, k: int) -> None:
+    """Adds the totals of a block to those of an output channel of the group."""
+    taps, place = stage[TAPS], stage[WEIGHTS] + k * stage[TAPS]
+    for tap in range(taps):
+        scratch[place + tap] += scratch[stage[TOTAL] + tap]
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
@@ -308,6 +301,42 @@ def _load_block(
         planes = (group * copies + channel, entry, entries)
         target = stage[SOURCE] + channel * stage[CHANNEL_PITCH]
         load_source(stage, scratch, floats, halves, planes, row, target)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], "
+    "float32[::1], uint16[::1], int64)"
+)
+def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    source: Floats,
+    source_halves: Halves,
+    other: Floats,
+    other_halves: Halves,
+    number: int,
+) -> None:
+    """Adds a block to the sums of grad_weight."""
+    group, entry, entries, row = _block_of(stage, number)
+    taps, left, totals = stage[TAPS], stage[OTHER], stage[TOTAL]
+    if stage[IN_PLACE]:
+        compare_planes(stage, other, source, scratch, (group, entry, entries))
+        if are_finite(scratch[totals : totals + taps]):
+            _add_totals(stage, scratch, 0)
+            return
+    _load_block(stage, scratch, source, source_halves, number)
+    offsets = stage[TABLE] + stage[RESULT_PHASES] + 1 + taps
+    count = _run_length(stage, entries, rows_of(stage, 0, row))
+    for k in range(stage[OUTPUT_CHANNELS]):
+        planes = (group * stage[OUTPUT_CHANNELS] + k, entry, entries)
+        load_output(stage, scratch, other, other_halves, planes, row, left)
+        scratch[left + count : left + count + LANES] = PADDING_VALUE
+        numbers = (taps, left, offsets, stage[SOURCE], totals, count)
+        compare(scratch, table, numbers)
+        if not are_finite(scratch[totals : totals + taps]):
+            compare_carefully(scratch, table, numbers)
+        _add_totals(stage, scratch, k)
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
@@ -349,14 +378,20 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
     finite = 1
     for number in range(begin, min(end, stage[GROUPS] * stage[BLOCKS])):
         group, block = number // stage[BLOCKS], number % stage[BLOCKS]
-        _load_block(stage, scratch, source, source_halves, number)
         if stage[KIND] == COMPARE:
             if block == 0:
                 scratch[stage[WEIGHTS] :][: stage[OUTPUT_CHANNELS] * stage[TAPS]] = np.float32(0)
-            _compare_block(stage, scratch, table, other, other_halves, number)
+            _compare_block(
+                stage, scratch, table, source, source_halves, other, other_halves, number
+            )
             if block == stage[BLOCKS] - 1:
                 _store_weights(stage, scratch, result, result_halves, group)
-        else:
-            if block == 0 or number == begin:
-                finite = _load_weights(stage, scratch, table, other, other_halves, group)
-            _weigh_block(stage, scratch, table, result, result_halves, number, finite)
+            continue
+        if block == 0 or number == begin:
+            finite = _load_weights(stage, scratch, table, other, other_halves, group)
+        if finite and stage[IN_PLACE]:
+            _, entry, entries, _ = _block_of(stage, number)
+            weigh_planes(stage, source, scratch, result, (group, entry, entries))
+            continue
+        _load_block(stage, scratch, source, source_halves, number)
+        _weigh_block(stage, scratch, table, result, result_halves, number, finite)

@@ -189,7 +189,7 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64, UniTuple(int64, 3))")
-def _planes_of(stage: Integers, plain: int, planes: Triple) -> Triple:
+def planes_of(stage: Integers, plain: int, planes: Triple) -> Triple:
     """Where plain planes (channel, first entry, entries) start, their pitch, how many they are."""
     channel, entry, count = planes
     start = stage[plain + 1] + channel * stage[plain + 2] + entry * stage[plain + 3]
@@ -215,7 +215,7 @@ def _load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     """Planes of an operand: places of its view and of what is plain, number format."""
     view, positions = stage[operand[0] :], size[0] * size[1] * size[2]
     if stage[operand[2]]:
-        found = _planes_of(stage, operand[2], planes)
+        found = planes_of(stage, operand[2], planes)
         _spread_phases(stage, floats, scratch, found, size, stride, rows, target)
         return
     axis, line, extent = max(0, stage[CUT_AXIS]), stage[LINE], triple(stage, EXTENT)
@@ -353,7 +353,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
     column, width = _columns_of(stage, row)
     inside, pitch = (deep * size[1] + high) * size[2] + column, stride[1] * size[2]
     depth_pitch, total = stride[0] * size[1] * size[2], stage[TOTAL]
-    start, step, entries = _planes_of(stage, RESULT_PLAIN, planes)
+    start, step, entries = planes_of(stage, RESULT_PLAIN, planes)
     if stage[RESULT_PLAIN] and rows[0] == 1:
         place = (start + inside, step, pitch, entries, rows[1], width)
         whole = (total, extent[0] * plane, extent[2], *place)

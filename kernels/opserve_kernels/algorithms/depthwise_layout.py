@@ -35,6 +35,8 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     ROW_BLOCKS,
     BLOCKS,
     UNIT_BLOCKS,
+    # Whether blocks are computed where they lie, by opserve_kernels.algorithms.depthwise_planes.
+    IN_PLACE,
     # Phases of the source and of the result.
     SOURCE_PHASES,
     RESULT_PHASES,
@@ -51,11 +53,11 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     OTHER,
     TOTAL,
     END,
-) = range(24, 48)
+) = range(24, 49)
 # Of a plane of the copy, and the shift that is the first of a block's rows, for each dimension.
-EXTENT, BASE = 48, 51
+EXTENT, BASE = 49, 52
 # Of an image whose planes are runs of float32: 1, where the first starts, and from one channel and
 # one entry of the batch to the next. Zeros for any other.
-SOURCE_PLAIN, OTHER_PLAIN, RESULT_PLAIN = 54, 58, 62
+SOURCE_PLAIN, OTHER_PLAIN, RESULT_PLAIN = 55, 59, 63
 # Views of opserve_kernels.views.
-SOURCE_VIEW, OTHER_VIEW, RESULT_VIEW = 66, 80, 94
+SOURCE_VIEW, OTHER_VIEW, RESULT_VIEW = 67, 81, 95

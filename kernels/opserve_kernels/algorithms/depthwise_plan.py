@@ -5,6 +5,7 @@ from itertools import chain
 from math import prod
 
 from opserve_kernels.algorithms.depthwise_layout import COMPARE, WEIGH_IMAGE, WEIGH_OUTPUT
+from opserve_kernels.algorithms.host import HOST
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT
@@ -14,9 +15,14 @@ from opserve_kernels.workspace import Workspace
 
 _MOST_CHANNELS = 4  # of a group's output: with more, products of panels use each value more often
 _COPY_ELEMENTS = 1 << 12  # of a block: it and its sums stay in the first-level cache
+_HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # vectors that end with a row
+_IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
+_IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
 _NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
 _SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
+
+_Plain = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +111,12 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
     channels = convolution.output_channels
     groups = convolution.groups
     unit_blocks = max(1, _UNIT_PRODUCTS // (blocks.elements * channels * convolution.taps))
-    plain = (
-        _plain(product.source),
-        _plain(product.other) if product.kind == COMPARE else _NO_IMAGE,
-        _plain(product.result) if product.kind != COMPARE else _NO_IMAGE,
-    )
+    plain = _plain_images(product)
     numbers = (
         *(groups, product.kind),
         *(operand.number_format for operand in (product.source, product.other, product.result)),
         *(blocks.entries, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count, unit_blocks),
+        int(_is_in_place(product)),
         *(source_phases, result_phases),
         *_places(product, blocks, workspace, all_plain=_NOT_PLAIN not in plain),
     )
@@ -216,7 +219,8 @@ class _Blocks:
         elements = prod(extent) * channels * _phases(product)[0]
         batch = product.convolution.batch
         cut = next((axis for axis in range(SPATIAL_RANK) if axes[axis].result > 1), -1)
-        if elements <= _COPY_ELEMENTS or cut < 0:
+        whole = elements <= _COPY_ELEMENTS or _is_in_place(product)
+        if whole or cut < 0:
             most = max(1, min(batch, _COPY_ELEMENTS // elements))
             batches = -(-batch // most)
             return _Blocks(
@@ -299,7 +303,33 @@ def _phases(product: DepthwiseProduct) -> tuple[int, int]:
     return (1, phases) if product.kind == WEIGH_OUTPUT else (phases, 1)
 
 
-def _plain(image: Operand) -> tuple[int, int, int, int]:
+def _is_in_place(product: DepthwiseProduct) -> bool:
+    """Whether planes are computed where they lie: usual kernels of one output channel."""
+    convolution = product.convolution
+    kernel, padding = convolution.kernel_size, convolution.padding
+    depths = (padding[0], convolution.input_size[0], convolution.output_size[0])
+    gathers = product.kind == WEIGH_IMAGE
+    return (
+        kernel in _IN_PLACE_KERNELS
+        and convolution.stride in (_IN_PLACE_STRIDES[:1] if gathers else _IN_PLACE_STRIDES)
+        and convolution.dilation == (1, 1, 1)
+        and depths == (0, 1, 1)
+        and convolution.output_channels == 1
+        and (max(padding) < kernel[-1] or not gathers)
+        and _NOT_PLAIN not in _plain_images(product)
+    )
+
+
+def _plain_images(product: DepthwiseProduct) -> tuple[_Plain, _Plain, _Plain]:
+    """Of source, other and result, which are images but for one."""
+    return (
+        _plain(product.source),
+        _plain(product.other) if product.kind == COMPARE else _NO_IMAGE,
+        _plain(product.result) if product.kind != COMPARE else _NO_IMAGE,
+    )
+
+
+def _plain(image: Operand) -> _Plain:
     """1, offset and pitches, if every plane is a run of float32 that need no rounding."""
     channels = [axis for axis in image.parts[0] if axis[0] > 1]
     batch, *positions = image.parts[1]

@@ -130,6 +130,11 @@ class Vectors:
             distance *= 2
         return list(rows)
 
+    def split(self, lower: Value, upper: Value) -> tuple[Value, Value]:
+        """The even values of two vectors that follow each other, and the odd ones."""
+        even, odd = (range(phase, 2 * self.width, 2) for phase in range(2))
+        return self._choose(lower, upper, even), self._choose(lower, upper, odd)
+
     def joined(self, left: Value, right: Value) -> tuple[Value, Value]:
         """Two vectors in which the lanes of both take turns."""
         order = [number for lane in range(self.width) for number in (lane, self.width + lane)]
@@ -266,6 +271,20 @@ def function_of_two(emit: Callable[[Value, Value, Value, Sequence[Value]], None]
             return context.get_dummy_value()
 
         return types.void(source, target, numbers), generate
+
+    return intrinsic(typed)
+
+
+def function_of_three(emit: Callable[[Value, Sequence[Value], Sequence[Value]], None]) -> Any:  # noqa: ANN401  # numba's
+    """The same for three arrays."""
+
+    def typed(_context: Any, first: Any, second: Any, third: Any, numbers: Any) -> Any:  # noqa: ANN401  # numba's
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
+            places = _first_places(context, builder, signature, arguments)
+            emit(builder, places, _values(builder, arguments[3], numbers))
+            return context.get_dummy_value()
+
+        return types.void(first, second, third, numbers), generate
 
     return intrinsic(typed)
 

@@ -201,7 +201,9 @@ def test_images_that_are_cut_into_blocks_meet_it_too(
 
 @every_result
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("name", ["3x3", "7x7", "dilated and strided", "multiplier", "3-D"])
+@pytest.mark.parametrize(
+    "name", ["3x3", "7x7", "stride 2", "dilated and strided", "multiplier", "3-D"]
+)
 def test_values_that_are_not_finite_reach_what_they_touch_only(
     name: str, special: float, wanted: int
 ) -> None:
@@ -221,6 +223,7 @@ def test_plain_kernels_meet_the_oracle(
     monkeypatch: pytest.MonkeyPatch, name: str, wanted: int
 ) -> None:
     arrays = _arrays(name, _CASES[name])
+    monkeypatch.setattr(depthwise_plan, "_IN_PLACE_KERNELS", ())
     monkeypatch.setattr(depthwise, "weigh", weigh)
     monkeypatch.setattr(depthwise, "compare", compare)
 
@@ -266,6 +269,46 @@ def test_any_convolution_meets_the_oracle(wanted: int, case: Case, elements: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(depthwise_plan, "_COPY_ELEMENTS", elements)
         result = _result(case, arrays, wanted)
+
+    assert_meets(result, _ORACLES[wanted](case, arrays))
+
+
+@st.composite
+def _usual_case(draw: st.DrawFn) -> Case:
+    groups, taps, stride = (draw(st.sampled_from(some)) for some in ((1, 2), (3, 5), (1, 2)))
+    padding, more = (
+        (0, draw(st.integers(0, most)), draw(st.integers(0, most))) for most in (7, stride)
+    )
+    case = Case(
+        batch=draw(st.integers(1, 3)),
+        groups=groups,
+        inputs=groups,
+        outputs=groups,
+        size=(1, draw(st.integers(1, 12)), draw(st.integers(1, 70))),
+        kernel=(1, taps, taps),
+        stride=(1, stride, stride),
+        padding=padding,
+        more=more,
+    )
+    assume(min(case.output_size) > 0)
+    return case
+
+
+@every_result
+@settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+@given(case=_usual_case(), special=st.sampled_from([None, np.inf]))
+def test_usual_kernels_meet_the_oracle(wanted: int, case: Case, special: float | None) -> None:
+    arrays = case.arrays(np.random.default_rng(8))
+    if special is not None:
+        for array in arrays:
+            array.flat[array.size // 3] = special
+
+    result = _result(case, arrays, wanted, units=1)
 
     assert_meets(result, _ORACLES[wanted](case, arrays))
 
