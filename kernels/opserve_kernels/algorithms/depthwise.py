@@ -321,7 +321,8 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     group, entry, entries, row = _block_of(stage, number)
     taps, left, totals = stage[TAPS], stage[OTHER], stage[TOTAL]
     if stage[IN_PLACE]:
-        compare_planes(stage, other, source, scratch, (group, entry, entries))
+        planes = (group, entry, entries)
+        compare_planes(stage, scratch, source, source_halves, other, other_halves, planes)
         if are_finite(scratch[totals : totals + taps]):
             _add_totals(stage, scratch, 0)
             return
@@ -391,7 +392,8 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
             finite = _load_weights(stage, scratch, table, other, other_halves, group)
         if finite and stage[IN_PLACE]:
             _, entry, entries, _ = _block_of(stage, number)
-            weigh_planes(stage, source, scratch, result, (group, entry, entries))
+            planes = (group, entry, entries)
+            weigh_planes(stage, scratch, source, source_halves, result, result_halves, planes)
             continue
         _load_block(stage, scratch, source, source_halves, number)
         _weigh_block(stage, scratch, table, result, result_halves, number, finite)

@@ -18,6 +18,7 @@ _COPY_ELEMENTS = 1 << 12  # of a block: it and its sums stay in the first-level 
 _HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # vectors that end with a row
 _IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
 _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
+_MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take less workspace
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
 _NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
 _SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
@@ -118,7 +119,7 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
         *(blocks.entries, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count, unit_blocks),
         int(_is_in_place(product)),
         *(source_phases, result_phases),
-        *_places(product, blocks, workspace, all_plain=_NOT_PLAIN not in plain),
+        *_places(product, blocks, workspace),
     )
     views = (*product.source.view(), *product.other.view(), *product.result.view())
     return Stage(
@@ -253,9 +254,7 @@ def _front(axes: list[_Axis], extent: list[int], cut: int) -> int:
     return (before[0] * extent[1] + before[1]) * extent[2] + before[2]
 
 
-def _places(
-    product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace, *, all_plain: bool
-) -> tuple[int, ...]:
+def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) -> tuple[int, ...]:
     """Pitches and places, from PHASE_PITCH to END."""
     convolution = product.convolution
     source_phases, result_phases = _phases(product)
@@ -268,7 +267,7 @@ def _places(
     totals = convolution.stride[-1] if scatters else 1
     table = workspace.reserve(result_phases + 1 + taps + taps * copies)
     weights = workspace.reserve((1 if compares else 2) * channels * taps)
-    line = workspace.reserve(0 if all_plain else _line(product, blocks))
+    line = workspace.reserve(_line(product, blocks))
     copy = workspace.reserve(blocks.front + copies * channel_pitch + _SLACK)
     other = workspace.reserve(blocks.elements + _SLACK if compares else 0)
     total = workspace.reserve(totals * total_pitch)
@@ -280,13 +279,25 @@ def _places(
 
 
 def _line(product: DepthwiseProduct, blocks: _Blocks) -> int:
-    """Values of a plane that are loaded or stored at a time."""
-    convolution = product.convolution
+    """Values of images that are not plain: all of a block, or those of a plane that are moved."""
+    convolution, plain = product.convolution, _plain_images(product)
+    if _is_in_place(product):
+        second = plain[1] if product.kind == COMPARE else plain[2]
+        images = zip((plain[0], second), _sizes(product), strict=True)
+        return blocks.entries * sum(prod(size) for image, size in images if image == _NOT_PLAIN)
+    if _NOT_PLAIN not in plain:
+        return 0
     stride = convolution.stride[blocks.axis]
     return max(
         _rows_values(convolution.input_size, stride, blocks),
         _rows_values(convolution.output_size, 1, blocks),
     )
+
+
+def _sizes(product: DepthwiseProduct) -> tuple[Triple, Triple]:
+    """Of the source and of the other image."""
+    image, output = product.convolution.input_size, product.convolution.output_size
+    return (output, image) if product.kind == WEIGH_OUTPUT else (image, output)
 
 
 def _rows_values(size: Triple, stride: int, blocks: _Blocks) -> int:
@@ -316,7 +327,7 @@ def _is_in_place(product: DepthwiseProduct) -> bool:
         and depths == (0, 1, 1)
         and convolution.output_channels == 1
         and (max(padding) < kernel[-1] or not gathers)
-        and _NOT_PLAIN not in _plain_images(product)
+        and max(map(prod, _sizes(product))) <= _MOST_IN_PLACE
     )
 
 
