@@ -49,11 +49,12 @@ def _add_run(read: Floats, written: Floats, numbers: Triple) -> None:
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 3))")
-def _add_run_plainly(read: Floats, written: Floats, numbers: Triple) -> None:
+def add_run_plainly(read: Floats, written: Floats, numbers: Triple) -> None:
+    """Plain."""
     source, count, totals = numbers
     for i in range(count):
         written[totals + i % LANES] += read[source + i]
 
 
-add_run = _add_run_plainly if host.HOST.plain else _add_run
+add_run = add_run_plainly if host.HOST.plain else _add_run
 """read, written, (source, count, totals): totals[i % LANES] += read[source + i], i < count."""

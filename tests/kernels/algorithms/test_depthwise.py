@@ -189,6 +189,7 @@ def test_images_that_are_cut_into_blocks_meet_it_too(
     monkeypatch: pytest.MonkeyPatch, name: str, elements: int, wanted: int
 ) -> None:
     monkeypatch.setattr(depthwise_plan, "_COPY_ELEMENTS", elements)
+    monkeypatch.setattr(depthwise_plan, "_MOST_IN_PLACE", 0)
     monkeypatch.setattr(depthwise_plan, "_UNIT_PRODUCTS", 1)
     arrays = _arrays(name, _LONG[name])
 
@@ -335,7 +336,7 @@ def _as_values(patterns: NDArray[np.uint16], dtype: DataType) -> Floats:
 
 @every_result
 @pytest.mark.parametrize("name", ["3x3", "stride 2", "stride 3", "1-D", "3-D, strided"])
-@pytest.mark.parametrize("elements", [100, 4096])
+@pytest.mark.parametrize("limits", [(100, 0), (4096, 0), (4096, 4096)])
 @pytest.mark.parametrize(
     ("dtype", "number_format"), [(DataType.FLOAT16, FLOAT16), (DataType.BF16, BF16)]
 )
@@ -343,11 +344,12 @@ def test_small_integers_in_halves_and_channels_last_are_exact(
     monkeypatch: pytest.MonkeyPatch,
     dtype: DataType,
     number_format: int,
-    elements: int,
+    limits: tuple[int, int],
     name: str,
     wanted: int,
 ) -> None:
-    monkeypatch.setattr(depthwise_plan, "_COPY_ELEMENTS", elements)
+    monkeypatch.setattr(depthwise_plan, "_COPY_ELEMENTS", limits[0])
+    monkeypatch.setattr(depthwise_plan, "_MOST_IN_PLACE", limits[1])
     case, offset = _CASES[name], 3
     arrays = _arrays(name, case)
     for array in arrays:
