@@ -128,6 +128,40 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     fill(scratch, place + count, extent[0] * extent[1] * extent[2] - count, PADDING)
 
 
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64, "
+    "UniTuple(int64, 3))"
+)
+def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    first: int,
+    place: int,
+    row: int,
+    rows: Triple,
+) -> None:
+    """Rows from `row` on of a channel of an entry, index `first`, with padding between them."""
+    axis = stage[BLOCK_AXIS]
+    load_padded(
+        scratch,
+        floats,
+        halves,
+        stage[RESULT_VIEW:],
+        stage[RESULT_FORMAT],
+        first,
+        axis,
+        _end_of(result_size(stage), rows, row, axis),
+        (1, 1, 1),
+        (row if axis == 0 else 0, row if axis == 1 else 0, row if axis == WIDTH else 0),
+        triple(stage, EXTENT),
+        stage[LINE],
+        place,
+        0,
+    )
+
+
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
 def _load_left(
     stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
@@ -136,12 +170,6 @@ def _load_left(
     group, entry, entries, row = block_of(stage, number)
     size, axis, rows = result_size(stage), stage[BLOCK_AXIS], rows_of(stage, row)
     extent = triple(stage, EXTENT)
-    begin = (
-        row if axis == 0 else 0,
-        row if axis == 1 else 0,
-        row if axis == WIDTH else 0,
-    )
-    limit = _end_of(size, rows, row, axis)
     positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]
     is_whole = (axis >= 1 or extent[1] == rows[1]) and (axis == WIDTH or extent[2] == rows[2])
     before = row * rows[1] * rows[2] if axis == 0 else (row * rows[2] if axis == 1 else row)
@@ -155,23 +183,8 @@ def _load_left(
                 target = place + i * length
                 if is_whole:
                     _load_rows(stage, scratch, floats, halves, first + before, target, rows)
-                    continue
-                load_padded(
-                    scratch,
-                    floats,
-                    halves,
-                    stage[RESULT_VIEW:],
-                    stage[RESULT_FORMAT],
-                    first,
-                    axis,
-                    limit,
-                    (1, 1, 1),
-                    begin,
-                    extent,
-                    stage[LINE],
-                    target,
-                    0,
-                )
+                else:
+                    _spread_rows(stage, scratch, floats, halves, first, target, row, rows)
             done = entries * length
         fill(scratch, place + done, stage[LEFT_PITCH] - done, PADDING)
 

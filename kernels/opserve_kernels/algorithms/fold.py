@@ -106,10 +106,8 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     first, last, row = down
     wide, columns, row_pitch = parameters[WIDE], parameters[COLUMNS], parameters[ROW_PITCH]
     high, taps = parameters[HIGH], parameters[KERNEL + 1]
-    phases, pitch = (
-        parameters[DILATION + 1] * parameters[PHASE_PITCH],
-        parameters[STRIDE] * row_pitch,
-    )
+    dilation, most = parameters[DILATION + 1], parameters[PHASES]
+    phases, pitch = dilation * parameters[PHASE_PITCH], parameters[STRIDE] * row_pitch
     view, values, tap = parameters[SOURCE_VIEW:], parameters[VALUES], taps - 1
     lines = (plane * parameters[KERNEL] + tap_row) * taps
     start = 0
@@ -120,7 +118,6 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
         beside, column, phase = _taps_beside(parameters, tap)
         left, right = max(0, -column), min(wide, columns - column)
         place = parameters[SUMS] + phase * parameters[PHASE_PITCH] + row * row_pitch + left + column
-        dilation, most = parameters[DILATION + 1], parameters[PHASES]
         count = min(tap - beside + 1, (most - phase - 1) // dilation + 1)
         sizes = (last - first, max(0, right - left))
         if parameters[SOURCE_PLAIN]:

@@ -100,7 +100,7 @@ def _image_rows(stage: Integers, block: Quad) -> tuple[int, int]:
     span = (stage[KERNEL + axis] - 1) * stage[DILATION + axis]
     high = low + (block[3] - 1) * stride + span + 1
     first = min(max(low, 0), size)
-    return first, max(first, min(high, size))
+    return int(first), int(max(first, min(high, size)))
 
 
 @compiled("int64(int64[::1], int64)")
@@ -260,7 +260,7 @@ def _add_tap(
 ) -> None:
     """Adds a tap of a block, the number-th, to a tile of the gradient."""
     left, right = stage[stage[LEFT] :], stage[stage[RIGHT] :]
-    count, row_sums = table[stage[PIXELS]], _row_sums(stage)
+    count, row_sums = int(table[stage[PIXELS]]), _row_sums(stage)
     sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage[TAPS] * row_sums
     first_row = tile * stage[ROWS]
     rows, columns = min(stage[ROWS], left[CHANNELS] - first_row), row_sums // LANES
@@ -290,7 +290,7 @@ def _store_tile(
     stage: Integers, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
 ) -> None:
     """The sums of a tile as rows of the gradient."""
-    left, count = stage[stage[LEFT] + CHANNELS], stage[stage[RIGHT] + CHANNELS]
+    left, count = int(stage[stage[LEFT] + CHANNELS]), int(stage[stage[RIGHT] + CHANNELS])
     place = _sums_of(stage, tile)
     for m in range(tile * stage[ROWS], min((tile + 1) * stage[ROWS], left)):
         for tap in range(stage[TAPS]):

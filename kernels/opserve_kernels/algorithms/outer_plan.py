@@ -30,11 +30,8 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
         workspace: Gets what is needed.
     """
     convolution = product.convolution
-    taps, inputs, outputs = (
-        convolution.taps,
-        convolution.input_channels,
-        convolution.output_channels,
-    )
+    taps = convolution.taps
+    inputs, outputs = convolution.input_channels, convolution.output_channels
     blocks = _Blocks.of(convolution)
     image_is_right = _image_is_right(product)
     if image_is_right:
@@ -45,9 +42,8 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
         steps, order = (taps, inputs * taps), (0, 2, 3, 1)
     rows, tiles = _tiles(left, right, taps, blocks)
     last_rows = whole_rows(left - (tiles - 1) * rows)
-    sum_rows = (
-        (tiles - 1) * rows + last_rows if blocks.count > 1 else (rows if tiles > 1 else last_rows)
-    )
+    largest = rows if tiles > 1 else last_rows
+    sum_rows = (tiles - 1) * rows + last_rows if blocks.count > 1 else largest
     places = (
         workspace.reserve(1 + 2 * blocks.meeting_pixels),
         workspace.reserve(_line(product, blocks)),

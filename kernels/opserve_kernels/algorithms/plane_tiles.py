@@ -40,14 +40,12 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
     """
 
     def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
-        up, before, column = numbers[10:13]
+        up, column = numbers[10], numbers[12]
         lanes = Vectors(builder, width)
         shifts = [builder.sub(column, integer(shift)) for shift in range(-(-taps // stride))]
-        source = _Rows.of(lanes, ahead(builder, arrays[0], numbers[0]), numbers, 0, shifts)
-        first = builder.sub(builder.mul(column, integer(stride)), before)
-        parts = [builder.add(first, integer(part * width)) for part in range(stride)]
-        images = ahead(builder, arrays[2], numbers[2])
-        target = _Rows.of(lanes, images, numbers, 1, parts, side_by_side=stride)
+        source = _Rows.of(lanes, arrays, numbers, 0, shifts)
+        parts = _in_image(builder, numbers, stride, [part * width for part in range(stride)])
+        target = _Rows.of(lanes, arrays, numbers, 1, parts, side_by_side=stride)
         factors = _everywhere(lanes, ahead(builder, arrays[1], numbers[1]), taps * taps)
         stop = _quotient_up(builder, builder.add(target.rows, up), stride)
 
@@ -95,16 +93,13 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
     shifts = range(-(-taps // stride))
 
     def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
-        up, before, column = numbers[10:13]
+        up, column = numbers[10], numbers[12]
         lanes = Vectors(builder, width)
-        left = _Rows.of(lanes, ahead(builder, arrays[0], numbers[0]), numbers, 0, [column])
-        first = builder.sub(builder.mul(column, integer(stride)), before)
-        ahead_of_first = [
-            shift * stride + part * width for shift in shifts for part in range(stride)
-        ]
-        parts = [builder.add(first, integer(distance)) for distance in ahead_of_first]
-        images = ahead(builder, arrays[2], numbers[2])
-        source = _Rows.of(lanes, images, numbers, 1, parts, side_by_side=stride)
+        left = _Rows.of(lanes, arrays, numbers, 0, [column])
+        further = [shift * stride + part * width for shift in shifts for part in range(stride)]
+        parts = _in_image(builder, numbers, stride, further)
+        source = _Rows.of(lanes, arrays, numbers, 1, parts, side_by_side=stride)
+        start, stop = _meeting_rows(left, source, up, stride, shifts[-1])
 
         def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
             of_left, of_source = left.plane(number), source.plane(number)
@@ -116,20 +111,12 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
                     at = builder.sub(
                         builder.add(builder.mul(row, integer(stride)), integer(phase)), up
                     )
-                    loaded = source.load_if_any(of_source, at)
-                    pairs = [loaded[shift * stride : (shift + 1) * stride] for shift in shifts]
-                    values = [value for pair in pairs for value in _split(lanes, pair)][:taps]
-                    _add_products(lanes, sums, rows, values, range(phase, taps, stride))
+                    values = _under_taps(lanes, source.load_if_any(of_source, at), stride)
+                    _add_products(lanes, sums, rows, values[:taps], range(phase, taps, stride))
                 return sums + rows[:-1]
 
-            start = builder.udiv(up, integer(stride))
             above = [builder.sub(start, integer(shift)) for shift in shifts[1:]]
             rows_above = [value for row in above for value in left.load_if_any(of_left, row)]
-            stop = _least(
-                builder,
-                builder.add(left.rows, integer(len(shifts) - 1)),
-                _quotient_up(builder, builder.add(source.rows, up), stride),
-            )
             _, after = loop(builder, (start, stop, 1), [*state, *rows_above], add_rows)
             return after[: taps * taps]
 
@@ -169,18 +156,18 @@ class _Rows:
     @staticmethod
     def of(
         lanes: Vectors,
-        start: Value,
+        arrays: Sequence[Value],
         numbers: Sequence[Value],
         which: int,
         places: Sequence[Value],
         *,
         side_by_side: int = 1,
     ) -> "_Rows":
-        """Of A (0) or B (1) of a kernel's numbers."""
+        """Of A (0) or B (1) of a kernel's arrays and numbers."""
         columns = numbers[7 + 2 * which]
         return _Rows(
             lanes=lanes,
-            start=start,
+            start=ahead(lanes.builder, arrays[2 * which], numbers[2 * which]),
             step=numbers[3 + which],
             rows=numbers[6 + 2 * which],
             columns=columns,
@@ -228,6 +215,31 @@ class _Rows:
     def _fetch(self, places: Sequence[Value]) -> None:
         for place in places[: self.side_by_side]:
             prefetch(self.lanes.builder, ahead(self.lanes.builder, place, self.following))
+
+
+def _in_image(
+    builder: Value, numbers: Sequence[Value], stride: int, further: Sequence[int]
+) -> list[Value]:
+    """Columns of the image: the one under a strip's first tap, and those so far behind it."""
+    before, column = numbers[11:13]
+    first = builder.sub(builder.mul(column, integer(stride)), before)
+    return [builder.add(first, integer(distance)) for distance in further]
+
+
+def _meeting_rows(
+    left: _Rows, source: _Rows, up: Value, stride: int, later: int
+) -> tuple[Value, Value]:
+    """The rows of left, and `later` behind each, that the rows of the source meet."""
+    builder = left.lanes.builder
+    met = _quotient_up(builder, builder.add(source.rows, up), stride)
+    stop = _least(builder, builder.add(left.rows, integer(later)), met)
+    return builder.udiv(up, integer(stride)), stop
+
+
+def _under_taps(lanes: Vectors, loaded: Sequence[Value], stride: int) -> list[Value]:
+    """The vectors of a row of the source that taps beside each other meet."""
+    pairs = [loaded[at : at + stride] for at in range(0, len(loaded), stride)]
+    return [value for pair in pairs for value in _split(lanes, pair)]
 
 
 def _split(lanes: Vectors, parts: Sequence[Value]) -> Sequence[Value]:
