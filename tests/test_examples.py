@@ -23,6 +23,7 @@ PAGES = [
     "docs/tbe.md",
     "docs/profiles.md",
     "docs/numerics.md",
+    "docs/kernels.md",
     *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
 SHELL_PAGES = ["README.md", "docs/rest.md"]

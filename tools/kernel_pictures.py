@@ -133,7 +133,7 @@ def draw_dots(axes: Axes) -> None:
     arrow(axes, (7.1, 5.1), (9.9, 3.9))
     label(axes, 10, 1.1, "sums over positions,", "a vector each")
     cells(axes, 10, 2.5, block(4, 3, GREEN))
-    label(axes, 0, 6.4, "positions: whole vectors, both operands as they lie")
+    label(axes, 0, 6.4, "positions lie side by side: whole vectors")
     arrow(axes, (11.6, 3.3), (14, 3.3))
     label(
         axes,
@@ -143,6 +143,24 @@ def draw_dots(axes: Axes) -> None:
         "once a chunk of positions,",
         "not once a position",
     )
+
+
+def draw_outer(axes: Axes) -> None:
+    """The weight's gradient where channels are many."""
+    label(axes, 0, 0, "pixels of grad_output,", "channels side by side")
+    output = block(6, 4)
+    output[1] = [ORANGE] * 4
+    cells(axes, 0, 1.3, output)
+    label(axes, 5, 0, "pixels of the image,", "channels side by side")
+    image = block(6, 8)
+    image[3] = [BLUE] * 8
+    cells(axes, 5, 1.3, image)
+    label(axes, 0, 4.6, "a tap's table: which pixels meet,", "those in padding left out")
+    arrow(axes, (2.1, 2.1), (4.9, 3.0))
+    label(axes, 12.5, 0.9, "sums of one tap, in registers:", "channels x channels")
+    cells(axes, 12.5, 2.3, block(4, 8, GREEN))
+    arrow(axes, (9.1, 3.1), (12.4, 3.1))
+    label(axes, 12.5, 4.6, "each pixel adds an outer product")
 
 
 def draw_winograd(axes: Axes) -> None:
@@ -210,7 +228,7 @@ def draw_fold(axes: Axes) -> None:
     )
     for i, colour in enumerate((BLUE, ORANGE, GREEN)):
         cells(axes, 9.2 + 0.42 * i, 2.2 + 0.6 * i, block(1, 8, colour), size=0.42)
-    label(axes, 9.2, 4.2, "written once, never read back")
+    label(axes, 9.2, 4.2, "sums stay in the first-level cache")
 
 
 Picture = tuple[str, Callable[[Axes], None], tuple[float, float]]
@@ -218,6 +236,7 @@ PICTURES: tuple[Picture, ...] = (
     ("packed", draw_packed, (21, 9.6)),
     ("phases", draw_phases, (22, 6.4)),
     ("dots", draw_dots, (20, 7)),
+    ("outer", draw_outer, (20, 6)),
     ("winograd", draw_winograd, (21, 9.2)),
     ("depthwise", draw_depthwise, (19, 5)),
     ("fold", draw_fold, (18, 5)),
