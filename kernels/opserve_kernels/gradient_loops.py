@@ -7,20 +7,35 @@ Plans of `reference` have stages of opserve_kernels.exact_loops instead.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.columns_products import RUN_COLUMNS
-from opserve_kernels.algorithms.direct import DIRECT_KINDS, run_direct
+from opserve_kernels.algorithms.columns_plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
+from opserve_kernels.algorithms.columns_products import run_columns
+from opserve_kernels.algorithms.depthwise import run_depthwise
+from opserve_kernels.algorithms.direct_plan import (
+    ADD_OUTER,
+    CORRELATE,
+    DEPTHWISE,
+    MULTIPLY_DOTS,
+    TRANSFORM,
+    TRANSFORM_WEIGHT,
+)
+from opserve_kernels.algorithms.dots import run_dots
+from opserve_kernels.algorithms.outer import run_outer
+from opserve_kernels.algorithms.packed import run_packed
 from opserve_kernels.algorithms.run_sums import add_run
+from opserve_kernels.algorithms.winograd import run_winograd
+from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
 from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
 from opserve_kernels.exact_loops import run_exact_stage
 from opserve_kernels.exact_plan import FIRST_EXACT_KIND
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.stages import stages_between
+from opserve_kernels.stages import HEADER, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import LANES, add_lanes
 from opserve_kernels.views import VIEW_RANK
@@ -29,36 +44,12 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
+Buffers = tuple[Bytes, ...]
 
 _LAST_SIZE = VIEW_RANK + 1  # of a view
-
-
-def run(
-    parameters: Integers,
-    tensors: Sequence[Bytes],
-    workspace: Bytes,
-    first_unit: int,
-    last_unit: int,
-) -> None:
-    """Runs the work units first_unit .. last_unit-1; what lives between is in the workspace.
-
-    Args:
-        parameters: Those of the plan.
-        tensors: The buffers of the schema's tensors, in order; empty where there is none.
-        workspace: As many bytes as the plan says.
-        first_unit: First work unit.
-        last_unit: One past the last work unit.
-    """
-    scratch = workspace.view(np.float32)
-    for kind, stage, first, last in stages_between(parameters, first_unit, last_unit):
-        if kind >= FIRST_EXACT_KIND:
-            run_exact_stage(kind, stage, tensors, workspace, first, last)
-        elif kind in DIRECT_KINDS:
-            run_direct(kind, stage, tensors, scratch, first, last)
-        elif kind in _WITHIN:
-            _WITHIN[kind](stage, scratch, first, last)
-        else:
-            _COPIES[kind](stage, tensors[int(stage[0])], scratch, first, last)
+_OPERANDS = 3  # places at the start of a product's stage: source, weight, result
+_MOST_TENSORS = 6  # of a schema: three that are given, three gradients
+_NOTHING = np.empty(0, np.uint8)
 
 
 @compiled("void(int64[::1], float32[::1], int64, int64)")
@@ -138,14 +129,104 @@ def _keep_diagonal(stage: Integers, scratch: Floats, first: int, last: int) -> N
             row[:] = np.float32(0)
 
 
-# With a buffer of the call, whose place is the stage's first parameter, and without.
-_COPIES: dict[int, Callable[[Integers, Bytes, Floats, int, int], None]] = {
-    LOAD: _load,
-    STORE: _store,
-    SUM_CHANNELS: _sum_channels,
+@compiled("void(int64, int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+def _run_product(  # arrays and integers
+    kind: int, places: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
+) -> None:
+    source, weight, result = buffers[places[0]], buffers[places[1]], buffers[places[2]]
+    stage, table = places[_OPERANDS:], scratch.view(np.int32)
+    x, w, y = as_floats(source), as_floats(weight), as_floats(result)
+    x_half, w_half, y_half = as_halves(source), as_halves(weight), as_halves(result)
+    if kind == CORRELATE:
+        run_packed(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+    elif kind == MULTIPLY_DOTS:
+        run_dots(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+    elif kind == ADD_OUTER:
+        run_outer(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+    else:
+        run_depthwise(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+
+
+@compiled("boolean(int64, int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+def _run_stage(  # a case for each kind
+    kind: int, stage: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
+) -> bool:
+    """Units first .. last-1 of a stage; False if it is none of those that are compiled whole."""
+    if kind in (CORRELATE, MULTIPLY_DOTS, ADD_OUTER, DEPTHWISE):
+        _run_product(kind, stage, buffers, scratch, first, last)
+    elif kind == FILL:
+        _fill(stage, scratch, first, last)
+    elif kind == LOAD:
+        _load(stage, buffers[stage[0]], scratch, first, last)
+    elif kind == STORE:
+        _store(stage, buffers[stage[0]], scratch, first, last)
+    elif kind == SUM_CHANNELS:
+        _sum_channels(stage, buffers[stage[0]], scratch, first, last)
+    elif kind == KEEP_DIAGONAL:
+        _keep_diagonal(stage, scratch, first, last)
+    elif kind in (SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT):
+        run_columns(kind, stage, scratch, first, last)
+    else:
+        return False
+    return True
+
+
+@compiled("int64(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+def _run_stages(
+    parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
+) -> int:
+    """Units first_unit .. last_unit-1, or those before the first stage that is not compiled whole.
+
+    One call into compiled code, for small calls take no longer than that. The result is the unit
+    behind the last that ran.
+    """
+    position, start, done = 0, 0, first_unit
+    while done < last_unit:
+        kind, units = parameters[position], parameters[position + 1]
+        count = parameters[position + 2]
+        stage = parameters[position + HEADER : position + HEADER + count]
+        first, last = done - start, min(last_unit - start, units)
+        if first < last:
+            if not _run_stage(kind, stage, buffers, scratch, first, last):
+                break
+            done = start + last
+        position += HEADER + count
+        start += units
+    return done
+
+
+_IN_PYTHON: dict[int, Callable[..., None]] = {
+    TRANSFORM: run_winograd,
+    TRANSFORM_WEIGHT: run_winograd_weight,
 }
-_WITHIN: dict[int, Callable[[Integers, Floats, int, int], None]] = {
-    FILL: _fill,
-    KEEP_DIAGONAL: _keep_diagonal,
-    **RUN_COLUMNS,
-}
+
+
+def run(
+    parameters: Integers,
+    tensors: Sequence[Bytes],
+    workspace: Bytes,
+    first_unit: int,
+    last_unit: int,
+) -> None:
+    """Runs the work units first_unit .. last_unit-1; what lives between is in the workspace.
+
+    Args:
+        parameters: Those of the plan.
+        tensors: The buffers of the schema's tensors, in order; empty where there is none.
+        workspace: As many bytes as the plan says.
+        first_unit: First work unit.
+        last_unit: One past the last work unit.
+    """
+    scratch = workspace.view(np.float32)
+    buffers = (*tensors, *[_NOTHING] * (_MOST_TENSORS - len(tensors)))
+    done = _run_stages(parameters, buffers, scratch, first_unit, last_unit)
+    while done < last_unit:
+        kind, stage, first, last = next(stages_between(parameters, done, last_unit))
+        if kind >= FIRST_EXACT_KIND:
+            run_exact_stage(kind, stage, tensors, workspace, first, last)
+        else:
+            operands = [tensors[int(place)] for place in stage[:_OPERANDS]]
+            views = chain(*((as_floats(buffer), as_halves(buffer)) for buffer in operands))
+            table = scratch.view(np.int32)
+            _IN_PYTHON[kind](stage[_OPERANDS:], scratch, table, *views, first, last)
+        done = _run_stages(parameters, buffers, scratch, done + last - first, last_unit)

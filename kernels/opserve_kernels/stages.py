@@ -11,7 +11,7 @@ from opserve_kernels.operator import Plan
 from opserve_kernels.workspace import Workspace
 
 Integers = NDArray[np.int64]
-_HEADER = 3  # kind, units and count of parameters
+HEADER = 3  # numbers before the parameters of a stage: its kind, units and how many they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ def stages_between(
     """
     position, start = 0, 0
     while position < packed.size and start < last_unit:
-        kind, units, count = packed[position : position + _HEADER].tolist()
+        kind, units, count = packed[position : position + HEADER].tolist()
         first, last = max(first_unit - start, 0), min(last_unit - start, units)
         if first < last:
-            parameters = packed[position + _HEADER : position + _HEADER + count]
+            parameters = packed[position + HEADER : position + HEADER + count]
             yield kind, parameters, first, last
-        position += _HEADER + count
+        position += HEADER + count
         start += units

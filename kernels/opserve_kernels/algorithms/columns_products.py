@@ -7,8 +7,6 @@ Per group, with image X (C, positions), output Y (K, Q) and weight W (K, R), R =
     grad_weight = Y @ columns(X)^T
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +19,7 @@ from opserve_kernels.algorithms.columns import (
     gather_columns,
     scatter_columns,
 )
-from opserve_kernels.algorithms.columns_plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
+from opserve_kernels.algorithms.columns_plan import GATHER_OUTPUT, SCATTER_IMAGE
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import add_matrix, add_product, add_product_but_padding, all_finite
 
@@ -108,8 +106,12 @@ def _gather_weight(stage: Integers, scratch: Floats, first: int, last: int) -> N
         add_matrix(product, weight, r_size, k_size, rows)
 
 
-RUN_COLUMNS: dict[int, Callable[[Integers, Floats, int, int], None]] = {
-    SCATTER_IMAGE: _scatter_image,
-    GATHER_OUTPUT: _gather_output,
-    GATHER_WEIGHT: _gather_weight,
-}
+@compiled("void(int64, int64[::1], float32[::1], int64, int64)")
+def run_columns(kind: int, stage: Integers, scratch: Floats, first: int, last: int) -> None:
+    """Runs units first .. last-1 of a product."""
+    if kind == SCATTER_IMAGE:
+        _scatter_image(stage, scratch, first, last)
+    elif kind == GATHER_OUTPUT:
+        _gather_output(stage, scratch, first, last)
+    else:
+        _gather_weight(stage, scratch, first, last)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from kernels.oracles.convolution_backward import Geometry, forward, gradients, magnitude
 from kernels.oracles.expectation import Doubles, Expectation, expect
-from opserve_kernels.algorithms.direct import run_direct
 from opserve_kernels.algorithms.direct_plan import plan_image, plan_output, plan_weight
 from opserve_kernels.convolution import Convolution, Triple
+from opserve_kernels.gradient_loops import run
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.stages import Stage
+from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
 
@@ -136,12 +136,12 @@ class Run:
         memory = np.full(self.workspace.size_bytes // 4 + 2 * GUARD, GUARD_VALUE, dtype=np.float32)
         scratch = memory[GUARD:-GUARD]
         scratch.view(np.uint32)[:] = UNUSED
-        parameters = np.array(self.stage.parameters, dtype=np.int64)
+        parameters = np.array(plan_of([[self.stage]], self.workspace).parameters, np.int64)
         tensors = [buffer[GUARD:-GUARD].view(np.uint8) for buffer in buffers]
         step = units or self.stage.units
         for first in range(0, self.stage.units, step):
             last = min(first + step, self.stage.units)
-            run_direct(self.stage.kind, parameters, tensors, scratch, first, last)
+            run(parameters, tensors, scratch.view(np.uint8), first, last)
         for buffer in [*buffers, memory]:
             assert np.all(buffer[:GUARD] == GUARD_VALUE)
             assert np.all(buffer[-GUARD:] == GUARD_VALUE)
