@@ -4,31 +4,28 @@ PACKED   rows / lanes for the micro-kernel, and the copy of a value into a panel
 FLAT     rows / lanes, and as much again for every position between the rows
 """
 
-from math import prod
-
-from opserve_kernels.algorithms.correlation import Blocks, Correlation
+from opserve_kernels.algorithms.correlation import Correlation
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, whole_rows
+from opserve_kernels.algorithms.packed_plan import blocks_of
 from opserve_kernels.algorithms.product import FLAT, PACKED
 
 _COPY_CYCLES = 0.25  # of a value into a panel
 _RUN_CYCLES = 4.0  # of beginning a run of them
-_BLOCK_PIXELS = 384
 
 
 def choose(product: Correlation) -> int:
     """PACKED or FLAT, of an image or an output; one tap gains nothing by a copy of the source."""
-    if product.convolution.taps == 1 and Blocks.in_place(product):
+    packed = blocks_of(product, PACKED)
+    if product.convolution.taps == 1 and packed.channel_step:
         return PACKED
-    blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    flat = blocks_of(product, FLAT)
     multiplying = whole_rows(product.result_channels) / LANES
-    copying = _COPY_CYCLES + _RUN_CYCLES / min(blocks.rows[2], TILE_COLUMNS)
-    flat = multiplying * _positions_of_a_pixel(blocks)
-    return FLAT if flat < multiplying + copying else PACKED
+    copying = _COPY_CYCLES + _RUN_CYCLES / min(packed.rows[2], TILE_COLUMNS)
+    gathered = multiplying * _in_vectors(packed.pixels, packed.pixels) + copying
+    looked_up = multiplying * _in_vectors(flat.flat_positions, flat.pixels)
+    return FLAT if looked_up < gathered else PACKED
 
 
-def _positions_of_a_pixel(blocks: Blocks) -> float:
-    """Positions of the padded copy for each of the block, without those behind the last row."""
-    _, high, wide = blocks.extent
-    between = prod(blocks.extent) * (blocks.batch - 1) + (blocks.rows[0] - 1) * high * wide
-    last = (blocks.rows[1] - 1) * wide + blocks.rows[2]
-    return (between + last) / (blocks.batch * prod(blocks.rows))
+def _in_vectors(positions: int, pixels: int) -> float:
+    """Lanes of the vectors that positions take, for each of the pixels among them."""
+    return -(-positions // LANES) * LANES / pixels

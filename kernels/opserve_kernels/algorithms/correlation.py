@@ -127,6 +127,18 @@ class Blocks:
     origin: Triple
     channel_step: int = 0
 
+    @property
+    def pixels(self) -> int:
+        """Positions of a block of the result."""
+        return self.batch * prod(self.rows)
+
+    @property
+    def flat_positions(self) -> int:
+        """Positions of a block's padded copy from its first pixel to its last."""
+        _, high, wide = self.extent
+        between = prod(self.extent) * (self.batch - 1) + (self.rows[0] - 1) * high * wide
+        return between + (self.rows[1] - 1) * wide + self.rows[2]
+
     @staticmethod
     def in_place(product: Correlation) -> "Blocks | None":
         """One block of everything, if every tap finds the source where it lies.

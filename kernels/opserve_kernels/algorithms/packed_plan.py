@@ -42,9 +42,15 @@ def plan_packed(kind: int, product: Correlation, algorithm: int, workspace: Work
 
 
 def blocks_of(product: Correlation, algorithm: int) -> Blocks:
-    """Panels are filled from the source where it lies, if they can; FLAT needs a copy of it."""
-    found = Blocks.in_place(product) if algorithm == PACKED else None
-    return found or Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    """Those with the fewest vectors of positions.
+
+    Panels are filled from the source where it lies, if they can. FLAT needs a copy of it, and also
+    computes what lies between entries of a block: often one entry alone takes less.
+    """
+    if algorithm == PACKED:
+        return Blocks.in_place(product) or Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    found = (Blocks.of(product, least_pixels=least) for least in (1, _BLOCK_PIXELS))
+    return min(found, key=lambda blocks: blocks.count * -(-blocks.flat_positions // LANES))
 
 
 def _reserve(
