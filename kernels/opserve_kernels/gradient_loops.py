@@ -38,7 +38,7 @@ from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.stages import HEADER, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import LANES, add_lanes
-from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -46,7 +46,7 @@ Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Buffers = tuple[Bytes, ...]
 
-_LAST_SIZE = VIEW_RANK + 1  # of a view
+_LAST_SIZE, _LAST_STEP = VIEW_RANK + 1, VIEW_LENGTH - 1  # of a view
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
 _NOTHING = np.empty(0, np.uint8)
@@ -84,16 +84,20 @@ def _sum_block(
 ) -> None:
     """Adds elements to the lanes: runs of float32 from where they lie, others once loaded."""
     view, block, lanes = stage[8:], stage[2], stage[4]
-    width = view[_LAST_SIZE]
+    width, rows, step = view[_LAST_SIZE], view[_LAST_SIZE - 1], view[_LAST_STEP - 1]
     if block != WHERE_THEY_LIE:
         load(floats, halves, view, FLOAT, first, scratch[block : block + count])
         add_run(scratch, scratch, (block, count, lanes))
         return
     done = 0
     while done < count:
-        run = min(width - (first + done) % width, count - done)
-        add_run(floats, scratch, (position_of(view, first + done), run, lanes))
-        done += run
+        index = first + done
+        column, row = index % width, index // width % rows
+        start = position_of(view, index - column)
+        while row < rows and done < count:
+            run = min(width - column, count - done)
+            add_run(floats, scratch, (start + column, run, lanes))
+            done, row, start, column = done + run, row + 1, start + step, 0
 
 
 @compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")

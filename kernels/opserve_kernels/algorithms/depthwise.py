@@ -12,7 +12,6 @@ from opserve_kernels.algorithms.depthwise_copies import (
     load_output,
     load_source,
     load_values,
-    phases_along,
     result_stride,
     rows_of,
     store_planes,
@@ -20,7 +19,6 @@ from opserve_kernels.algorithms.depthwise_copies import (
     triple,
 )
 from opserve_kernels.algorithms.depthwise_layout import (
-    BASE,
     BATCH,
     BLOCK_ENTRIES,
     BLOCK_ROWS,
@@ -28,36 +26,31 @@ from opserve_kernels.algorithms.depthwise_layout import (
     CHANNEL_PITCH,
     COMPARE,
     CUT_AXIS,
-    DILATION,
     END,
     EXTENT,
     GROUPS,
     IN_PLACE,
-    KERNEL,
     KIND,
     LINE,
     OTHER,
     OTHER_FORMAT,
     OTHER_VIEW,
     OUTPUT_CHANNELS,
-    PADDING,
-    PHASE_PITCH,
     RESULT_FORMAT,
     RESULT_PHASES,
     RESULT_VIEW,
     ROW_BLOCKS,
     SOURCE,
-    STRIDE,
     TABLE,
     TAPS,
     TOTAL,
     TOTAL_PITCH,
     UNIT_BLOCKS,
     WEIGH_IMAGE,
-    WEIGH_OUTPUT,
     WEIGHTS,
 )
-from opserve_kernels.algorithms.depthwise_planes import compare_planes, weigh_planes
+from opserve_kernels.algorithms.depthwise_planes import compare_planes, run_groups, weigh_planes
+from opserve_kernels.algorithms.depthwise_taps import copies_of, fill_table, taps_of
 from opserve_kernels.algorithms.depthwise_tiles import compare_tile, weigh_tile
 from opserve_kernels.algorithms.host import HOST, LANES
 from opserve_kernels.loops import compiled
@@ -122,69 +115,6 @@ weigh_carefully = plain_depthwise.weigh_carefully
 compare_carefully = plain_depthwise.compare_carefully
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64, int64, int64)")
-def _meet(stage: Integers, axis: int, phase: int, tap: int) -> Triple:
-    """Along an axis: whether a tap meets a phase of the result, the source's phase, the shift."""
-    stride = stage[STRIDE + axis]
-    distance = tap * stage[DILATION + axis] - stage[PADDING + axis]
-    base = stage[BASE + axis]
-    if stage[KIND] == WEIGH_OUTPUT:
-        distance = phase - distance
-        return int(distance % stride == 0), 0, int(distance // stride - base)
-    return 1, int(distance % stride), int(distance // stride - base)
-
-
-@compiled("UniTuple(int64, 2)(int64[::1], int64, int64)")
-def _offset(stage: Integers, phase: int, tap: int) -> tuple[int, int]:
-    """Whether a tap meets a phase of the result, and how far from a sum it reads the copy."""
-    phases = phases_along(result_stride(stage), phase)
-    rest, inner, offset, source_phase, phase_step = tap, 1, 0, 0, 1
-    for axis in range(2, -1, -1):
-        meets, found, shift = _meet(stage, axis, phases[axis], rest % stage[KERNEL + axis])
-        if not meets:
-            return 0, 0
-        offset += shift * inner
-        source_phase += found * phase_step
-        rest //= stage[KERNEL + axis]
-        inner *= stage[EXTENT + axis]
-        phase_step *= stage[STRIDE + axis]
-    return 1, int(offset + source_phase * stage[PHASE_PITCH])
-
-
-@compiled("UniTuple(int64, 2)(int64[::1], int32[::1], int64)")
-def _taps_of(stage: Integers, table: Offsets, phase: int) -> tuple[int, int]:
-    """The first of a phase's taps in the table, and the one behind the last."""
-    return int(table[stage[TABLE] + phase]), int(table[stage[TABLE] + phase + 1])
-
-
-@compiled("int64(int64[::1])")
-def _copies(stage: Integers) -> int:
-    """Channels of the source."""
-    return int(stage[OUTPUT_CHANNELS]) if stage[KIND] == WEIGH_OUTPUT else 1
-
-
-@compiled("void(int64[::1], int32[::1])")
-def _fill_table(stage: Integers, table: Offsets) -> None:
-    """Taps before each phase of the result; the taps; offsets (phase, source channel, tap)."""
-    starts, copies = stage[TABLE], _copies(stage)
-    taps = starts + stage[RESULT_PHASES] + 1
-    offsets, found = taps + stage[TAPS], 0
-    for phase in range(stage[RESULT_PHASES]):
-        table[starts + phase] = found
-        for tap in range(stage[TAPS]):
-            meets, _ = _offset(stage, phase, tap)
-            if meets:
-                table[taps + found] = tap
-                found += 1
-        table[starts + phase + 1] = found
-        first, last = _taps_of(stage, table, phase)
-        for channel in range(copies):
-            for at in range(first, last):
-                _, offset = _offset(stage, phase, int(table[taps + at]))
-                table[offsets] = channel * stage[CHANNEL_PITCH] + offset
-                offsets += 1
-
-
 @compiled("int64(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64)")
 def _load_weights(
     stage: Integers, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, group: int
@@ -194,7 +124,7 @@ def _load_weights(
     Returns:
         Whether all are finite.
     """
-    count, copies = stage[OUTPUT_CHANNELS] * stage[TAPS], _copies(stage)
+    count, copies = stage[OUTPUT_CHANNELS] * stage[TAPS], copies_of(stage)
     given, place = stage[WEIGHTS], stage[WEIGHTS] + count
     view, number_format = stage[OTHER_VIEW:], stage[OTHER_FORMAT]
     first = group * count
@@ -202,7 +132,7 @@ def _load_weights(
     taps = stage[TABLE] + stage[RESULT_PHASES] + 1
     for result in range(stage[OUTPUT_CHANNELS] // copies):
         for phase in range(stage[RESULT_PHASES]):
-            first, last = _taps_of(stage, table, phase)
+            first, last = taps_of(stage, table, phase)
             for channel in range(copies):
                 row = given + (result + channel) * stage[TAPS]
                 for at in range(first, last):
@@ -247,8 +177,8 @@ def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     finite: int,
 ) -> None:
     """The sums of a phase of one channel of the result."""
-    first, last = _taps_of(stage, table, phase)
-    copies = _copies(stage)
+    first, last = taps_of(stage, table, phase)
+    copies = copies_of(stage)
     offsets = stage[TABLE] + stage[RESULT_PHASES] + 1 + stage[TAPS] + first * copies
     weights = stage[WEIGHTS] + (stage[OUTPUT_CHANNELS] + result) * stage[TAPS] + first * copies
     total = stage[TOTAL] + phase % result_stride(stage)[2] * stage[TOTAL_PITCH]
@@ -273,7 +203,7 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     """A block of grad_image or grad_output, whose source is loaded."""
     group, entry, entries, row = _block_of(stage, number)
     side = result_stride(stage)[2]
-    results = stage[OUTPUT_CHANNELS] // _copies(stage)
+    results = stage[OUTPUT_CHANNELS] // copies_of(stage)
     for result in range(results):
         for phase in range(0, stage[RESULT_PHASES], side):
             for beside in range(phase, phase + side):
@@ -296,7 +226,7 @@ def _load_block(
 ) -> None:
     """The planes of a block's source."""
     group, entry, entries, row = _block_of(stage, number)
-    copies = _copies(stage)
+    copies = copies_of(stage)
     for channel in range(copies):
         planes = (group * copies + channel, entry, entries)
         target = stage[SOURCE] + channel * stage[CHANNEL_PITCH]
@@ -322,7 +252,7 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     taps, left, totals = stage[TAPS], stage[OTHER], stage[TOTAL]
     if stage[IN_PLACE]:
         planes = (group, entry, entries)
-        compare_planes(stage, scratch, source, source_halves, other, other_halves, planes)
+        compare_planes(stage, scratch, source, source_halves, other, other_halves, planes, totals)
         if are_finite(scratch[totals : totals + taps]):
             _add_totals(stage, scratch, 0)
             return
@@ -354,6 +284,50 @@ def _store_weights(
     "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
     "uint16[::1], float32[::1], uint16[::1], int64, int64)"
 )
+def _run_blocks(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    table: Offsets,
+    source: Floats,
+    source_halves: Halves,
+    other: Floats,
+    other_halves: Halves,
+    result: Floats,
+    result_halves: Halves,
+    first: int,
+    last: int,
+) -> None:
+    """Runs blocks first .. last-1."""
+    finite = 1
+    for number in range(first, last):
+        group, block = number // stage[BLOCKS], number % stage[BLOCKS]
+        if stage[KIND] == COMPARE:
+            if block == 0:
+                scratch[stage[WEIGHTS] :][: stage[OUTPUT_CHANNELS] * stage[TAPS]] = np.float32(0)
+            _compare_block(
+                stage, scratch, table, source, source_halves, other, other_halves, number
+            )
+            if block == stage[BLOCKS] - 1:
+                _store_weights(stage, scratch, result, result_halves, group)
+            continue
+        if block == 0 or number == first:
+            finite = _load_weights(stage, scratch, table, other, other_halves, group)
+        if finite and stage[IN_PLACE]:
+            _, entry, entries, _ = _block_of(stage, number)
+            planes = (group, entry, entries)
+            weights = stage[WEIGHTS]
+            weigh_planes(
+                stage, scratch, source, source_halves, result, result_halves, planes, weights
+            )
+            continue
+        _load_block(stage, scratch, source, source_halves, number)
+        _weigh_block(stage, scratch, table, result, result_halves, number, finite)
+
+
+@compiled(
+    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
+    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
+)
 def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,
@@ -373,27 +347,13 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
     behind the three places.
     """
     if first == 0:
-        _fill_table(stage, table)
+        fill_table(stage, table)
         scratch[stage[LINE] : stage[END]] = PADDING_VALUE
-    begin, end = max(0, first - 1) * stage[UNIT_BLOCKS], (last - 1) * stage[UNIT_BLOCKS]
-    finite = 1
-    for number in range(begin, min(end, stage[GROUPS] * stage[BLOCKS])):
-        group, block = number // stage[BLOCKS], number % stage[BLOCKS]
-        if stage[KIND] == COMPARE:
-            if block == 0:
-                scratch[stage[WEIGHTS] :][: stage[OUTPUT_CHANNELS] * stage[TAPS]] = np.float32(0)
-            _compare_block(
-                stage, scratch, table, source, source_halves, other, other_halves, number
-            )
-            if block == stage[BLOCKS] - 1:
-                _store_weights(stage, scratch, result, result_halves, group)
-            continue
-        if block == 0 or number == begin:
-            finite = _load_weights(stage, scratch, table, other, other_halves, group)
-        if finite and stage[IN_PLACE]:
-            _, entry, entries, _ = _block_of(stage, number)
-            planes = (group, entry, entries)
-            weigh_planes(stage, scratch, source, source_halves, result, result_halves, planes)
-            continue
-        _load_block(stage, scratch, source, source_halves, number)
-        _weigh_block(stage, scratch, table, result, result_halves, number, finite)
+    images = (source, source_halves, other, other_halves, result, result_halves)
+    for unit in range(max(1, first), last):
+        begin = (unit - 1) * stage[UNIT_BLOCKS]
+        end = min(begin + stage[UNIT_BLOCKS], stage[GROUPS] * stage[BLOCKS])
+        if stage[BLOCKS] > 1 or not (
+            stage[IN_PLACE] and run_groups(stage, scratch, *images, begin, end)
+        ):
+            _run_blocks(stage, scratch, table, *images, begin, end)

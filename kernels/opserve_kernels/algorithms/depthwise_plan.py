@@ -109,9 +109,8 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
     convolution, blocks = product.convolution, _Blocks.of(product)
     axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
     source_phases, result_phases = _phases(product)
-    channels = convolution.output_channels
     groups = convolution.groups
-    unit_blocks = max(1, _UNIT_PRODUCTS // (blocks.elements * channels * convolution.taps))
+    unit_blocks = _unit_blocks(product, blocks)
     plain = _plain_images(product)
     numbers = (
         *(groups, product.kind),
@@ -254,6 +253,12 @@ def _front(axes: list[_Axis], extent: list[int], cut: int) -> int:
     return (before[0] * extent[1] + before[1]) * extent[2] + before[2]
 
 
+def _unit_blocks(product: DepthwiseProduct, blocks: _Blocks) -> int:
+    convolution = product.convolution
+    products = blocks.elements * convolution.output_channels * convolution.taps
+    return min(max(1, _UNIT_PRODUCTS // products), convolution.groups * blocks.count)
+
+
 def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) -> tuple[int, ...]:
     """Pitches and places, from PHASE_PITCH to END."""
     convolution = product.convolution
@@ -266,7 +271,8 @@ def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) ->
     total_pitch = taps if compares else blocks.elements + _SLACK
     totals = convolution.stride[-1] if scatters else 1
     table = workspace.reserve(result_phases + 1 + taps + taps * copies)
-    weights = workspace.reserve((1 if compares else 2) * channels * taps)
+    at_once = _unit_blocks(product, blocks) if _is_in_place(product) and blocks.count == 1 else 0
+    weights = workspace.reserve(max(1 if compares else 2, at_once) * channels * taps)
     line = workspace.reserve(_line(product, blocks))
     copy = workspace.reserve(blocks.front + copies * channel_pitch + _SLACK)
     other = workspace.reserve(blocks.elements + _SLACK if compares else 0)

@@ -1,6 +1,7 @@
 """Blocks of usual depthwise kernels: planes without padding, strip by strip.
 
-Plain planes are read and written where they lie, others by way of the workspace.
+Plain planes are read and written where they lie, others by way of the workspace. Groups of one
+block each load their weights, or store them, together.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ from opserve_kernels.algorithms.depthwise_copies import load_values, planes_of, 
 from opserve_kernels.algorithms.depthwise_layout import (
     BATCH,
     BLOCK_ENTRIES,
+    COMPARE,
     IMAGE_SIZE,
     KERNEL,
     KIND,
@@ -26,7 +28,8 @@ from opserve_kernels.algorithms.depthwise_layout import (
     SOURCE_PLAIN,
     SOURCE_VIEW,
     STRIDE,
-    TOTAL,
+    TAPS,
+    WEIGH_IMAGE,
     WEIGH_OUTPUT,
     WEIGHTS,
 )
@@ -34,6 +37,7 @@ from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.algorithms.plane_tiles import compare_strip_tile, weigh_strip_tile
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
+from opserve_kernels.sums import are_finite
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -111,15 +115,16 @@ def _next_plane(stage: Integers, plain: int, entry: int) -> int:
 
 @compiled(
     "void(int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 4), "
-    "UniTuple(int64, 2))"
+    "UniTuple(int64, 2), int64)"
 )
-def _weigh_strips(  # arrays and places
+def _weigh_strips(  # noqa: PLR0913, PLR0917  # arrays and places
     stage: Integers,
     source: Floats,
     scratch: Floats,
     result: Floats,
     places: Four,
     planes: tuple[int, int],
+    weights: int,
 ) -> None:
     """Planes (first entry, entries) of the source and of the result: (place, step) of each."""
     up, left, stride = stage[PADDING + 1], stage[PADDING + 2], stage[STRIDE + WIDTH]
@@ -138,7 +143,7 @@ def _weigh_strips(  # arrays and places
             _next_plane(stage, RESULT_PLAIN, first_entry + entry),
         )
         for column in range(begin, end, LANES):
-            starts = (read + entry * read_step, stage[WEIGHTS], write + entry * write_step)
+            starts = (read + entry * read_step, weights, write + entry * write_step)
             steps = (read_step, write_step, together)
             numbers = (*starts, *steps, *sizes, up, left, column, *following)
             _weigh_strip(stage, source, scratch, result, end - column, numbers)
@@ -146,15 +151,16 @@ def _weigh_strips(  # arrays and places
 
 @compiled(
     "void(int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 4), "
-    "UniTuple(int64, 2))"
+    "UniTuple(int64, 2), int64)"
 )
-def _compare_strips(  # arrays and places
+def _compare_strips(  # noqa: PLR0913, PLR0917  # arrays and places
     stage: Integers,
     left: Floats,
     scratch: Floats,
     source: Floats,
     places: Four,
     planes: tuple[int, int],
+    totals: int,
 ) -> None:
     """Planes (first entry, entries) of left and of the source: (place, step) of each."""
     start, left_step, read, read_step = places
@@ -170,7 +176,7 @@ def _compare_strips(  # arrays and places
             _next_plane(stage, SOURCE_PLAIN, first_entry + entry),
         )
         for column in range(0, columns, LANES):
-            starts = (start + entry * left_step, stage[TOTAL], read + entry * read_step)
+            starts = (start + entry * left_step, totals, read + entry * read_step)
             steps = (left_step, read_step, together)
             numbers = (*starts, *steps, *left_size, *size, *padding, column, *following)
             _compare_strip(stage, left, scratch, source, columns - column, numbers)
@@ -216,7 +222,7 @@ def _load_planes(  # noqa: PLR0913, PLR0917  # arrays and places
 
 @compiled(
     "void(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
-    "UniTuple(int64, 3))"
+    "UniTuple(int64, 3), int64)"
 )
 def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
@@ -226,6 +232,7 @@ def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     result: Floats,
     result_halves: Halves,
     planes: Triple,
+    weights: int,
 ) -> None:
     """Planes (channel, first entry, entries) of the result; the weights are loaded and finite."""
     size, wanted = OUTPUT_SIZE, IMAGE_SIZE
@@ -238,9 +245,13 @@ def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     values = source if stage[SOURCE_PLAIN] else scratch
     if stage[RESULT_PLAIN]:
         start, step, _ = planes_of(stage, RESULT_PLAIN, planes)
-        _weigh_strips(stage, values, scratch, result, (*read, start, step), (entry, entries))
+        _weigh_strips(
+            stage, values, scratch, result, (*read, start, step), (entry, entries), weights
+        )
         return
-    _weigh_strips(stage, values, scratch, scratch, (*read, line, positions), (entry, entries))
+    _weigh_strips(
+        stage, values, scratch, scratch, (*read, line, positions), (entry, entries), weights
+    )
     first = (channel * stage[BATCH] + entry) * positions
     view, number_format, count = stage[RESULT_VIEW:], stage[RESULT_FORMAT], entries * positions
     store_values(scratch, result, result_halves, view, number_format, first, line, count)
@@ -248,7 +259,7 @@ def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 @compiled(
     "void(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
-    "UniTuple(int64, 3))"
+    "UniTuple(int64, 3), int64)"
 )
 def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
@@ -258,10 +269,10 @@ def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     other: Floats,
     other_halves: Halves,
     planes: Triple,
+    totals: int,
 ) -> None:
-    """The sums of planes (channel, first entry, entries), to TOTAL."""
-    place, taps = stage[TOTAL], stage[KERNEL + 1] * stage[KERNEL + 2]
-    scratch[place : place + taps] = np.float32(0)
+    """The sums of planes (channel, first entry, entries)."""
+    scratch[totals : totals + stage[TAPS]] = np.float32(0)
     operand = (SOURCE_VIEW, SOURCE_FORMAT, SOURCE_PLAIN, IMAGE_SIZE)
     left = (OTHER_VIEW, OTHER_FORMAT, OTHER_PLAIN, OUTPUT_SIZE)
     line = _second_line(stage, IMAGE_SIZE)
@@ -269,4 +280,60 @@ def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     beside = _load_planes(stage, scratch, other, other_halves, left, planes, line)
     values = source if stage[SOURCE_PLAIN] else scratch
     factors = other if stage[OTHER_PLAIN] else scratch
-    _compare_strips(stage, factors, scratch, values, (*beside, *read), planes[1:])
+    _compare_strips(stage, factors, scratch, values, (*beside, *read), planes[1:], totals)
+
+
+@compiled("void(float32[::1], int64, int64)")
+def _turn(scratch: Floats, place: int, count: int) -> None:
+    """Values in the reverse order."""
+    for i in range(count // 2):
+        other = place + count - 1 - i
+        scratch[place + i], scratch[other] = scratch[other], scratch[place + i]
+
+
+@compiled(
+    "int64(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
+    "float32[::1], uint16[::1], int64, int64)"
+)
+def run_groups(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    source: Floats,
+    source_halves: Halves,
+    other: Floats,
+    other_halves: Halves,
+    result: Floats,
+    result_halves: Halves,
+    first: int,
+    last: int,
+) -> int:
+    """Groups first .. last-1, each of one block.
+
+    Returns:
+        0 if not all their weights are finite: they must be computed otherwise then.
+    """
+    taps, place, entries = stage[TAPS], stage[WEIGHTS], stage[BATCH]
+    count, compares = (last - first) * taps, stage[KIND] == COMPARE
+    if not compares:
+        view, number_format = stage[OTHER_VIEW:], stage[OTHER_FORMAT]
+        load_values(scratch, other, other_halves, view, number_format, first * taps, place, count)
+        if not are_finite(scratch[place : place + count]):
+            return 0
+    for group in range(first, last):
+        weights, planes = place + (group - first) * taps, (group, 0, entries)
+        if compares:
+            compare_planes(
+                stage, scratch, source, source_halves, other, other_halves, planes, weights
+            )
+            continue
+        if stage[KIND] == WEIGH_IMAGE:
+            _turn(scratch, weights, taps)
+        weigh_planes(stage, scratch, source, source_halves, result, result_halves, planes, weights)
+    if compares:
+        if not are_finite(scratch[place : place + count]):
+            return 0
+        view, number_format = stage[RESULT_VIEW:], stage[RESULT_FORMAT]
+        store_values(
+            scratch, result, result_halves, view, number_format, first * taps, place, count
+        )
+    return 1
