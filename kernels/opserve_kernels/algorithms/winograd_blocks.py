@@ -27,6 +27,8 @@ Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
 Integers = NDArray[np.int64]
+Pair = tuple[int, int]
+Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
 _MAGNITUDE = np.int32(0x7FFFFFFF)
@@ -111,6 +113,35 @@ def _inside(size: int, begin: int, step: int, extent: int) -> tuple[int, int]:
 
 
 @compiled(
+    "void(int64[::1], float32[::1], int64, UniTuple(int64, 2), UniTuple(int64, 2), "
+    "UniTuple(int64, 3))"
+)
+def _split_rows(
+    stage: Integers, scratch: Floats, halo: int, origin: Pair, places: Pair, rows: Triple
+) -> None:
+    """Rows of an image to the planes of their phases, where they lie inside.
+
+    Args:
+        stage: Parameters.
+        scratch: The workspace.
+        halo: Whether planes have one.
+        origin: The position that the first tile begins with.
+        places: Of the first row, and of the planes.
+        rows: The first row, the one behind the last, and how long they are.
+    """
+    (line, planes), (low, high, size) = places, rows
+    (height, width), across = plane_of(stage, halo), stage[DILATION + 2]
+    for y in range(low, high):
+        phase = (y - origin[0]) % stage[DILATION + 1] * across
+        z = (y - origin[0]) // stage[DILATION + 1]
+        for x in range(across):
+            first, last = _inside(size, origin[1] + x, across, width)
+            source = line + (y - low) * size + first * across + origin[1] + x
+            to = planes + ((phase + x) * height + z) * width + first
+            copy_strided(scratch, source, across, to, last - first)
+
+
+@compiled(
     "boolean(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], "
     "UniTuple(int64, 4), UniTuple(int64, 2), UniTuple(int64, 4))"
 )
@@ -153,11 +184,5 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
         index = ((channel * stage[BATCH] + entry + i) * size[0] + low) * size[1]
         load_values(floats, halves, stage[view_at:], number_format, index, scratch, line, count)
         fits = all_fit(table, line, count) and fits
-        for y in range(low, high):
-            phase, z = (y - begin) % down * across, (y - begin) // down
-            for x in range(across):
-                first, last = _inside(size[1], origin[1] + x, across, width)
-                source = line + (y - low) * size[1] + first * across + origin[1] + x
-                to = planes + ((phase + x) * height + z) * width + first
-                copy_strided(scratch, source, across, to, last - first)
+        _split_rows(stage, scratch, halo, (begin, origin[1]), (line, planes), (low, high, size[1]))
     return fits

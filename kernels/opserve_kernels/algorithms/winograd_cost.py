@@ -4,16 +4,17 @@
     tiles       each is read, transformed and written for every channel, at every point
     kernels     each is transformed once
 
-against results x taps multiply-adds for a tile, and a copy of every value that is read. Few
-channels do not pay for their tiles, few tiles not for the kernels. The constants are those of one
-core with AVX2 or AVX-512; only their relation matters.
+against results x taps multiply-adds for a tile, and a copy of every value that is read; for the
+weight, those of taps that lie in the image. Few channels do not pay for their tiles, few tiles not
+for the kernels. The constants are those of one core with AVX2 or AVX-512; only their relation
+matters.
 """
 
 from math import prod
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.winograd_tiling import Tiling
-from opserve_kernels.convolution import Convolution, Triple
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 
 _MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
 _COPY = 0.8  # of a value, for a direct algorithm
@@ -39,7 +40,8 @@ def output_pays(convolution: Convolution) -> bool:
 def weight_pays(convolution: Convolution) -> bool:
     """Whether it is faster for the weight's gradient."""
     read = convolution.input_channels + convolution.output_channels
-    return weight_cost(convolution) < _direct_cost(convolution, read, convolution.output_size)
+    met = _met_share(convolution)
+    return weight_cost(convolution) < _direct_cost(convolution, read, convolution.output_size, met)
 
 
 def image_cost(convolution: Convolution) -> float:
@@ -77,11 +79,30 @@ def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Tri
     return convolution.groups * ((read + written) * _TILE + at_points)
 
 
-def _direct_cost(convolution: Convolution, read: int, size: Triple) -> float:
-    """Of any product by a direct algorithm that multiplies as fast and reads so many channels."""
-    products = convolution.taps * convolution.input_channels * convolution.output_channels
+def _direct_cost(convolution: Convolution, read: int, size: Triple, met: float = 1) -> float:
+    """Of any product by a direct algorithm that multiplies as fast.
+
+    Args:
+        convolution: The geometry.
+        read: Channels that it reads.
+        size: Of the result, or of what the weight's gradient sums.
+        met: The share of all products that it multiplies.
+    """
+    products = met * convolution.taps * convolution.input_channels * convolution.output_channels
     values = convolution.groups * convolution.batch * prod(size)
     return values * (products * _MULTIPLY_ADD + read * _COPY)
+
+
+def _met_share(convolution: Convolution) -> float:
+    """Of positions and taps, those at which a tap lies in the image; without stride."""
+    share = 1.0
+    for axis in range(SPATIAL_RANK):
+        size, positions = convolution.input_size[axis], convolution.output_size[axis]
+        taps, padding = convolution.kernel_size[axis], convolution.padding[axis]
+        begins = [tap * convolution.dilation[axis] - padding for tap in range(taps)]
+        met = [min(positions, size - begin) - max(0, -begin) for begin in begins]
+        share *= sum(max(0, count) for count in met) / (taps * positions)
+    return share
 
 
 def _whole(count: int, step: int) -> int:

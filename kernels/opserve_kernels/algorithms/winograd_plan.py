@@ -20,7 +20,7 @@ from opserve_kernels.workspace import Workspace
 
 _LEAST_TILES = TILE_COLUMNS  # of a block, where it has so many
 _LEAST_VALUES = 1 << 18  # of a block's tiles at every point: 1 MiB
-_MOST_VALUES = 5 << 19  # the same where there are many kernels: 10 MiB
+_MOST_VALUES = 5 << 20  # the same where there are many kernels: 20 MiB
 _TOTAL_VALUES = 1 << 18  # of a chunk's total: 1 MiB
 _UNIT_PRODUCTS = 80_000_000  # multiply-adds of a unit, more than a millisecond
 _UNIT_TILES = 25_000  # tiles that a unit transforms, less than a millisecond

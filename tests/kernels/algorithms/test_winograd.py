@@ -371,6 +371,14 @@ def test_it_costs_less_than_a_direct_algorithm_for_many_channels_and_tiles(
     assert weight_pays(case.convolution) == wins
 
 
+def test_products_in_padding_count_for_the_image_only_as_no_weight_multiplies_them() -> None:
+    padded = (0, 12, 12)
+    case = Case(inputs=512, outputs=256, size=(1, 33, 33), padding=padded, dilation=(1, 12, 12))
+
+    assert image_pays(case.convolution)
+    assert not weight_pays(case.convolution)
+
+
 @every_result
 def test_the_workspace_of_a_large_call_is_bounded(wanted: int) -> None:
     case = Case(batch=16, inputs=64, outputs=64, size=(1, 224, 224))
