@@ -14,7 +14,7 @@ from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
 
 _MOST_CHANNELS = 4  # of a group's output: with more, products of panels use each value more often
-_COPY_ELEMENTS = 1 << 12  # of a block: it and its sums stay in the first-level cache
+_COPY_ELEMENTS = 1 << 14  # of a block, 64 KiB: it and its sums stay in the second-level cache
 _HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # vectors that end with a row
 _IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
 _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
