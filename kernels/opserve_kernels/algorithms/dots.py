@@ -49,17 +49,10 @@ from opserve_kernels.algorithms.product import (
     WEIGHT_VIEW,
 )
 from opserve_kernels.algorithms.taps import fill_tables, offsets_place
-from opserve_kernels.algorithms.transfers import (
-    all_finite,
-    copy_strided,
-    fill,
-    separate_rows,
-    store_values,
-)
+from opserve_kernels.algorithms.transfers import all_finite, copy_strided, fill, separate_rows
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
-from opserve_kernels.strided import load
+from opserve_kernels.strided import load, store
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
@@ -258,8 +251,8 @@ def _store_panel(
     if stage[GRADIENT] >= 0:
         copy_strided(scratch, stage[LINE], 1, stage[GRADIENT] + row, count)
     else:
-        round_all(scratch[stage[LINE] : stage[LINE] + count], stage[WEIGHT_FORMAT])
-        store_values(scratch, stage[LINE], count, stage[WEIGHT_VIEW:], row, floats, halves)
+        values = scratch[stage[LINE] : stage[LINE] + count]
+        store(values, stage[WEIGHT_FORMAT], stage[WEIGHT_VIEW:], row, floats, halves)
 
 
 @compiled(

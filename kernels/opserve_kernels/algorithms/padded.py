@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.product import WHOLE
 from opserve_kernels.algorithms.rows import take_rows
-from opserve_kernels.algorithms.transfers import fill, load_values
+from opserve_kernels.algorithms.transfers import fill
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
@@ -142,7 +143,7 @@ def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     high = max(low, min(origin[axis] + extent[axis] * stride[axis], size[axis]))
     count, begin = (high - low) * inner, first + low * inner
     place = target if line == WHOLE else line
-    load_values(floats, halves, view, number_format, begin, scratch, place, count)
+    load(floats, halves, view, number_format, begin, scratch[place : place + count])
     if line == WHOLE:
         return
     rows = (

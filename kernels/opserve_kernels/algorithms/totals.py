@@ -50,11 +50,11 @@ from opserve_kernels.algorithms.taps import (
     result_stride,
     source_channels,
 )
-from opserve_kernels.algorithms.transfers import fill, store_values
+from opserve_kernels.algorithms.transfers import fill
 from opserve_kernels.algorithms.weight_panels import panel_place
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
+from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -207,11 +207,11 @@ def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
     if result_phases(stage) > 1 or (count > 1 and pitch > width):
         place = stage[LINE]
         _deal_lines(stage, scratch, scratch, (m, 1), depth, lines, (place, 0, wide))
-    round_all(scratch[place : place + high * wide], stage[RESULT_FORMAT])
     rows, length = (1, high * wide) if wide == line_step else (high, wide)
     for row in range(rows):
-        view, first = stage[RESULT_VIEW:], index + row * line_step
-        store_values(scratch, place + row * length, length, view, first, floats, halves)
+        values = scratch[place + row * length :][:length]
+        first = index + row * line_step
+        store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], first, floats, halves)
 
 
 @compiled(

@@ -1,20 +1,11 @@
-"""Values between strided tensors of any dtype and the workspace, in vectors where they can be.
-
-As opserve_kernels.strided, but for places in the workspace, and a loaded -0 becomes 0.
-"""
+"""Values of the workspace: copied within it, filled in, looked at."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.copies import (
-    copy_run,
-    copy_steps,
-    separate,
-)
+from opserve_kernels.algorithms.copies import copy_run, copy_steps, separate
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.loops import compiled
-from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.strided import load, store
 from opserve_kernels.sums import are_finite
 
 Floats = NDArray[np.float32]
@@ -52,35 +43,6 @@ def all_finite(table: Offsets, place: int, count: int) -> bool:
 def separate_rows(scratch: Floats, source: int, target: int, pitch: int, count: int) -> None:
     """A panel (count, TILE_ROWS) to TILE_ROWS rows that are a pitch apart."""
     _separate(scratch, scratch, (source, target, pitch, count))
-
-
-@compiled("void(float32[::1], uint16[::1], int64[::1], int64, int64, float32[::1], int64, int64)")
-def load_values(  # noqa: PLR0913, PLR0917  # arrays and integers
-    floats: Floats,
-    halves: Halves,
-    view: Integers,
-    number_format: int,
-    first: int,
-    scratch: Floats,
-    place: int,
-    count: int,
-) -> None:
-    """scratch[place + i] = element first + i of the view, rounded to a number format."""
-    load(floats, halves, view, number_format, first, scratch[place : place + count])
-
-
-@compiled("void(float32[::1], int64, int64, int64[::1], int64, float32[::1], uint16[::1])")
-def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
-    scratch: Floats,
-    place: int,
-    count: int,
-    view: Integers,
-    first: int,
-    floats: Floats,
-    halves: Halves,
-) -> None:
-    """Element first + i of the view = scratch[place + i], in the view's dtype."""
-    store(scratch[place : place + count], FLOAT, view, first, floats, halves)
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")

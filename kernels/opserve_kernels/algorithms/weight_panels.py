@@ -28,8 +28,9 @@ from opserve_kernels.algorithms.taps import (
     source_channels,
     taps_place,
 )
-from opserve_kernels.algorithms.transfers import all_finite, fill, load_values
+from opserve_kernels.algorithms.transfers import all_finite, fill
 from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -126,7 +127,8 @@ def _load_row(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """A row W[k, :, :]; raises the flag if it is not finite."""
     view, number_format = stage[WEIGHT_VIEW:], stage[WEIGHT_FORMAT]
-    load_values(floats, halves, view, number_format, row * length, scratch, line, length)
+    values = scratch[line : line + length]
+    load(floats, halves, view, number_format, row * length, values)
     if not all_finite(table, line, length):
         scratch[stage[FLAGS]] = np.float32(1)
 

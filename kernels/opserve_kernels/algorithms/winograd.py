@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.micro_kernels import multiply_packed
 from opserve_kernels.algorithms.product import SCATTER
-from opserve_kernels.algorithms.transfers import copy_to_steps, fill, load_values, store_values
+from opserve_kernels.algorithms.transfers import copy_to_steps, fill
 from opserve_kernels.algorithms.winograd_blocks import (
     block_of,
     clear_planes,
@@ -77,7 +77,7 @@ from opserve_kernels.algorithms.winograd_weights import (
     width_of,
 )
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
+from opserve_kernels.strided import load, store
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -193,9 +193,9 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
                     run = plane + (y // down - row * results) * pitch
                     to = place + (y - first) * width + x
                     copy_to_steps(scratch, run, to, across, (width - x - 1) // across + 1)
-        round_all(scratch[place : place + count], stage[RESULT_FORMAT])
         index = ((channel * stage[BATCH] + entry + i) * height + first) * width
-        store_values(scratch, place, count, stage[RESULT_VIEW:], index, floats, halves)
+        values = scratch[place : place + count]
+        store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], index, floats, halves)
 
 
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
@@ -250,7 +250,7 @@ def _correlate(  # noqa: PLR0913, PLR0917  # arrays and integers
         load_planes(stage, scratch, table, source, source_halves, tensor, origin, place)
         for m in range(channels):
             index = weight_index(stage, group, channel + m, k)
-            load_values(weight, weight_halves, view, number_format, index, scratch, line, taps)
+            load(weight, weight_halves, view, number_format, index, scratch[line : line + taps])
             places = (copy, line, stage[TOTAL] + m * size, turned)
             add_correlation(scratch, table, places, (planes, height, width, *kernel))
 

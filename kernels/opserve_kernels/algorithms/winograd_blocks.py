@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.host import LANES
-from opserve_kernels.algorithms.transfers import copy_strided, fill, load_values
+from opserve_kernels.algorithms.transfers import copy_strided, fill
 from opserve_kernels.algorithms.winograd_layout import (
     BATCH,
     BLOCK_BATCH,
@@ -21,6 +21,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     TILES_DOWN,
 )
 from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
@@ -182,7 +183,8 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     for i in range(entries):
         count, planes = (high - low) * size[1], target + i * down * across * height * width
         index = ((channel * stage[BATCH] + entry + i) * size[0] + low) * size[1]
-        load_values(floats, halves, stage[view_at:], number_format, index, scratch, line, count)
+        values = scratch[line : line + count]
+        load(floats, halves, stage[view_at:], number_format, index, values)
         fits = all_fit(table, line, count) and fits
         _split_rows(stage, scratch, halo, (begin, origin[1]), (line, planes), (low, high, size[1]))
     return fits

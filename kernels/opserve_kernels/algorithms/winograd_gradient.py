@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.micro_kernels import multiply_packed
-from opserve_kernels.algorithms.transfers import store_values
 from opserve_kernels.algorithms.winograd_blocks import (
     block_of,
     clear_planes,
@@ -69,7 +68,7 @@ from opserve_kernels.algorithms.winograd_tiles import (
     transform_output,
 )
 from opserve_kernels.loops import compiled
-from opserve_kernels.precision import round_all
+from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -195,9 +194,8 @@ def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int) -> None
 def _store_line(stage: Integers, scratch: Floats, floats: Floats, halves: Halves, row: int) -> None:
     """Stores the line as a row of the weight."""
     count = stage[IMAGE_CHANNELS] * stage[WEIGHT_TAPS]
-    round_all(scratch[stage[LINE] : stage[LINE] + count], stage[RESULT_FORMAT])
-    view = stage[RESULT_VIEW:]
-    store_values(scratch, stage[LINE], count, view, row * count, floats, halves)
+    values = scratch[stage[LINE] : stage[LINE] + count]
+    store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], row * count, floats, halves)
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64)")

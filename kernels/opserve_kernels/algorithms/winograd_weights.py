@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.product import SCATTER
-from opserve_kernels.algorithms.transfers import fill, load_values
+from opserve_kernels.algorithms.transfers import fill
 from opserve_kernels.algorithms.winograd_blocks import all_fit, fill_lane_offsets
 from opserve_kernels.algorithms.winograd_layout import (
     BLOCKS,
@@ -31,6 +31,7 @@ from opserve_kernels.algorithms.winograd_layout import (
 )
 from opserve_kernels.algorithms.winograd_tiles import transform_kernel, transform_turned_kernel
 from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -108,7 +109,7 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     fill(scratch, line + count, LANES * taps, np.float32(0))
     for k in range(min(depth, depth_of(stage) - part[1])):
         index = weight_index(stage, group, channel, part[1] + k)
-        load_values(floats, halves, view, stage[LEFT_FORMAT], index, scratch, line, count)
+        load(floats, halves, view, stage[LEFT_FORMAT], index, scratch[line : line + count])
         fits = all_fit(table, line, count) and fits
         for m in range(0, channels, LANES):
             target = place + m * depth + k * TILE_ROWS
@@ -146,7 +147,7 @@ def transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
             for row in range(rows):
                 index = weight_index(stage, group, channel + m + row, part[1] + first)
                 to, count = line + row * pitch, columns * taps
-                load_values(floats, halves, view, stage[LEFT_FORMAT], index, scratch, to, count)
+                load(floats, halves, view, stage[LEFT_FORMAT], index, scratch[to : to + count])
             fits = all_fit(table, line, rows * pitch) and fits
             for k in range(columns):
                 target = place + m * depth + (first + k) * TILE_ROWS
