@@ -26,6 +26,11 @@ def plan_of(sample: Sample, options: PlanOptions = ANY_PLAN) -> Plan:
     return plan
 
 
+def is_transformed(sample: Sample, options: PlanOptions = ANY_PLAN) -> bool:
+    """Whether Winograd's algorithm computes anything of a call."""
+    return any(told.endswith(": winograd") for told in plan_of(sample, options).algorithms)
+
+
 def execute(
     sample: Sample,
     buffers: Mapping[str, Bytes],

@@ -24,7 +24,7 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
 from opserve_kernels.gradient_plan import Algorithm
-from opserve_kernels.operator import Plan
+from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
 from opserve_kernels.tensor import DataType
@@ -73,7 +73,7 @@ def _run(sample: Sample, **arrays: Doubles) -> Doubles:
     buffers = sample.buffers()
     for name, array in arrays.items():
         sample.inputs[name].view(buffers[name])[...] = array
-    execute(sample, buffers)
+    execute(sample, buffers, options=PlanOptions(strict=True))
     return sample.outputs["res_tensor"].view(buffers["res_tensor"]).astype(np.float64)
 
 

@@ -19,6 +19,7 @@ from kernels.oracles.superblocks import (
     fractal_of,
     plain_of,
 )
+from kernels.oracles.transforms import Transformed
 from kernels.samples.sample import Bytes, Sample
 from opserve_kernels.conv2d_backprop_filter.schema import Conv2dBackpropFilterParaDict
 from opserve_kernels.tensor import DataType
@@ -61,14 +62,36 @@ def sums(sample: Sample, buffers: Mapping[str, Bytes]) -> tuple[Doubles, Doubles
     return value, magnitude, batch * prod(positions)
 
 
-def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectation]:
-    """What a sample's call must write."""
+def expected(
+    sample: Sample, buffers: Mapping[str, Bytes], *, transformed: bool = False
+) -> dict[str, Expectation]:
+    """What a sample's call must write; transformed by Winograd's algorithm, or not."""
     value, magnitude, terms = sums(sample, buffers)
     dtype = sample.outputs["res_tensor"].dtype
     if dtype == DataType.DOUBLE:
         tolerance = 2 * terms * DOUBLE_UNIT * magnitude
         return {"res_tensor": Expectation(value=value, tolerance=tolerance)}
-    return {"res_tensor": expect(value, magnitude, terms=terms, roundings=(dtype,))}
+    added = _transforms(sample, buffers) if transformed else None
+    found = expect(value, magnitude, terms=terms, roundings=(dtype,), transforms=added)
+    return {"res_tensor": found}
+
+
+def _transforms(sample: Sample, buffers: Mapping[str, Bytes]) -> Doubles:
+    """What Winograd's algorithm may add, in FRACTAL_Z."""
+    given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
+    para_dict = _para_dict(sample.scalars)
+    shape = dense_shape(sample.scalars["filter_sizes"], para_dict.groups or 1)
+    superblocks, outputs, inputs, *kernel = shape
+    kind = Transformed(
+        kernel=tuple(kernel),
+        padding=(para_dict.padding or (0,) * 4)[::2],
+        dilation=(para_dict.dilations or (1,) * 4)[2:],
+        groups=superblocks,
+    )
+    x = plain_of(given["input_x"], superblocks * inputs)
+    dy = plain_of(given["out_backprop"], superblocks * outputs)
+    dense = kind.weight_error(x, dy).reshape(shape)
+    return fractal_of(dense, sample.outputs["res_tensor"].shape)
 
 
 def _belongs(filter_sizes: tuple[int, ...], groups: int) -> Any:

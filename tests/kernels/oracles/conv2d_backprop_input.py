@@ -14,6 +14,7 @@ import numpy as np
 from kernels.oracles.expectation import DOUBLE_UNIT, Doubles, Expectation, expect
 from kernels.oracles.rounding import saturate
 from kernels.oracles.superblocks import contributions, dense_of, dense_shape, image_of, plain_of
+from kernels.oracles.transforms import Transformed
 from kernels.samples.sample import Bytes, Sample
 from opserve_kernels.tensor import DataType
 
@@ -46,17 +47,38 @@ def sums(sample: Sample, buffers: Mapping[str, Bytes]) -> tuple[Doubles, Doubles
     return value, magnitude, shape[1] * prod(shape[3:])
 
 
-def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectation]:
-    """What a sample's call must write; FLOAT16 saturates on every profile."""
+def expected(
+    sample: Sample, buffers: Mapping[str, Bytes], *, transformed: bool = False
+) -> dict[str, Expectation]:
+    """What a sample's call must write, transformed or not; FLOAT16 saturates on every profile."""
     value, magnitude, terms = sums(sample, buffers)
     dtype = sample.outputs["res_tensor"].dtype
     if dtype == DataType.DOUBLE:
         tolerance = 2 * terms * DOUBLE_UNIT * magnitude
         return {"res_tensor": Expectation(value=value, tolerance=tolerance)}
-    expectation = expect(value, magnitude, terms=terms, roundings=(dtype,))
+    added = _transforms(sample, buffers) if transformed else None
+    expectation = expect(value, magnitude, terms=terms, roundings=(dtype,), transforms=added)
     if dtype == DataType.FLOAT16:
         expectation = replace(expectation, value=saturate(expectation.value))
     return {"res_tensor": expectation}
+
+
+def _transforms(sample: Sample, buffers: Mapping[str, Bytes]) -> Doubles:
+    """What Winograd's algorithm may add, in NC1HWC0."""
+    given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
+    para_dict = sample.scalars["para_dict"]
+    shape = dense_shape(sample.scalars["filter_sizes"], _groups(sample.scalars))
+    superblocks, outputs, inputs, *kernel = shape
+    kind = Transformed(
+        kernel=tuple(kernel),
+        padding=para_dict.padding[::2],
+        dilation=para_dict.dilations[2:],
+        groups=superblocks,
+    )
+    weight = dense_of(given["filters"], shape).reshape(-1, inputs, *kernel)
+    dy = plain_of(given["out_backprop"], superblocks * outputs)
+    result = sample.outputs["res_tensor"].shape
+    return image_of(kind.image_error(dy, weight, result[2:4]), result)
 
 
 def _groups(scalars: Mapping[str, Any]) -> int:

@@ -18,6 +18,7 @@ from kernels.oracles.expectation import (
     Expectation,
     expect,
 )
+from kernels.oracles.transforms import Transformed
 from kernels.samples.sample import Bytes, Sample
 
 Shape = tuple[int, int, int, int]
@@ -60,8 +61,10 @@ def weight_gradient(dy: Doubles, x: Doubles, scalars: Mapping[str, Any]) -> Doub
     return gradient
 
 
-def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectation]:
-    """What a sample's call must write."""
+def expected(
+    sample: Sample, buffers: Mapping[str, Bytes], *, transformed: bool = False
+) -> dict[str, Expectation]:
+    """What a sample's call must write; transformed by Winograd's algorithm, or not."""
     given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
     dy, x = given["dy_data"], given["x_data"]
     with np.errstate(invalid="ignore"):
@@ -69,7 +72,24 @@ def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectat
         magnitude = weight_gradient(np.abs(dy), np.abs(x), sample.scalars)
     terms, dtype = x.shape[0] * x.shape[1] * x.shape[2], sample.outputs["dw_data"].dtype
     unit = EXACT_UNIT if sample.profile == "reference" else ACCUMULATOR_UNIT
-    return {"dw_data": expect(value, magnitude, terms=terms, roundings=(dtype,), unit=unit)}
+    added = _transforms(dy, x, numbers_of(sample.scalars)) if transformed else None
+    found = expect(value, magnitude, terms=terms, roundings=(dtype,), unit=unit, transforms=added)
+    return {"dw_data": found}
+
+
+def _transforms(dy: Doubles, x: Doubles, numbers: Mapping[str, Any]) -> Doubles:
+    """What Winograd's algorithm may add: dy is the image of a convolution whose output is x."""
+    group, taps = numbers["group"], (numbers["kernel_h"], numbers["kernel_w"])
+    kind = Transformed(
+        kernel=taps,
+        padding=(numbers["pad_u"], numbers["pad_l"]),
+        dilation=(numbers["dilation_h"], numbers["dilation_w"]),
+        groups=group,
+    )
+    error = kind.weight_error(np.moveaxis(dy, 3, 1), np.moveaxis(x, 3, 1))
+    ins, outs = x.shape[3] // group, dy.shape[3] // group
+    order = (0, 3, 4, 2, 1) if numbers["row_order"] == "kh_kw_oc" else (0, 2, 3, 4, 1)
+    return error.reshape(group, ins, outs, *taps).transpose(order).reshape(group, -1, ins)
 
 
 def _contributions(
