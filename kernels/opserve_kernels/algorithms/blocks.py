@@ -180,7 +180,7 @@ def load_source(
             stage, scratch, floats, halves, (group, entry, entries), size, stride, begin
         )
     end = stage[SOURCE] + source_channels(stage) * stage[CHANNEL_PITCH]
-    fill(scratch, end, TILE_COLUMNS, np.float32(0))
+    fill(scratch, end, TILE_COLUMNS, PADDING)
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64)")

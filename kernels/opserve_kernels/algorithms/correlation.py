@@ -1,10 +1,11 @@
 """A correlation of an image with a weight, and the blocks that it is computed in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
 from opserve_kernels.algorithms.product import DIRECT, FLAGS, GATHER, LINE, SCATTER, WHOLE
-from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.convolution import SPATIAL_RANK, WIDTH, Convolution, Triple
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.tensor import DataType
@@ -138,6 +139,23 @@ class Blocks:
         _, high, wide = self.extent
         between = prod(self.extent) * (self.batch - 1) + (self.rows[0] - 1) * high * wide
         return between + (self.rows[1] - 1) * wide + self.rows[2]
+
+    def with_shared_padding(self, product: Correlation) -> "Blocks":
+        """The same blocks, where a row's padding on the right is that of the next row on its left.
+
+        Rows must have equal padding on the left, and all channels must be there.
+        """
+        size, (first, _) = product.source_size[WIDTH], product.reach(WIDTH)
+        one_phase = product.direction == SCATTER or product.convolution.stride[WIDTH] == 1
+        groups = product.convolution.groups
+        has_channels = channels_of(product.source) == groups * product.source_channels
+        if self.axis == WIDTH or not one_phase or not has_channels:
+            return self
+        left, (deep, high, wide) = max(0, -first), self.extent
+        width = max(
+            self.rows[WIDTH], wide - min(left, TILE_COLUMNS - LANES), min(left + size, wide)
+        )
+        return replace(self, extent=(deep, high, width))
 
     @staticmethod
     def in_place(product: Correlation) -> "Blocks | None":

@@ -48,9 +48,13 @@ def blocks_of(product: Correlation, algorithm: int) -> Blocks:
     computes what lies between entries of a block: often one entry alone takes less.
     """
     if algorithm == PACKED:
-        return Blocks.in_place(product) or Blocks.of(product, least_pixels=_BLOCK_PIXELS)
-    found = (Blocks.of(product, least_pixels=least) for least in (1, _BLOCK_PIXELS))
+        return Blocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
+    found = (_copied(product, least) for least in (1, _BLOCK_PIXELS))
     return min(found, key=lambda blocks: blocks.count * -(-blocks.flat_positions // LANES))
+
+
+def _copied(product: Correlation, least_pixels: int) -> Blocks:
+    return Blocks.of(product, least_pixels=least_pixels).with_shared_padding(product)
 
 
 def _reserve(

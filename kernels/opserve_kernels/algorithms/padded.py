@@ -3,7 +3,8 @@
     image (channels, batch, positions)  ->  (channels, phases, entries of the block, extent)
 
 Position z of phase r along an axis is the image's z * stride + r + origin, and PADDING where there
-is none. Rows of one phase are contiguous, so that a tap's columns are runs of the copy.
+is none. Rows of one phase are contiguous, so that a tap's columns are runs of the copy; what a tap
+reads beyond a row's end is the padding that the next row begins with, or that behind the copy.
 """
 
 import numpy as np

@@ -39,6 +39,7 @@ _CASES = {
     "dilated": Case(dilation=(1, 2, 3), padding=(0, 2, 3), size=(1, 9, 9)),
     "dilated and strided": Case(dilation=(1, 2, 3), stride=(1, 3, 2), padding=(0, 1, 4)),
     "padding beyond the kernel": Case(padding=(0, 4, 5), size=(1, 3, 4)),
+    "padding of whole vectors": Case(dilation=(1, 1, 60), padding=(0, 1, 60), size=(1, 4, 5)),
     "more padding behind": Case(stride=(1, 2, 2), more=(0, 1, 1), size=(1, 6, 6)),
     "padding behind a single tap": Case(
         kernel=(1, 1, 1), padding=(0, 0, 0), stride=(1, 2, 2), more=(0, 2, 3), size=(1, 5, 4)
