@@ -137,7 +137,8 @@ def _keep_diagonal(stage: Integers, scratch: Floats, first: int, last: int) -> N
 def _run_product(  # arrays and integers
     kind: int, places: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
 ) -> None:
-    source, weight, result = buffers[places[0]], buffers[places[1]], buffers[places[2]]
+    x_place, w_place, y_place = int(places[0]), int(places[1]), int(places[2])
+    source, weight, result = buffers[x_place], buffers[w_place], buffers[y_place]
     stage, table = places[_OPERANDS:], scratch.view(np.int32)
     x, w, y = as_floats(source), as_floats(weight), as_floats(result)
     x_half, w_half, y_half = as_halves(source), as_halves(weight), as_halves(result)
@@ -161,11 +162,11 @@ def _run_stage(  # a case for each kind
     elif kind == FILL:
         _fill(stage, scratch, first, last)
     elif kind == LOAD:
-        _load(stage, buffers[stage[0]], scratch, first, last)
+        _load(stage, buffers[int(stage[0])], scratch, first, last)
     elif kind == STORE:
-        _store(stage, buffers[stage[0]], scratch, first, last)
+        _store(stage, buffers[int(stage[0])], scratch, first, last)
     elif kind == SUM_CHANNELS:
-        _sum_channels(stage, buffers[stage[0]], scratch, first, last)
+        _sum_channels(stage, buffers[int(stage[0])], scratch, first, last)
     elif kind == KEEP_DIAGONAL:
         _keep_diagonal(stage, scratch, first, last)
     elif kind in (SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT):
