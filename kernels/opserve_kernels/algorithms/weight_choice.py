@@ -22,16 +22,20 @@ _REST_LANES = 2.0  # the same if there are fewer channels
 _TAP_CYCLES = 300.0  # of beginning a tap of a block
 _STORE_CYCLES = 80.0  # of beginning to store a row of sums
 _BLOCK_PIXELS = 512
+_MOST_LEFT = 1 << 22  # values of a block of the output, which DOTS loads at once: 16 MiB
 
 
 def choose_weight(product: Correlation) -> int:
     """DOTS or OUTER; the product is a GATHER with the gradient as its weight."""
-    return OUTER if _outer_cycles(product) < _dot_cycles(product) else DOTS
-
-
-def _dot_cycles(product: Correlation) -> float:
-    convolution = product.convolution
     blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    left = product.convolution.output_channels * blocks.batch * prod(blocks.extent)
+    if left > _MOST_LEFT or _outer_cycles(product) < _dot_cycles(product, blocks):
+        return OUTER
+    return DOTS
+
+
+def _dot_cycles(product: Correlation, blocks: Blocks) -> float:
+    convolution = product.convolution
     positions = prod(blocks.extent) / prod(blocks.rows)
     products = whole_rows(convolution.output_channels) * convolution.column_rows / LANES
     loading = _LOAD_CYCLES * convolution.output_channels

@@ -23,12 +23,14 @@ from opserve_kernels.algorithms.winograd_blocks import (
     fill_lane_offsets,
     fill_tile_offsets,
     load_planes,
+    phases_of,
     plane_of,
     planes_of,
     tiles_of,
 )
 from opserve_kernels.algorithms.winograd_careful import add_taps
 from opserve_kernels.algorithms.winograd_layout import (
+    BLOCK_BATCH,
     BLOCKS,
     CHUNK_CHANNELS,
     CHUNKS,
@@ -221,6 +223,13 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
         _store_line(stage, scratch, floats, halves, row)
 
 
+@compiled("int64(int64[::1])")
+def _copy_pitch(stage: Integers) -> int:
+    """From a copy to the next: all planes that a block may have, for all of them are cleared."""
+    height, width = plane_of(stage, 1)
+    return int(stage[BLOCK_BATCH] * phases_of(stage) * height * width)
+
+
 @compiled(
     "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
     "UniTuple(int64, 3))"
@@ -236,8 +245,7 @@ def _load_copy(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Planes of a channel of a side; at: the channel, the block, and which copy becomes it."""
     channel, number, copy = at
-    height, width = plane_of(stage, 1)
-    place = stage[COPY] + copy * planes_of(stage, block_of(stage, number)) * height * width
+    place = stage[COPY] + copy * _copy_pitch(stage)
     _, halo, y, x = _sizes_of(stage, side)
     whole = (channel, number, halo, place)
     clear_planes(stage, scratch, halo, place, 1)
@@ -250,12 +258,11 @@ def _add_copies(
 ) -> None:
     """Adds taps of the image's copy, the first, and of outputs'; place: of taps, pitch, outputs."""
     total, pitch, count = place
-    height, width = plane_of(stage, 1)
     planes = planes_of(stage, block_of(stage, number))
-    kernel = (stage[KERNEL + 1], stage[KERNEL + 2])
-    copy, shape = planes * height * width, (planes, *plane_of(stage, 0), *kernel)
+    shape = (planes, *plane_of(stage, 0), stage[KERNEL + 1], stage[KERNEL + 2])
     for i in range(count):
-        places = (stage[COPY] + (i + 1) * copy, stage[COPY], total + i * pitch)
+        left = stage[COPY] + (i + 1) * _copy_pitch(stage)
+        places = (left, stage[COPY], total + i * pitch)
         add_taps(scratch, table, places, shape)
 
 

@@ -41,6 +41,7 @@ _CASES = {
     "one row": Case(size=(1, 1, 30), batch=2),
     "one column": Case(size=(1, 30, 1)),
     "odd sizes": Case(size=(1, 13, 11), batch=3),
+    "a short last block": Case(inputs=33, outputs=32, size=(1, 19, 21), batch=4),
     "7x7": Case(size=(1, 7, 7), inputs=20, outputs=18, batch=4),
     "channels beside the vector": Case(inputs=33, outputs=50, size=(1, 9, 10)),
     "no padding": Case(padding=(0, 0, 0), size=(1, 12, 9)),
@@ -145,7 +146,7 @@ def test_the_error_of_512_channels_is_within_2e_5_of_the_greatest_value(
 @pytest.mark.parametrize(
     "name",
     [
-        *("odd sizes", "dilated", "unlike dilations", "groups", "7x7"),
+        *("odd sizes", "dilated", "unlike dilations", "groups", "7x7", "a short last block"),
         *("5x5, dilated", "5x5, groups", "1x3, dilated", "1x3 in a plane"),
     ],
 )
