@@ -54,9 +54,12 @@ class Prepared:
     guarded: Bytes
 
     @staticmethod
-    def of(sample: Sample, threads: int = THREADS, *, before: int = GUARD) -> "Prepared":
+    def of(
+        sample: Sample, threads: int = THREADS, *, before: int = GUARD, strict: bool = False
+    ) -> "Prepared":
         """Outputs and workspace are full of one byte before."""
-        operator, plan = OPERATORS[sample.operator], plan_of(sample, PlanOptions(threads=threads))
+        operator = OPERATORS[sample.operator]
+        plan = plan_of(sample, PlanOptions(threads=threads, strict=strict))
         buffers = sample.buffers()
         for name in sample.outputs:
             buffers[name][:] = before
@@ -131,10 +134,10 @@ def test_shares_in_any_order_are_within_the_bound(sample: Sample) -> None:
 @settings(deadline=None, max_examples=300)
 @given(sample=calls(), threads=st.integers(2, 5))
 def test_any_call_gives_what_one_thread_gives(sample: Sample, threads: int) -> None:
-    call = Prepared.of(sample, threads)
+    call = Prepared.of(sample, threads, strict=True)
     call.run_by_turns()
     found = call.results(sample)
-    for name, array in results(sample).items():
+    for name, array in results(sample, options=PlanOptions(strict=True)).items():
         np.testing.assert_array_equal(found[name], array, name)
 
 

@@ -37,8 +37,6 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     UNIT_BLOCKS,
     # Whether blocks are computed where they lie, by opserve_kernels.algorithms.depthwise_planes.
     IN_PLACE,
-    # Phases of the source and of the result.
-    SOURCE_PHASES,
     RESULT_PHASES,
     # Pitches of the copy, and of the sums of a phase.
     PHASE_PITCH,
@@ -53,11 +51,11 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     OTHER,
     TOTAL,
     END,
-) = range(24, 49)
+) = range(24, 48)
 # Of a plane of the copy, and the shift that is the first of a block's rows, for each dimension.
-EXTENT, BASE = 49, 52
+EXTENT, BASE = 48, 51
 # Of an image whose planes are runs of float32: 1, where the first starts, and from one channel and
 # one entry of the batch to the next. Zeros for any other.
-SOURCE_PLAIN, OTHER_PLAIN, RESULT_PLAIN = 55, 59, 63
+SOURCE_PLAIN, OTHER_PLAIN, RESULT_PLAIN = 54, 58, 62
 # Views of opserve_kernels.views.
-SOURCE_VIEW, OTHER_VIEW, RESULT_VIEW = 67, 81, 95
+SOURCE_VIEW, OTHER_VIEW, RESULT_VIEW = 66, 80, 94

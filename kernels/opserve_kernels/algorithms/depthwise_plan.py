@@ -108,7 +108,6 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
     """
     convolution, blocks = product.convolution, _Blocks.of(product)
     axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
-    source_phases, result_phases = _phases(product)
     groups = convolution.groups
     unit_blocks = _unit_blocks(product, blocks)
     plain = _plain_images(product)
@@ -117,7 +116,7 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
         *(operand.number_format for operand in (product.source, product.other, product.result)),
         *(blocks.entries, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count, unit_blocks),
         int(_is_in_place(product)),
-        *(source_phases, result_phases),
+        _phases(product)[1],
         *_places(product, blocks, workspace),
     )
     views = (*product.source.view(), *product.other.view(), *product.result.view())
