@@ -72,7 +72,7 @@ def lines_that_match(pattern: str) -> list[str]:
     return [
         f"{path}:{number}: {line.strip()}"
         for path in files()
-        if path != here
+        if path != here and path.suffix != ".png"
         for number, line in enumerate(text(path).splitlines(), 1)
         if expression.search(line)
     ]
