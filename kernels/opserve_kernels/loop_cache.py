@@ -10,10 +10,11 @@ import os
 import re
 import shutil
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TextIO
 
 from opserve_kernels.algorithms.host import HOST
 
@@ -63,12 +64,18 @@ def alone_in(folder: Path) -> Generator[None]:
     """Makes other processes wait that load or compile what the folder keeps; made if need be."""
     if not folder.exists():
         _make_room_for(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = folder / _LOCK
-    with lock.open("w", encoding="ascii") as file:
+    with _lock_of(folder) as file:
         os.utime(file.fileno())
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _lock_of(folder: Path) -> TextIO:
+    """The file that is locked, opened; another process may remove the folder meanwhile."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return (folder / _LOCK).open("w", encoding="ascii")
 
 
 def _make_room_for(folder: Path) -> None:
