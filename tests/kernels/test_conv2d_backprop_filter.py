@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.execution import execute, is_transformed, results
+from kernels.execution import execute, is_transformed, plan_of, results
 from kernels.oracles import convolution_backward as plain
 from kernels.oracles.conv2d_backprop_filter import expected, sums
 from kernels.oracles.expectation import assert_meets, assert_meets_exactly
@@ -15,6 +15,7 @@ from kernels.samples.conv2d_backprop_filter import SAMPLES, Sizes, gradient
 from kernels.samples.sample import NUMPY_DTYPES, Array, Bytes, Sample, Values
 from opserve_kernels.conv2d_backprop_filter.schema import Conv2dBackpropFilterParaDict
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
+from opserve_kernels.operator import PlanOptions
 
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
 _EXACT = [sample for sample in SAMPLES if sample.profile == "reference"]
@@ -85,7 +86,7 @@ def test_gradient_of_small_integers_is_exact(sample: Sample) -> None:
     buffers = sample.buffers()
     value, _, _ = sums(sample, buffers)
 
-    execute(sample, buffers)
+    execute(sample, buffers, options=PlanOptions(strict=True))
 
     exact = value.astype(NUMPY_DTYPES[sample.outputs["res_tensor"].dtype])
     np.testing.assert_array_equal(_result(sample, buffers), exact)
@@ -109,7 +110,7 @@ def test_gradient_is_that_of_the_plain_convolution_in_fractal_z(sample: Sample) 
         groups=groups,
     )
 
-    execute(sample, buffers)
+    execute(sample, buffers, options=PlanOptions(strict=True))
 
     found = _result(sample, buffers)
     wanted = plain.gradients(
@@ -132,6 +133,19 @@ def test_raw_differs_off_the_diagonal_only(sample: Sample) -> None:
         from_fractal_z(raw, sizes, groups), from_fractal_z(canonical, sizes, groups)
     )
     assert np.any(raw[canonical == 0] != 0)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "is_diagonal"),
+    [(32, 1, True), (64, 2, True), (31, 1, False), (16, 2, False)],
+)
+def test_whole_blocks_of_each_group_are_raw_anyway(
+    channels: int, groups: int, is_diagonal: bool
+) -> None:
+    sizes = (16 * groups, channels // groups, 3, 3)
+    sample = gradient("whole blocks", (1, channels, 5, 5), sizes, groups=groups)
+    raw = sample.but(sample.name, raw=True)
+    assert (plan_of(sample) == plan_of(raw)) == is_diagonal
 
 
 @pytest.mark.parametrize("name", _WITH_SHARED_SUPERBLOCKS)

@@ -49,23 +49,31 @@ def plan(arguments: Conv2dBackpropFilter, profile: Profile, options: PlanOptions
 
 
 def _gradients(call: Call) -> Gradients:
-    """One dense product for each superblock, of which the diagonal is kept unless it is raw."""
+    """One dense product for each superblock, of which the diagonal is kept unless it is raw.
+
+    A superblock that is one group without padding is diagonal throughout.
+    """
     assert call.res_tensor is not None
     blocks = call.blocks
+    convolution = convolution_of(
+        blocks,
+        call.input_x.shape,
+        call.out_backprop.shape,
+        kernel=call.filter_sizes[2:],
+        steps=(call.strides, call.padding[::2], call.dilations[2:]),
+    )
     diagonal = Diagonal(
         groups=blocks.groups,
         extend=blocks.extend,
         input_channels=blocks.input_channels,
         output_channels=blocks.output_channels,
     )
+    is_one_group = (
+        convolution.input_channels == blocks.input_channels
+        and convolution.output_channels == blocks.output_channels
+    )
     return Gradients(
-        convolution=convolution_of(
-            blocks,
-            call.input_x.shape,
-            call.out_backprop.shape,
-            kernel=call.filter_sizes[2:],
-            steps=(call.strides, call.padding[::2], call.dilations[2:]),
-        ),
+        convolution=convolution,
         image=image_operand(call.input_x, _INPUT_X),
         output=image_operand(call.out_backprop, _OUT_BACKPROP),
         grad_weight=weight_operand(
@@ -74,5 +82,5 @@ def _gradients(call: Call) -> Gradients:
             blocks,
             taps=call.taps,
         ),
-        diagonal=None if call.raw else diagonal,
+        diagonal=None if call.raw or is_one_group else diagonal,
     )
