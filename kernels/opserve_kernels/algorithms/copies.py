@@ -131,14 +131,16 @@ def interleave(rows: int) -> Any:  # noqa: ANN401  # numba's
 
 
 def separate(rows: int) -> Any:  # noqa: ANN401  # numba's
-    """(source, target, pitch, count): target[u * pitch + i] = source[i * rows + u], i < count.
+    """target[u * pitch + i] = source[i * source_pitch + u], i < count.
+
+    The numbers are source, source_pitch, target, pitch, count.
 
     Args:
         rows: That are written, a power of two.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
-        source, target, pitch, count = numbers
+        source, source_pitch, target, pitch, count = numbers
         lanes = Vectors(builder, rows)
         starts = [
             ahead(builder, written, builder.add(target, builder.mul(pitch, integer(row))))
@@ -146,7 +148,7 @@ def separate(rows: int) -> Any:  # noqa: ANN401  # numba's
         ]
 
         def square(i: Value, state: Sequence[Value]) -> Sequence[Value]:
-            places = [builder.mul(builder.add(i, integer(at)), integer(rows)) for at in range(rows)]
+            places = [builder.mul(builder.add(i, integer(at)), source_pitch) for at in range(rows)]
             columns = [ahead(builder, read, builder.add(source, place)) for place in places]
             for start, row in zip(
                 starts, lanes.transposed(list(map(lanes.load, columns))), strict=True
@@ -155,7 +157,7 @@ def separate(rows: int) -> Any:  # noqa: ANN401  # numba's
             return state
 
         def one(i: Value, state: Sequence[Value]) -> Sequence[Value]:
-            place = builder.add(source, builder.mul(i, integer(rows)))
+            place = builder.add(source, builder.mul(i, source_pitch))
             for number, start in enumerate(starts):
                 value = builder.load(ahead(builder, read, builder.add(place, integer(number))))
                 builder.store(value, ahead(builder, start, i))

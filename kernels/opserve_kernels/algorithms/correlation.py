@@ -268,12 +268,16 @@ def steps_of(image: Operand, size: Triple) -> tuple[int, int]:
     """
     channels, positions = (merge_axes(part) for part in image.parts)
     count = prod(size)
-    plain = image.dtype is DataType.FLOAT and image.number_format == FLOAT
     side_by_side = positions and positions[-1][1] == 1 and positions[-1][0] % count == 0
-    if not (plain and side_by_side and max(len(channels), len(positions) - 1) <= 1):
+    if not (is_plain(image) and side_by_side and max(len(channels), len(positions) - 1) <= 1):
         return 0, 0
     entry_step = positions[0][1] if len(positions) > 1 else count
     return channels[0][1] if channels else 1, entry_step
+
+
+def is_plain(operand: Operand) -> bool:
+    """Whether it is of float32 values in no narrower number format."""
+    return operand.dtype is DataType.FLOAT and operand.number_format == FLOAT
 
 
 def channels_of(operand: Operand) -> int:

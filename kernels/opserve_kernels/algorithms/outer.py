@@ -20,7 +20,13 @@ gradient; the last block's also store it.
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.copies import copy_vectors, interleave
+from opserve_kernels.algorithms.copies import (
+    copy_run,
+    copy_steps,
+    copy_vectors,
+    interleave,
+    separate,
+)
 from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.algorithms.outer_kernels import TURN_ROWS, TURN_VECTORS, add_outer
 from opserve_kernels.algorithms.outer_layout import (
@@ -38,6 +44,7 @@ from opserve_kernels.algorithms.outer_layout import (
     GRADIENT,
     IMAGE,
     IMAGE_SIZE,
+    IN_WORKSPACE,
     IS_IMAGE,
     KERNEL,
     LEFT,
@@ -62,7 +69,6 @@ from opserve_kernels.algorithms.outer_layout import (
     WEIGHT_VIEW,
     line_pitch,
 )
-from opserve_kernels.algorithms.transfers import copy_to_steps
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import load, position_of, store
 from opserve_kernels.views import VIEW_LENGTH
@@ -76,7 +82,10 @@ Quad = tuple[int, int, int, int]
 
 _LAST_STEP = VIEW_LENGTH - 1
 
+_copy_run = copy_run(LANES)
+_copy_steps = copy_steps()
 _interleave = interleave(LANES)
+_separate = separate(LANES)
 _copy_vector = copy_vectors(1, width=LANES)
 _line_pitch = compiled("int64(int64)")(line_pitch)
 
@@ -285,23 +294,40 @@ def _add_tap(
                 add_outer(scratch, table, numbers, min(TURN_ROWS, rows - m), vectors)
 
 
+@compiled("void(int64[::1], float32[::1], float32[::1], int64, int64)")
+def _put_tile(stage: Integers, scratch: Floats, target: Floats, group: int, tile: int) -> None:
+    """The sums of a tile to where taps lie beside each other, and steps are those of the plan."""
+    taps, row_sums, first = stage[TAPS], _row_sums(stage), tile * stage[ROWS]
+    left, count = stage[stage[LEFT] + CHANNELS], stage[stage[RIGHT] + CHANNELS]
+    run, runs = taps, min(stage[ROWS], left - first)
+    if stage[LEFT_STEP] == taps:
+        run, runs = runs * taps, 1
+    sums, step = _sums_of(stage, tile), stage[RIGHT_STEP]
+    place = stage[GRADIENT] + group * left * count * taps + first * stage[LEFT_STEP]
+    for i in range(runs):
+        source, to = sums + i * taps * row_sums, place + i * stage[LEFT_STEP]
+        if step == 1:
+            _copy_run(scratch, target, (source, to, count))
+            continue
+        whole = count // LANES * LANES
+        for r in range(0, whole, LANES):
+            _separate(scratch, target, (source + r, row_sums, to + r * step, step, run))
+        for r in range(whole, count):
+            _copy_steps(scratch, target, (source + r, row_sums, to + r * step, 1, run))
+
+
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64)")
 def _store_tile(
     stage: Integers, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
 ) -> None:
-    """The sums of a tile as rows of the gradient."""
+    """The sums of a tile as rows of the gradient, rounded."""
     left, count = int(stage[stage[LEFT] + CHANNELS]), int(stage[stage[RIGHT] + CHANNELS])
     place = _sums_of(stage, tile)
     for m in range(tile * stage[ROWS], min((tile + 1) * stage[ROWS], left)):
         for tap in range(stage[TAPS]):
-            if stage[GRADIENT] >= 0:
-                target = stage[GRADIENT] + group * left * count * stage[TAPS]
-                target += m * stage[LEFT_STEP] + tap
-                copy_to_steps(scratch, place, target, stage[RIGHT_STEP], count)
-            else:
-                index = ((group * left + m) * stage[TAPS] + tap) * count
-                values, view = scratch[place : place + count], stage[WEIGHT_VIEW:]
-                store(values, stage[WEIGHT_FORMAT], view, index, floats, halves)
+            index = ((group * left + m) * stage[TAPS] + tap) * count
+            values, view = scratch[place : place + count], stage[WEIGHT_VIEW:]
+            store(values, stage[WEIGHT_FORMAT], view, index, floats, halves)
             place += _row_sums(stage)
 
 
@@ -335,4 +361,9 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
         _fill_pixels(stage, table, block, tap)
         _add_tap(stage, scratch, table, number, tile, tap)
         if tap == stage[TAPS] - 1 and number == stage[BLOCKS] - 1:
-            _store_tile(stage, scratch, gradient, gradient_halves, group, tile)
+            if stage[GRADIENT] < 0:
+                _store_tile(stage, scratch, gradient, gradient_halves, group, tile)
+            elif stage[IN_WORKSPACE]:
+                _put_tile(stage, scratch, scratch, group, tile)
+            else:
+                _put_tile(stage, scratch, gradient, group, tile)

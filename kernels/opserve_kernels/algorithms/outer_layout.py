@@ -19,9 +19,10 @@ BATCH, TAPS, IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 0, 3, 
     # Where the operands are described, below.
     LEFT,
     RIGHT,
-    # Where the gradient is put: -1, into its tensor, or a place in the workspace; there the steps
-    # of its left and right channels, taps lie beside each other.
+    # Where the gradient is put: -1, through its view, or a place in its tensor or the workspace;
+    # there the steps of its left and right channels, taps lie beside each other.
     GRADIENT,
+    IN_WORKSPACE,
     LEFT_STEP,
     RIGHT_STEP,
     # Places in the workspace.
@@ -31,7 +32,7 @@ BATCH, TAPS, IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 0, 3, 
     # The gradient's view, by groups, left channels, taps and right channels.
     WEIGHT_FORMAT,
     WEIGHT_VIEW,
-) = range(24, 42)
+) = range(24, 43)
 
 # The operands: whether it is the image; channels of a group, and those that the tensor has; how
 # far these lie apart in it (0: pixels are no row of equal steps, or not plain float32); from one

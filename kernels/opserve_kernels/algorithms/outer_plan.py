@@ -1,17 +1,21 @@
 """Plans of the gradient of the weight by outer products: blocks, tiles, units and workspace."""
 
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 
 from opserve_kernels.algorithms import outer_layout
-from opserve_kernels.algorithms.correlation import Correlation, channels_of, outermost
+from opserve_kernels.algorithms.correlation import (
+    Correlation,
+    channels_of,
+    is_plain,
+    outermost,
+)
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution
 from opserve_kernels.gradients import Operand
-from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.stages import Stage
-from opserve_kernels.tensor import DataType
-from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.views import VIEW_RANK, merge_axes
 from opserve_kernels.workspace import Workspace
 
 _BLOCK_PIXELS = 512  # of the output, if there are
@@ -61,7 +65,7 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
             *convolution.encode(),
             convolution.groups,
             *(blocks.batch, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count),
-            *(rows, tiles, *operands, gradient, *steps, *places),
+            *(rows, tiles, *operands, *_goal(product.weight, gradient), *steps, *places),
             *(product.weight.number_format, *product.weight.view(*order)),
             *descriptions,
         ),
@@ -83,6 +87,14 @@ def _image_is_right(product: Correlation) -> bool:
     if 1 in {input_axis[1], output_axis[1]}:
         return input_axis[1] == 1
     return inputs >= outputs
+
+
+def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
+    """Where the gradient is put, and whether that is in the workspace."""
+    is_run = len(merge_axes(tuple(chain(*weight.parts)))) <= 1 and weight.view()[-1] == 1
+    if gradient < 0 and is_plain(weight) and is_run:
+        return weight.offset, 0
+    return gradient, 1
 
 
 def _tiles(left: int, right: int, taps: int, blocks: "_Blocks") -> tuple[int, int]:
@@ -118,9 +130,8 @@ def _channel_step(operand: Operand) -> int:
     view = operand.view()
     width, pixel_step = view[1 + VIEW_RANK], view[-1]
     pixels = prod(size for size, _ in axes)
-    is_plain = operand.dtype == DataType.FLOAT and operand.number_format == FLOAT
     is_row = not more and width % pixels == 0 and 1 in {step, pixel_step}
-    return step if is_plain and is_row else 0
+    return step if is_plain(operand) and is_row else 0
 
 
 def _describe(

@@ -42,7 +42,7 @@ def all_finite(table: Offsets, place: int, count: int) -> bool:
 @compiled("void(float32[::1], int64, int64, int64, int64)")
 def separate_rows(scratch: Floats, source: int, target: int, pitch: int, count: int) -> None:
     """A panel (count, TILE_ROWS) to TILE_ROWS rows that are a pitch apart."""
-    _separate(scratch, scratch, (source, target, pitch, count))
+    _separate(scratch, scratch, (source, TILE_ROWS, target, pitch, count))
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
