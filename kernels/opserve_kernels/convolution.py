@@ -87,6 +87,22 @@ class Convolution:
         """Elements of W."""
         return self.groups * self.output_channels * self.column_rows
 
+    def meeting(self, axis: int, tap: int) -> int:
+        """Positions of Y along an axis at which a tap lies in the image."""
+        begin, stride = tap * self.dilation[axis] - self.padding[axis], self.stride[axis]
+        first, last = -(begin // stride), -((begin - self.input_size[axis]) // stride)
+        return max(0, min(self.output_size[axis], last) - max(0, first))
+
+    def most_meeting(self, axis: int) -> int:
+        """The same of the tap that has most: of one that begins where the image does, or before.
+
+        Taps that begin a stride earlier meet it no more often.
+        """
+        at_image = -(-self.padding[axis] // self.dilation[axis])
+        nearest = min(at_image, self.kernel_size[axis] - 1)
+        earlier = range(max(0, nearest - self.stride[axis]), nearest + 1)
+        return max(self.meeting(axis, tap) for tap in earlier)
+
     def encode(self) -> tuple[int, ...]:
         """The geometry as the integers that opserve_kernels.algorithms.columns reads."""
         return (

@@ -4,14 +4,14 @@ Calls are cut by them into shares; an error makes one share longer than another,
 constants are those of one core with AVX-512; only their relation matters.
 """
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 
-from opserve_kernels.algorithms import winograd_cost
 from opserve_kernels.algorithms.host import whole_rows
+from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.algorithms.winograd_cost import MULTIPLY_ADD, met_share, transformed_cost
 from opserve_kernels.convolution import WIDTH, Convolution
 from opserve_kernels.gradients import Gradients, Product
 
-_MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
 _MOVE = 1.0  # of a value of an image that is read or written
 _PACK_WEIGHT = 2.2  # of a value of the weight
 _GATHER = 0.1  # of a value into a panel, for a tap
@@ -20,33 +20,26 @@ _FLAT = 0.2  # of multiplying, where positions between rows are computed instead
 _SUM = 0.3  # of a value that is added to a channel's sum
 
 
-def cost_of(part: Gradients, transformed: AbstractSet[Product]) -> float:
-    """Of sums or one gradient; Winograd's algorithm is for those that are transformed."""
+def cost_of(part: Gradients, algorithms: Mapping[Product, Algorithm | None]) -> float:
+    """Of sums or one gradient, by the algorithm that is told, else by a direct one."""
     if part.sums:
         return _SUM * part.sums.image.count
-    product = Product.WEIGHT
-    if part.grad_image or part.grad_output:
-        product = Product.IMAGE if part.grad_image else Product.OUTPUT
-    if product in transformed:
-        return _TRANSFORMED[product](part.convolution)
+    (product,) = part.products
+    if algorithms[product] is Algorithm.WINOGRAD:
+        return transformed_cost(product, part.convolution)
     return _direct_cost(product, part.convolution)
 
 
 def _direct_cost(product: Product, convolution: Convolution) -> float:
+    """The weight's gradient does not multiply padding, or only where it has few channels."""
     rows, gathered = convolution.output_channels, convolution.input_channels
-    if product == Product.IMAGE:
+    if product is Product.IMAGE:
         rows, gathered = gathered, rows
-    taps, pixels = convolution.taps, convolution.output_pixels
-    multiplying = _MULTIPLY_ADD * whole_rows(rows) * gathered * taps * pixels
+    met = met_share(convolution) if product is Product.WEIGHT else 1
+    taps, pixels = convolution.taps, met * convolution.output_pixels
+    multiplying = MULTIPLY_ADD * whole_rows(rows) * gathered * taps * pixels
     gathering = (_GATHER + _RUN / convolution.output_size[WIDTH]) * gathered * taps * pixels
     products = multiplying + min(gathering, _FLAT * multiplying)
     moving = _MOVE * (convolution.image_elements + convolution.output_elements)
     packing = _PACK_WEIGHT * convolution.weight_elements
     return convolution.groups * products + moving + packing
-
-
-_TRANSFORMED = {
-    Product.IMAGE: winograd_cost.image_cost,
-    Product.OUTPUT: winograd_cost.output_cost,
-    Product.WEIGHT: winograd_cost.weight_cost,
-}

@@ -6,8 +6,10 @@ the sum of its steps; a work unit is some rows and all their steps, or some step
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from opserve_kernels.algorithms.names import Algorithm, named
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import ChannelSums, Diagonal, Gradients, Operand
 from opserve_kernels.operator import Plan
@@ -56,7 +58,8 @@ def plan_exactly(gradients: Gradients) -> Plan:
         stages += _output_stages(gradients.grad_output, gradients.convolution, parts)
     if gradients.grad_weight:
         stages += _weight_stages(gradients.grad_weight, gradients, parts)
-    return plan_of([stages], workspace)
+    told = tuple(named(product, Algorithm.EXACT) for product in gradients.products)
+    return replace(plan_of([stages], workspace), algorithms=told)
 
 
 def plan_zeros_exactly(results: Sequence[Operand]) -> Plan:

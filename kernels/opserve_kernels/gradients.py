@@ -111,3 +111,13 @@ class Gradients:
     grad_weight: Operand | None = None
     diagonal: Diagonal | None = None
     sums: ChannelSums | None = None
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """The gradients that are wanted."""
+        wanted = {
+            Product.IMAGE: self.grad_image,
+            Product.OUTPUT: self.grad_output,
+            Product.WEIGHT: self.grad_weight,
+        }
+        return tuple(product for product, result in wanted.items() if result)

@@ -41,7 +41,7 @@ class Plan:
             numbered through all of them.
         parameters: Everything the kernel needs besides memory, as 64-bit integers.
         buffers: What must be live and large enough besides the tensors.
-        algorithms: Which algorithm computes what, for people: "image: winograd".
+        algorithms: Which algorithm computes which gradient: "image: winograd".
     """
 
     workspace_size: int
@@ -70,11 +70,14 @@ class PlanOptions:
         workspace_limit: Bytes of workspace that a plan is to keep within, by a slower algorithm if
             one needs less; where none does, the plan is the smallest. None: any size.
         threads: Shares that a plan has at most.
+        algorithms: What computes a gradient, as Plan.algorithms tells it: "image: packed". A plan
+            that cannot do so is refused. Gradients that are not named take what is fastest.
     """
 
     strict: bool = False
     workspace_limit: int | None = None
     threads: int = 1
+    algorithms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

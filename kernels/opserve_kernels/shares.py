@@ -77,7 +77,7 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
         threads: How many.
         cost: Nanoseconds, roughly, that sums or one gradient take.
     """
-    products = list(_products(gradients))
+    products = list(products_of(gradients))
     if threads == 1 or sum(map(cost, products)) < _LEAST_COST:
         return [products]
     ways = [
@@ -88,6 +88,26 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
         (_divided(division, threads) for division in cartesian(*ways)), key=lambda found: found[0]
     )
     return [[way.part(bound) for way, bound in share] for share in shares if share]
+
+
+def products_of(gradients: Gradients) -> Iterator[Gradients]:
+    """What a call computes, one by one: sums, the image's gradient, the output's, the weight's."""
+    nothing = Gradients(convolution=gradients.convolution)
+    image, output, weight = gradients.image, gradients.output, gradients.weight
+    if gradients.sums:
+        yield replace(nothing, sums=gradients.sums)
+    if gradients.grad_image:
+        yield replace(nothing, output=output, weight=weight, grad_image=gradients.grad_image)
+    if gradients.grad_output:
+        yield replace(nothing, image=image, weight=weight, grad_output=gradients.grad_output)
+    if gradients.grad_weight:
+        yield replace(
+            nothing,
+            image=image,
+            output=output,
+            grad_weight=gradients.grad_weight,
+            diagonal=gradients.diagonal,
+        )
 
 
 def even(count: int, parts: int, step: int = 1) -> list[Bound]:
@@ -107,26 +127,6 @@ def narrowed(operand: Operand, index: int, first: int, last: int, *, of: int) ->
     parts = list(operand.parts)
     parts[index] = ((end - begin, step), *inner)
     return replace(operand, offset=operand.offset + begin * step, parts=tuple(parts))
-
-
-def _products(gradients: Gradients) -> Iterator[Gradients]:
-    """What a call computes, one by one: sums, the image's gradient, the output's, the weight's."""
-    nothing = Gradients(convolution=gradients.convolution)
-    image, output, weight = gradients.image, gradients.output, gradients.weight
-    if gradients.sums:
-        yield replace(nothing, sums=gradients.sums)
-    if gradients.grad_image:
-        yield replace(nothing, output=output, weight=weight, grad_image=gradients.grad_image)
-    if gradients.grad_output:
-        yield replace(nothing, image=image, weight=weight, grad_output=gradients.grad_output)
-    if gradients.grad_weight:
-        yield replace(
-            nothing,
-            image=image,
-            output=output,
-            grad_weight=gradients.grad_weight,
-            diagonal=gradients.diagonal,
-        )
 
 
 def _counts(product: Gradients, threads: int) -> list[int]:

@@ -23,7 +23,6 @@ from opserve_kernels.copy_stages import STORE
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
-from opserve_kernels.gradient_plan import Algorithm
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
@@ -165,7 +164,7 @@ def test_calls_are_refused_or_planned_within_their_buffers(sample: Sample) -> No
         plan = plan_of(sample)
     except InvalidArgument:
         return
-    if Algorithm.COLUMNS in plan.algorithms:
+    if any(algorithm.endswith(": columns") for algorithm in plan.algorithms):
         return  # its stages copy parts of tensors
     names = OPERATORS[sample.operator].tensor_fields
     copied: set[str] = set()

@@ -1,26 +1,21 @@
 """A convolution's products as stages of a call: by direct algorithms, or by Winograd's."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from opserve_kernels.algorithms.choice import choose
 from opserve_kernels.algorithms.correlation import Correlation
 from opserve_kernels.algorithms.dots_plan import plan_dots
+from opserve_kernels.algorithms.image_costs import image_costs
+from opserve_kernels.algorithms.names import Algorithm, named
 from opserve_kernels.algorithms.outer_plan import plan_outer
 from opserve_kernels.algorithms.packed_plan import plan_packed
-from opserve_kernels.algorithms.product import (
-    DOTS,
-    FLAT,
-    GATHER,
-    OUTER,
-    PACKED,
-    SCATTER,
-    WINOGRAD,
-)
+from opserve_kernels.algorithms.preference import preferred
+from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.algorithms.unread import without_unread_rows
-from opserve_kernels.algorithms.weight_choice import choose_weight
+from opserve_kernels.algorithms.weight_costs import weight_costs
 from opserve_kernels.algorithms.winograd_plan import plan_winograd, plan_winograd_weight
 from opserve_kernels.convolution import Convolution
-from opserve_kernels.gradients import Operand
+from opserve_kernels.gradients import Operand, Product
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
@@ -30,7 +25,12 @@ CORRELATE, MULTIPLY_DOTS, DEPTHWISE, TRANSFORM, TRANSFORM_WEIGHT, ADD_OUTER = ra
 INTO_TENSOR = -1
 """Where a gradient of the weight goes that is put into its tensor."""
 
-_NAMES = {PACKED: "packed", FLAT: "flat", WINOGRAD: "winograd", DOTS: "dots", OUTER: "outer"}
+DIRECT = {
+    Product.IMAGE: (Algorithm.PACKED, Algorithm.FLAT),
+    Product.OUTPUT: (Algorithm.PACKED, Algorithm.FLAT),
+    Product.WEIGHT: (Algorithm.DOTS, Algorithm.OUTER),
+}
+"""What computes a gradient without transforms."""
 
 
 def plan_image(
@@ -40,13 +40,13 @@ def plan_image(
     output: Operand,
     weight: Operand,
     result: Operand,
-    algorithm: int | None = None,
+    algorithm: Algorithm | None = None,
 ) -> Stage:
-    """X = scatter(W^T Y); the algorithm is PACKED, FLAT, WINOGRAD, or one of the first two."""
+    """X = scatter(W^T Y), by PACKED, FLAT or WINOGRAD; without a name by one of the first two."""
     product = Correlation(
         direction=SCATTER, convolution=convolution, source=output, weight=weight, result=result
     )
-    return _plan_product("image", product, algorithm, workspace)
+    return _plan_product(Product.IMAGE, product, algorithm, workspace)
 
 
 def plan_output(
@@ -56,13 +56,13 @@ def plan_output(
     image: Operand,
     weight: Operand,
     result: Operand,
-    algorithm: int | None = None,
+    algorithm: Algorithm | None = None,
 ) -> Stage:
-    """Y = W columns(X)."""
+    """Y = W columns(X), by the same."""
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=weight, result=result
     )
-    return _plan_product("output", product, algorithm, workspace)
+    return _plan_product(Product.OUTPUT, product, algorithm, workspace)
 
 
 def plan_weight(  # noqa: PLR0913  # three operands, and where and how
@@ -73,36 +73,53 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
     output: Operand,
     result: Operand,
     place: int = INTO_TENSOR,
-    algorithm: int | None = None,
+    algorithm: Algorithm | None = None,
 ) -> Stage:
     """W = Y columns(X)^T, into its tensor or to a place of the workspace in order of its parts.
 
-    The algorithm is DOTS, OUTER, WINOGRAD or chosen of the first two; the last puts it into its
+    By DOTS, OUTER or WINOGRAD; without a name by one of the first two. The last puts it into its
     tensor only.
     """
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=result, result=output
     )
-    if algorithm is not None and algorithm == WINOGRAD:
-        assert place == INTO_TENSOR
-        stage = plan_winograd_weight(TRANSFORM_WEIGHT, product, workspace)
-    else:
-        product = without_unread_rows(product)
-        algorithm = choose_weight(product) if algorithm is None else algorithm
-        kind, plan = _WEIGHT_PLANS[algorithm]
-        stage = plan(kind, product, place, workspace)
-    return replace(stage, algorithm=f"weight: {_NAMES[algorithm]}")
+    read = without_unread_rows(product)
+
+    def planned(by: Algorithm, workspace: Workspace) -> Stage:
+        if by is Algorithm.WINOGRAD:
+            assert place == INTO_TENSOR
+            return plan_winograd_weight(TRANSFORM_WEIGHT, product, workspace)
+        kind, plan = _WEIGHT_PLANS[by]
+        return plan(kind, read, place, workspace)
+
+    algorithm = algorithm or _preferred(weight_costs(read), planned)
+    return replace(planned(algorithm, workspace), algorithm=named(Product.WEIGHT, algorithm))
 
 
 def _plan_product(
-    name: str, product: Correlation, algorithm: int | None, workspace: Workspace
+    name: Product, product: Correlation, algorithm: Algorithm | None, workspace: Workspace
 ) -> Stage:
-    algorithm = choose(product) if algorithm is None else algorithm
-    if algorithm == WINOGRAD:
-        stage = plan_winograd(TRANSFORM, product, workspace)
-    else:
-        stage = plan_packed(CORRELATE, product, algorithm, workspace)
-    return replace(stage, algorithm=f"{name}: {_NAMES[algorithm]}")
+    def planned(by: Algorithm, workspace: Workspace) -> Stage:
+        if by is Algorithm.WINOGRAD:
+            return plan_winograd(TRANSFORM, product, workspace)
+        return plan_packed(CORRELATE, product, by, workspace)
+
+    algorithm = algorithm or _preferred(image_costs(product), planned)
+    return replace(planned(algorithm, workspace), algorithm=named(name, algorithm))
 
 
-_WEIGHT_PLANS = {DOTS: (MULTIPLY_DOTS, plan_dots), OUTER: (ADD_OUTER, plan_outer)}
+def _preferred(
+    costs: Mapping[Algorithm, float], planned: Callable[[Algorithm, Workspace], Stage]
+) -> Algorithm:
+    def workspace_bytes(algorithm: Algorithm) -> int:
+        workspace = Workspace()
+        planned(algorithm, workspace)
+        return workspace.size_bytes
+
+    return preferred(costs, workspace_bytes)
+
+
+_WEIGHT_PLANS = {
+    Algorithm.DOTS: (MULTIPLY_DOTS, plan_dots),
+    Algorithm.OUTER: (ADD_OUTER, plan_outer),
+}

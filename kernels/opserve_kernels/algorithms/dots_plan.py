@@ -9,7 +9,6 @@ from opserve_kernels.algorithms.correlation import (
     source_line,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
-from opserve_kernels.algorithms.product import DOTS
 from opserve_kernels.convolution import SPATIAL_RANK
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
@@ -40,7 +39,7 @@ def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspa
     rows, columns = _round_up(product.result_channels, TILE_ROWS), convolution.column_rows
     unit_columns = max(1, _UNIT_PRODUCTS // (rows * chunk * _DOT_COLUMNS)) * _DOT_COLUMNS
     chunk_units = -(-columns // unit_columns)
-    numbers = (DOTS, 0, chunk, chunks, 0, pitch, gradient, unit_columns, chunk_units)
+    numbers = (0, 0, chunk, chunks, 0, pitch, gradient, unit_columns, chunk_units)
     copy = convolution.input_channels * product.source_phases * pixels
     places = (
         workspace.reserve(1),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from opserve_kernels.algorithms.host import LANES
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.views import VIEW_RANK
 from opserve_kernels.workspace import Workspace
@@ -73,15 +74,16 @@ class Fold:
     result: tuple[int, ...]
 
 
-def plan_fold(fold: Fold, workspace: Workspace) -> tuple[int, tuple[int, ...]]:
+def plan_fold(
+    fold: Fold, algorithm: Algorithm, workspace: Workspace
+) -> tuple[int, tuple[int, ...]]:
     """Work units of a fold and the parameters of opserve_kernels.algorithms.fold.run_fold."""
+    permuted = algorithm is Algorithm.PERMUTE
     height, width = fold.size
     phases = min(fold.stride[1], width)
     columns = -(-width // phases)
     taps = prod(fold.kernel)
-    source_plain = _is_plain(fold.source, taps * prod(fold.positions))
-    result_plain = fold.number_format == FLOAT and _is_plain(fold.result, height * width)
-    permuted = source_plain and result_plain and _is_permutation(fold)
+    source_plain, result_plain = _are_plain(fold)
     row_pitch = columns + LANES
     rows = _rows(fold, (columns if permuted else row_pitch) * phases, permuted=permuted)
     blocks = -(-height // rows)
@@ -100,6 +102,20 @@ def plan_fold(fold: Fold, workspace: Workspace) -> tuple[int, tuple[int, ...]]:
     return units, (*numbers, *fold.source, *fold.result)
 
 
+def fold_algorithms(fold: Fold) -> list[Algorithm]:
+    """What can compute a fold, the fastest first: PERMUTE if every pixel is under one tap."""
+    covered = tuple(p * s for p, s in zip(fold.positions, fold.stride, strict=True))
+    is_permutation = (
+        fold.kernel == fold.stride
+        and fold.dilation == (1, 1)
+        and fold.padding == (0, 0)
+        and covered == fold.size
+    )
+    if is_permutation and all(_are_plain(fold)):
+        return [Algorithm.PERMUTE, Algorithm.FOLD]
+    return [Algorithm.FOLD]
+
+
 def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
     """Rows of a block: where they can be, all that are under the same positions."""
     (height, _), stride = fold.size, fold.stride[0]
@@ -109,15 +125,10 @@ def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
     return min(height, fitting // stride * stride or fitting)
 
 
-def _is_permutation(fold: Fold) -> bool:
-    """Whether every pixel is under one tap of one position."""
-    covered = tuple(p * s for p, s in zip(fold.positions, fold.stride, strict=True))
-    return (
-        fold.kernel == fold.stride
-        and fold.dilation == (1, 1)
-        and fold.padding == (0, 0)
-        and covered == fold.size
-    )
+def _are_plain(fold: Fold) -> tuple[bool, bool]:
+    """Whether every plane's columns, and every plane of the image, are a run of float32."""
+    source = _is_plain(fold.source, prod(fold.kernel) * prod(fold.positions))
+    return source, fold.number_format == FLOAT and _is_plain(fold.result, prod(fold.size))
 
 
 def _is_plain(view: tuple[int, ...], count: int) -> bool:

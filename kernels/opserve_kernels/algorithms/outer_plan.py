@@ -192,13 +192,8 @@ class _Blocks:
                 for row in range(0, size[axis], rows)
             )
         )
-        meeting = [
-            min(
-                rows if other == axis else size[other],
-                -(-image[other] // convolution.stride[other]),
-            )
-            for other in range(SPATIAL_RANK)
-        ]
+        meeting = [convolution.most_meeting(other) for other in range(SPATIAL_RANK)]
+        meeting[axis] = min(rows, meeting[axis])
         return _Blocks(
             batch=batch,
             axis=axis,

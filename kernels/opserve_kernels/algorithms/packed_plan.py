@@ -12,6 +12,7 @@ from opserve_kernels.algorithms.correlation import (
     steps_of,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.product import DEPTH_BLOCK, FLAT, PACKED
 from opserve_kernels.convolution import SPATIAL_RANK, Triple
 from opserve_kernels.stages import Stage
@@ -23,12 +24,14 @@ _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 _BLOCK_PIXELS = 384  # at least so many of a block, if there are
 
 
-def plan_packed(kind: int, product: Correlation, algorithm: int, workspace: Workspace) -> Stage:
+def plan_packed(
+    kind: int, product: Correlation, algorithm: Algorithm, workspace: Workspace
+) -> Stage:
     """The stage of a product with PACKED or FLAT; kind is the stage's number."""
     blocks = blocks_of(product, algorithm)
     lines = _Lines.of(product, blocks, algorithm)
     numbers = (
-        *(algorithm, lines.lines, lines.width, lines.parts, lines.groups),
+        *(PACKED if lines.gathers else FLAT, lines.lines, lines.width, lines.parts, lines.groups),
         *(lines.pitch, lines.phase_total, lines.unit_steps, lines.step_units),
     )
     groups = product.convolution.groups
@@ -41,13 +44,13 @@ def plan_packed(kind: int, product: Correlation, algorithm: int, workspace: Work
     )
 
 
-def blocks_of(product: Correlation, algorithm: int) -> Blocks:
+def blocks_of(product: Correlation, algorithm: Algorithm) -> Blocks:
     """Those with the fewest vectors of positions.
 
     Panels are filled from the source where it lies, if they can. FLAT needs a copy of it, and also
     computes what lies between entries of a block: often one entry alone takes less.
     """
-    if algorithm == PACKED:
+    if algorithm is Algorithm.PACKED:
         return Blocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
     found = (_copied(product, least) for least in (1, _BLOCK_PIXELS))
     return min(found, key=lambda blocks: blocks.count * -(-blocks.flat_positions // LANES))
@@ -110,12 +113,12 @@ class _Lines:
     step_units: int
 
     @staticmethod
-    def of(product: Correlation, blocks: Blocks, algorithm: int) -> "_Lines":
+    def of(product: Correlation, blocks: Blocks, algorithm: Algorithm) -> "_Lines":
         """Groups whose totals fit into the second-level cache, units of about a millisecond."""
         inside, entries = blocks.rows, blocks.batch
-        if algorithm == PACKED and product.result_phases == 1:
+        if algorithm is Algorithm.PACKED and product.result_phases == 1:
             inside, entries = (1, 1, blocks.batch * prod(blocks.rows)), 1
-        grid = blocks.extent if algorithm == FLAT else inside
+        grid = blocks.extent if algorithm is Algorithm.FLAT else inside
         rows = whole_rows(product.result_channels)
         fitting = _TOTAL_ELEMENTS // (rows * product.result_phases)
         most = max(_LEAST_TILES * TILE_COLUMNS, fitting // TILE_COLUMNS * TILE_COLUMNS)
@@ -133,7 +136,7 @@ class _Lines:
         products = rows * lines * width * DEPTH_BLOCK
         unit_steps = min(steps, max(1, _UNIT_PRODUCTS // products))
         return _Lines(
-            gathers=algorithm != FLAT,
+            gathers=algorithm is Algorithm.PACKED,
             grid=grid,
             lines=lines,
             width=width,

@@ -10,7 +10,7 @@ with GATHER those of the source. Within phases every tap is a shift:
 """
 
 SCATTER, GATHER = range(2)
-PACKED, FLAT, WINOGRAD, DOTS, OUTER = range(5)  # algorithms
+PACKED, FLAT = range(2)  # algorithms
 
 # The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
 BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, TAPS, IMAGE_PIXELS, OUTPUT_PIXELS = range(6)

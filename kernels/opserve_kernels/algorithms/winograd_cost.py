@@ -1,4 +1,4 @@
-"""When Winograd's algorithm is faster: nanoseconds of a product, roughly, by what it moves.
+"""What Winograd's algorithm costs: nanoseconds of a product, roughly, by what it moves.
 
     total       tiles x channels x channels x points multiply-adds, in whole vectors and panels
     tiles       each is read, transformed and written for every channel, at every point
@@ -11,59 +11,73 @@ matters.
 """
 
 from math import prod
+from typing import assert_never
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.winograd_tiling import Tiling
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.gradients import Product
 
-_MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
+MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
 _COPY = 0.8  # of a value, for a direct algorithm
 _TILE = 2.0  # of finding where it lies, and for each of its points:
 _READ_POINT = 0.55
 _WRITE_POINT = 0.35
 _TRANSFORM_POINT = 0.4  # of a kernel
 _COLLECT_POINT = 0.3  # of a kernel's gradient
+_MOST_TAPS = 32  # of an axis that are looked at, evenly spread
 
 
-def image_pays(convolution: Convolution) -> bool:
-    """Whether it is faster for the image's gradient."""
-    read, size = convolution.output_channels, convolution.input_size
-    return image_cost(convolution) < _direct_cost(convolution, read, size)
+def transformed_cost(product: Product, convolution: Convolution) -> float:
+    """Of a gradient by Winograd's algorithm."""
+    inputs, outputs = convolution.input_channels, convolution.output_channels
+    match product:
+        case Product.IMAGE:
+            return _product_cost(convolution, (outputs, inputs), convolution.input_size)
+        case Product.OUTPUT:
+            return _product_cost(convolution, (inputs, outputs), convolution.output_size)
+        case Product.WEIGHT:
+            return _weight_cost(convolution)
+        case _:
+            assert_never(product)
 
 
-def output_pays(convolution: Convolution) -> bool:
-    """Whether it is faster for the output."""
-    read, size = convolution.input_channels, convolution.output_size
-    return output_cost(convolution) < _direct_cost(convolution, read, size)
+def direct_cost(product: Product, convolution: Convolution) -> float:
+    """Of a gradient by any direct algorithm that multiplies as fast; there is no stride."""
+    inputs, outputs = convolution.input_channels, convolution.output_channels
+    read, size, met = inputs + outputs, convolution.output_size, 1.0
+    match product:
+        case Product.IMAGE:
+            read, size = outputs, convolution.input_size
+        case Product.OUTPUT:
+            read = inputs
+        case Product.WEIGHT:
+            met = met_share(convolution)
+        case _:
+            assert_never(product)
+    products = met * convolution.taps * inputs * outputs
+    values = convolution.groups * convolution.batch * prod(size)
+    return values * (products * MULTIPLY_ADD + read * _COPY)
 
 
-def weight_pays(convolution: Convolution) -> bool:
-    """Whether it is faster for the weight's gradient."""
-    read = convolution.input_channels + convolution.output_channels
-    met = _met_share(convolution)
-    return weight_cost(convolution) < _direct_cost(convolution, read, convolution.output_size, met)
+def met_share(convolution: Convolution) -> float:
+    """Of positions of the output and taps, those at which a tap lies in the image."""
+    share = 1.0
+    for axis in range(SPATIAL_RANK):
+        taps, positions = convolution.kernel_size[axis], convolution.output_size[axis]
+        looked_at = range(0, taps, -(-taps // _MOST_TAPS))
+        met = sum(convolution.meeting(axis, tap) for tap in looked_at)
+        share *= met / (len(looked_at) * positions)
+    return share
 
 
-def image_cost(convolution: Convolution) -> float:
-    """Of the image's gradient."""
-    channels = convolution.output_channels, convolution.input_channels
-    return _product_cost(convolution, channels, convolution.input_size)
-
-
-def output_cost(convolution: Convolution) -> float:
-    """Of the output."""
-    channels = convolution.input_channels, convolution.output_channels
-    return _product_cost(convolution, channels, convolution.output_size)
-
-
-def weight_cost(convolution: Convolution) -> float:
-    """Of the weight's gradient."""
+def _weight_cost(convolution: Convolution) -> float:
     image, output = convolution.input_channels, convolution.output_channels
     tiling = Tiling.of(convolution, convolution.output_size)
     multiplied = tiling.tiles * _whole(output, TILE_ROWS) * _whole(image, LANES)
     read = tiling.tiles * (_whole(output, LANES) + _whole(image, LANES))
     kernels = output * _whole(image, LANES) * _COLLECT_POINT
-    at_points = tiling.points * (multiplied * _MULTIPLY_ADD + read * _READ_POINT + kernels)
+    at_points = tiling.points * (multiplied * MULTIPLY_ADD + read * _READ_POINT + kernels)
     return convolution.groups * (read * _TILE + at_points)
 
 
@@ -75,34 +89,8 @@ def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Tri
     read, written = tiling.tiles * source, tiling.tiles * result
     moved = read * _READ_POINT + written * _WRITE_POINT
     kernels = source * _whole(result, LANES) * _TRANSFORM_POINT
-    at_points = tiling.points * (multiplied * _MULTIPLY_ADD + moved + kernels)
+    at_points = tiling.points * (multiplied * MULTIPLY_ADD + moved + kernels)
     return convolution.groups * ((read + written) * _TILE + at_points)
-
-
-def _direct_cost(convolution: Convolution, read: int, size: Triple, met: float = 1) -> float:
-    """Of any product by a direct algorithm that multiplies as fast.
-
-    Args:
-        convolution: The geometry.
-        read: Channels that it reads.
-        size: Of the result, or of what the weight's gradient sums.
-        met: The share of all products that it multiplies.
-    """
-    products = met * convolution.taps * convolution.input_channels * convolution.output_channels
-    values = convolution.groups * convolution.batch * prod(size)
-    return values * (products * _MULTIPLY_ADD + read * _COPY)
-
-
-def _met_share(convolution: Convolution) -> float:
-    """Of positions and taps, those at which a tap lies in the image; without stride."""
-    share = 1.0
-    for axis in range(SPATIAL_RANK):
-        size, positions = convolution.input_size[axis], convolution.output_size[axis]
-        taps, padding = convolution.kernel_size[axis], convolution.padding[axis]
-        begins = [tap * convolution.dilation[axis] - padding for tap in range(taps)]
-        met = [min(positions, size - begin) - max(0, -begin) for begin in begins]
-        share *= sum(max(0, count) for count in met) / (taps * positions)
-    return share
 
 
 def _whole(count: int, step: int) -> int:

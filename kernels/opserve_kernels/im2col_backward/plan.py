@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from opserve_kernels.algorithms.fold_plan import Fold, plan_fold
+from opserve_kernels.algorithms.fold_plan import Fold, fold_algorithms, plan_fold
+from opserve_kernels.algorithms.names import Algorithm, asked_for, named
 from opserve_kernels.convolution import check_positions, output_size
 from opserve_kernels.errors import invalid_argument
+from opserve_kernels.gradients import Product
 from opserve_kernels.im2col_backward.contract import LEAST, SUPPORT
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.number_formats import result_format
@@ -76,7 +78,7 @@ def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> P
     if call.grad_output.element_count == 0:
         return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
-    return _plan_exactly(call) if profile.exact else _plan_rows(call, profile, options.threads)
+    return _plan_exactly(call, options) if profile.exact else _plan_rows(call, profile, options)
 
 
 def _check_positions(call: _Call) -> None:
@@ -91,16 +93,29 @@ def _check_positions(call: _Call) -> None:
         )
 
 
-def _plan_rows(call: _Call, profile: Profile, threads: int) -> Plan:
+def _plan_rows(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
     """In float32; shares are channels or entries of the batch, whichever parts are more even."""
     workspace = Workspace()
-    few = 1 if call.grad_output.element_count < _LEAST_VALUES else threads
+    algorithm = _algorithm(fold_algorithms(_fold(call, profile)), options)
+    few = 1 if call.grad_output.element_count < _LEAST_VALUES else options.threads
     axes = range(call.out.rank - _PAIR)
     ways = [
         [_part(call, axis, *bound) for bound in even(call.out.shape[axis], few)] for axis in axes
     ]
     parts = min(ways, key=lambda parts: max(part.out.element_count for part in parts))
-    return plan_of([[_fold_stage(part, profile, workspace)] for part in parts], workspace)
+    folds = [plan_fold(_fold(part, profile), algorithm, workspace) for part in parts]
+    shares = [[Stage(kind=FOLD, units=units, parameters=parameters)] for units, parameters in folds]
+    return _told(plan_of(shares, workspace), algorithm)
+
+
+def _algorithm(possible: list[Algorithm], options: PlanOptions) -> Algorithm:
+    """What is asked for, else the first."""
+    asked = asked_for(options.algorithms, {Product.IMAGE: possible})
+    return asked.get(Product.IMAGE, possible[0])
+
+
+def _told(plan: Plan, algorithm: Algorithm) -> Plan:
+    return replace(plan, algorithms=(named(Product.IMAGE, algorithm),))
 
 
 def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
@@ -113,10 +128,10 @@ def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
     return replace(call, grad_output=grad_output, out=out)
 
 
-def _fold_stage(call: _Call, profile: Profile, workspace: Workspace) -> Stage:
+def _fold(call: _Call, profile: Profile) -> Fold:
     """Sums are rounded to grad_output's dtype, then cast to out's."""
     computed = call.grad_output.dtype.acl_number
-    fold = Fold(
+    return Fold(
         planes=prod(call.out.shape[:-_PAIR]),
         size=_pair(call.input_size),
         positions=_columns(call),
@@ -128,8 +143,6 @@ def _fold_stage(call: _Call, profile: Profile, workspace: Workspace) -> Stage:
         source=encode_view(call.grad_output),
         result=encode_view(call.out),
     )
-    units, parameters = plan_fold(fold, workspace)
-    return Stage(kind=FOLD, units=units, parameters=parameters)
 
 
 def _pair(values: tuple[int, ...]) -> tuple[int, int]:
@@ -137,8 +150,9 @@ def _pair(values: tuple[int, ...]) -> tuple[int, int]:
     return down, across
 
 
-def _plan_exactly(call: _Call) -> Plan:
+def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
     """In float64: sums are rounded once, to out's dtype."""
+    algorithm = _algorithm([Algorithm.EXACT], options)
     pixels, taps = call.out.element_count, prod(call.kernel_size)
     chunk = max(1, min(pixels, _EXACT_TAPS // taps))
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
@@ -148,7 +162,7 @@ def _plan_exactly(call: _Call) -> Plan:
         units=-(-pixels // chunk),
         parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
     )
-    return plan_of([[stage]], workspace)
+    return _told(plan_of([[stage]], workspace), algorithm)
 
 
 def _geometry(call: _Call) -> tuple[int, ...]:

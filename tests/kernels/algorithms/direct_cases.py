@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernels.oracles.convolution_backward import Geometry, forward, gradients, magnitude
 from kernels.oracles.expectation import Doubles, Expectation, expect
 from opserve_kernels.algorithms.direct_plan import plan_image, plan_output, plan_weight
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradient_loops import run
 from opserve_kernels.gradients import Operand
@@ -152,7 +153,9 @@ class Run:
         return buffers[-1][GUARD:-GUARD].reshape(self.shape)
 
 
-def image_run(case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: int | None) -> Run:
+def image_run(
+    case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: Algorithm | None
+) -> Run:
     """Gradient of the image."""
     image, weight, output = arrays
     workspace = Workspace()
@@ -167,7 +170,9 @@ def image_run(case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: int 
     return Run(stage=stage, workspace=workspace, inputs=(output, weight), shape=image.shape)
 
 
-def output_run(case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: int | None) -> Run:
+def output_run(
+    case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: Algorithm | None
+) -> Run:
     """The forward convolution."""
     image, weight, output = arrays
     workspace = Workspace()
@@ -182,7 +187,9 @@ def output_run(case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: int
     return Run(stage=stage, workspace=workspace, inputs=(image, weight), shape=output.shape)
 
 
-def weight_run(case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: int | None) -> Run:
+def weight_run(
+    case: Case, arrays: tuple[Floats, Floats, Floats], algorithm: Algorithm | None
+) -> Run:
     """Gradient of the weight."""
     image, weight, output = arrays
     workspace = Workspace()

@@ -1,83 +1,109 @@
-"""Every algorithm that takes a call computes it right, whichever would be chosen."""
+"""Which algorithms are chosen, which may be asked for, and what a choice says of itself."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
-from kernels.execution import execute, plan_of, results
-from kernels.oracles.convolution_backward import expected
-from kernels.oracles.expectation import assert_meets
+from kernels.algorithms.forced import CALLS, NOTHING, forced, possible
+from kernels.execution import plan_of
 from kernels.samples import REGISTRY_SAMPLES
+from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample
-from opserve_kernels import gradient_plan
-from opserve_kernels.gradient_plan import Algorithm
-from opserve_kernels.gradients import Gradients
+from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.algorithms.preference import preferred
+from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
 
-ON_DEVICES = [
-    sample
-    for sample in REGISTRY_SAMPLES["convolution_backward"]
-    if sample.profile != "reference" and any(sample.scalars["output_mask"][:2])
-]
-each_sample = pytest.mark.parametrize("sample", ON_DEVICES, ids=lambda sample: sample.name)
-
-
-def choose_always(monkeypatch: pytest.MonkeyPatch, algorithm: Algorithm) -> None:
-    def choose(gradients: Gradients, options: PlanOptions) -> Algorithm:
-        del gradients, options
-        return algorithm
-
-    monkeypatch.setattr(gradient_plan, "choose", choose)
-
-
-def chosen(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> Algorithm | None:
-    """What is chosen for a call; None where there is nothing to choose."""
-    found: list[Algorithm] = []
-    choose = gradient_plan.choose
-
-    def remembered(gradients: Gradients, options: PlanOptions) -> Algorithm:
-        found.append(choose(gradients, options))
-        return found[-1]
-
-    monkeypatch.setattr(gradient_plan, "choose", remembered)
-    plan_of(sample)
-    return found[0] if found else None
-
-
-@each_sample
-@pytest.mark.parametrize("algorithm", [Algorithm.COLUMNS, Algorithm.DIRECT])
-def test_algorithms_for_every_call_are_within_the_bound(
-    monkeypatch: pytest.MonkeyPatch, sample: Sample, algorithm: Algorithm
-) -> None:
-    choose_always(monkeypatch, algorithm)
-    buffers = sample.buffers()
-    found = results(sample)
-    for name, expectation in expected(sample, buffers).items():
-        assert_meets(found[name], expectation)
-
-
-@each_sample
-def test_the_matrix_of_columns_may_be_cut_anywhere(
-    monkeypatch: pytest.MonkeyPatch, sample: Sample
-) -> None:
-    choose_always(monkeypatch, Algorithm.COLUMNS)
-    whole, sliced = sample.buffers(), sample.buffers()
-    execute(sample, whole)
-    execute(sample, sliced, units=3)
-    for name, buffer in whole.items():
-        np.testing.assert_array_equal(sliced[name], buffer, name)
+EVERY_SAMPLE = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
+WIDE = convolution("wide", (2, 64, 28, 28), (64, 64, 3, 3), padding=(1, 1))
+ONE_TAP = convolution("one tap", (2, 64, 28, 28), (64, 64, 1, 1))
+FEW = convolution("few", (2, 1, 28, 28), (64, 1, 3, 3))
+ONE_CHANNEL = convolution("one channel", (2, 64, 28, 28), (64, 1, 3, 3), groups=64)
+FAR_APART = convolution("far apart", (1, 2, 19, 19), (2, 2, 2, 2), stride=(9, 9))
 
 
 @pytest.mark.parametrize(
-    ("name", "algorithm"),
+    ("sample", "algorithms"),
     [
-        ("2-D", Algorithm.DIRECT),
-        ("depthwise", Algorithm.DEPTHWISE),
-        ("depthwise in 3-D", Algorithm.DEPTHWISE),
-        ("transposed", Algorithm.DIRECT),
+        (WIDE, {"image: winograd", "weight: winograd"}),
+        (ONE_TAP, {"image: packed", "weight: outer"}),
+        (FEW, {"image: flat", "weight: dots"}),
+        (ONE_CHANNEL, {"image: depthwise", "weight: depthwise"}),
+        (FAR_APART, {"image: columns", "weight: columns"}),
+        (replace(WIDE, profile="reference"), {"image: exact", "weight: exact"}),
+        (CALLS[Algorithm.PERMUTE][0], {"image: permute"}),
+        (CALLS[Algorithm.FOLD][0], {"image: fold"}),
     ],
+    ids=lambda value: value.name if isinstance(value, Sample) else "",
 )
 def test_usual_calls_are_computed_by_the_algorithm_for_them(
-    monkeypatch: pytest.MonkeyPatch, name: str, algorithm: Algorithm
+    sample: Sample, algorithms: set[str]
 ) -> None:
-    (sample,) = (sample for sample in ON_DEVICES if sample.name == name)
-    assert chosen(monkeypatch, sample) is algorithm
+    assert set(plan_of(sample).algorithms) == algorithms
+
+
+@pytest.mark.parametrize(
+    "sample", EVERY_SAMPLE, ids=lambda sample: f"{sample.operator}: {sample.name}"
+)
+def test_asking_for_what_was_chosen_gives_the_same_plan(sample: Sample) -> None:
+    plan = plan_of(sample)
+    assert plan_of(sample, PlanOptions(algorithms=plan.algorithms)) == plan
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ((NOTHING,), PlanOptions()),
+        (("image: dots",), PlanOptions()),
+        (("output: packed",), PlanOptions()),
+        (("image: depthwise",), PlanOptions()),
+        (("image: exact",), PlanOptions()),
+        (("image: packed", "image: flat"), PlanOptions()),
+        (("image: packed", "image: packed"), PlanOptions()),
+        (("image: winograd",), PlanOptions(strict=True)),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(
+    asked: tuple[str, ...], options: PlanOptions
+) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        plan_of(WIDE, replace(options, algorithms=asked))
+    assert refusal.value.given == ", ".join(asked)
+    direct = {"image": ("packed", "flat"), "weight": ("dots", "outer")}
+    for product, algorithms in direct.items():
+        for algorithm in ("columns", *algorithms):
+            assert f"{product}: {algorithm}" in refusal.value.allowed
+    assert ("winograd" in refusal.value.allowed) != options.strict
+
+
+def test_a_call_without_products_has_nothing_to_ask_for() -> None:
+    masked = WIDE.but("only sums", output_mask=(False, False, True))
+    with pytest.raises(InvalidArgument, match="a call without any"):
+        plan_of(masked, PlanOptions(algorithms=("image: packed",)))
+
+
+def test_geometries_beyond_proportion_are_for_columns_only() -> None:
+    assert possible(FAR_APART) == ["image: columns", "weight: columns"]
+
+
+def test_what_is_asked_for_stays_under_a_limit_of_the_workspace() -> None:
+    asked = PlanOptions(algorithms=("weight: winograd",), workspace_limit=1)
+    assert "weight: winograd" in plan_of(WIDE, asked).algorithms
+    assert "image: winograd" not in plan_of(WIDE, asked).algorithms
+
+
+def test_of_ways_about_as_fast_the_smallest_workspace_is_taken() -> None:
+    sizes = {"fast": 30, "close": 20, "slow": 10}
+    assert preferred({"fast": 100, "close": 102, "slow": 110}, sizes.__getitem__) == "close"
+    assert preferred({"fast": 100, "close": 110, "slow": 120}, sizes.__getitem__) == "fast"
+    assert preferred({"close": 101, "fast": 100}, lambda _: 5) == "fast"
+
+
+def test_a_choice_between_equals_needs_the_smaller_workspace() -> None:
+    """Costs of the products differ by less than anyone could measure."""
+    sample = convolution("close", (1, 48, 14, 14), (40, 48, 3, 3), padding=(1, 1))
+    sizes = {
+        algorithm: plan_of(sample, forced(sample, algorithm)).workspace_size
+        for algorithm in (Algorithm.DOTS, Algorithm.OUTER)
+    }
+    assert plan_of(sample).workspace_size == min(sizes.values())

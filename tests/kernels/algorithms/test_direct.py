@@ -20,10 +20,12 @@ from kernels.algorithms.direct_cases import (
     weight_run,
 )
 from kernels.oracles.expectation import Expectation, assert_meets
-from opserve_kernels.algorithms.product import DOTS, FLAT, OUTER, PACKED
+from opserve_kernels.algorithms.direct_plan import DIRECT
+from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.gradients import Product
 
 Arrays = tuple[Floats, Floats, Floats]
-Runner = Callable[[Case, Arrays, int | None], Run]
+Runner = Callable[[Case, Arrays, Algorithm], Run]
 Oracle = Callable[[Case, Arrays], Expectation]
 
 _CASES = {
@@ -69,18 +71,17 @@ _CASES = {
     ),
     "no padding": Case(size=(3, 9, 40), kernel=(2, 3, 3), padding=(0, 0, 0), inputs=9, batch=2),
 }
-_PRODUCTS: dict[str, tuple[Runner, Oracle]] = {
-    "image": (image_run, expected_image),
-    "output": (output_run, expected_output),
-    "weight": (weight_run, expected_weight),
+_PRODUCTS: dict[Product, tuple[Runner, Oracle]] = {
+    Product.IMAGE: (image_run, expected_image),
+    Product.OUTPUT: (output_run, expected_output),
+    Product.WEIGHT: (weight_run, expected_weight),
 }
-_NAMES = {PACKED: "packed", FLAT: "flat", DOTS: "dots", OUTER: "outer"}
 every_algorithm = pytest.mark.parametrize(
     ("product", "algorithm"),
     [
-        pytest.param(product, algorithm, id=f"{product}-{_NAMES[algorithm]}")
+        pytest.param(product, algorithm, id=f"{product}-{algorithm}")
         for product in _PRODUCTS
-        for algorithm in ([DOTS, OUTER] if product == "weight" else [PACKED, FLAT])
+        for algorithm in DIRECT[product]
     ],
 )
 every_case = pytest.mark.parametrize("name", list(_CASES))
@@ -92,7 +93,7 @@ def _arrays(name: str, case: Case) -> Arrays:
 
 @every_algorithm
 @every_case
-def test_it_meets_the_oracle(name: str, algorithm: int, product: str) -> None:
+def test_it_meets_the_oracle(name: str, algorithm: Algorithm, product: Product) -> None:
     run, oracle = _PRODUCTS[product]
     arrays = _arrays(name, _CASES[name])
 
@@ -103,7 +104,9 @@ def test_it_meets_the_oracle(name: str, algorithm: int, product: str) -> None:
 
 @every_algorithm
 @pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups"])
-def test_slices_of_units_give_the_same_bytes(name: str, algorithm: int, product: str) -> None:
+def test_slices_of_units_give_the_same_bytes(
+    name: str, algorithm: Algorithm, product: Product
+) -> None:
     run, _ = _PRODUCTS[product]
     arrays = _arrays(name, _CASES[name])
     whole = run(_CASES[name], arrays, algorithm).result()
@@ -117,7 +120,7 @@ def test_slices_of_units_give_the_same_bytes(name: str, algorithm: int, product:
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("name", ["3x3", "dilated and strided", "3-D", "groups"])
 def test_values_that_are_not_finite_reach_what_they_touch_only(
-    name: str, special: float, algorithm: int, product: str
+    name: str, special: float, algorithm: Algorithm, product: Product
 ) -> None:
     run, oracle = _PRODUCTS[product]
     arrays = _arrays(name, _CASES[name])
@@ -160,7 +163,9 @@ def _any_case(draw: st.DrawFn) -> Case:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(case=_any_case())
-def test_any_convolution_meets_the_oracle(algorithm: int, product: str, case: Case) -> None:
+def test_any_convolution_meets_the_oracle(
+    algorithm: Algorithm, product: Product, case: Case
+) -> None:
     run, oracle = _PRODUCTS[product]
     arrays = case.arrays(np.random.default_rng(7))
 

@@ -15,9 +15,10 @@ from kernels.oracles.expectation import assert_meets
 from opserve_kernels.algorithms import outer_kernels
 from opserve_kernels.algorithms.correlation import Correlation
 from opserve_kernels.algorithms.host import LANES, whole_rows
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.outer_kernels import TURN_ROWS, TURN_VECTORS
-from opserve_kernels.algorithms.product import DOTS, GATHER, OUTER
-from opserve_kernels.algorithms.weight_choice import choose_weight
+from opserve_kernels.algorithms.product import GATHER
+from opserve_kernels.algorithms.weight_costs import weight_costs
 
 _UNTOUCHED = np.float32(77)
 _SIZE = 1 << 15
@@ -82,7 +83,7 @@ def test_gradients_meet_the_oracle(name: str) -> None:
     case = _CASES[name]
     arrays = case.arrays(np.random.default_rng(5))
 
-    result = weight_run(case, arrays, OUTER).result()
+    result = weight_run(case, arrays, Algorithm.OUTER).result()
 
     assert_meets(result, expected_weight(case, arrays))
 
@@ -90,14 +91,14 @@ def test_gradients_meet_the_oracle(name: str) -> None:
 @pytest.mark.parametrize(
     ("case", "algorithm"),
     [
-        (Case(inputs=64, outputs=64, size=(1, 20, 20)), OUTER),
-        (Case(inputs=256, outputs=64, kernel=(1, 1, 1), padding=(0, 0, 0)), OUTER),
-        (Case(inputs=3, outputs=64, kernel=(1, 7, 7), size=(1, 50, 50)), DOTS),
-        (Case(inputs=8, outputs=16, groups=4, size=(1, 30, 30)), DOTS),
+        (Case(inputs=64, outputs=64, size=(1, 20, 20)), Algorithm.OUTER),
+        (Case(inputs=256, outputs=64, kernel=(1, 1, 1), padding=(0, 0, 0)), Algorithm.OUTER),
+        (Case(inputs=3, outputs=64, kernel=(1, 7, 7), size=(1, 50, 50)), Algorithm.DOTS),
+        (Case(inputs=8, outputs=16, groups=4, size=(1, 30, 30)), Algorithm.DOTS),
     ],
     ids=["many channels", "one tap", "few channels", "groups of few channels"],
 )
-def test_outer_products_are_for_many_channels(case: Case, algorithm: int) -> None:
+def test_outer_products_are_for_many_channels(case: Case, algorithm: Algorithm) -> None:
     image, weight, output = case.arrays(np.random.default_rng(0))
     product = Correlation(
         direction=GATHER,
@@ -107,4 +108,5 @@ def test_outer_products_are_for_many_channels(case: Case, algorithm: int) -> Non
         result=image_operand(2, output.shape),
     )
 
-    assert choose_weight(product) == algorithm
+    costs = weight_costs(product)
+    assert min(costs, key=costs.__getitem__) is algorithm

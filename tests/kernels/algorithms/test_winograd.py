@@ -28,7 +28,6 @@ from kernels.algorithms.winograd_runs import (
 )
 from kernels.oracles.expectation import Expectation, assert_meets
 from opserve_kernels.algorithms import winograd_layout, winograd_plan
-from opserve_kernels.algorithms.winograd_cost import image_pays, output_pays, weight_pays
 from opserve_kernels.algorithms.winograd_layout import LIMIT
 from opserve_kernels.algorithms.winograd_plan import fits
 from opserve_kernels.gradients import Operand
@@ -340,44 +339,6 @@ def test_it_fits_planes_of_certain_kernels_without_stride(
     expected: bool,
 ) -> None:
     assert fits(replace(Case(), **changes).convolution) == expected  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize(
-    ("case", "wins"),
-    [
-        (Case(batch=4, inputs=64, outputs=64, size=(1, 56, 56)), True),
-        (Case(batch=4, inputs=256, outputs=256, size=(1, 14, 14)), True),
-        (Case(batch=16, inputs=512, outputs=512, size=(1, 7, 7)), True),
-        (Case(batch=4, inputs=3, outputs=4, size=(1, 112, 112)), False),
-        (Case(inputs=512, outputs=512, size=(1, 4, 4)), False),
-        (
-            Case(
-                batch=4,
-                inputs=64,
-                outputs=64,
-                size=(1, 9, 9),
-                padding=(0, 6, 6),
-                dilation=(1, 6, 6),
-            ),
-            False,
-        ),
-    ],
-)
-def test_it_costs_less_than_a_direct_algorithm_for_many_channels_and_tiles(
-    case: Case,
-    wins: bool,
-) -> None:
-    assert image_pays(case.convolution) == wins
-    assert output_pays(case.convolution) == wins
-    assert weight_pays(case.convolution) == wins
-
-
-def test_products_in_padding_count_for_the_image_only_as_no_weight_multiplies_them() -> None:
-    padded = (0, 12, 12)
-    case = Case(inputs=512, outputs=256, size=(1, 33, 33), padding=padded, dilation=(1, 12, 12))
-
-    assert image_pays(case.convolution)
-    assert not weight_pays(case.convolution)
 
 
 @every_result

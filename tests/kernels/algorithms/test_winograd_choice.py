@@ -2,17 +2,16 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from kernels.execution import ANY_PLAN, execute, plan_of, results
-from kernels.oracles.convolution_backward import expected
-from kernels.oracles.expectation import assert_meets
-from kernels.samples import REGISTRY_SAMPLES
+from kernels.algorithms.direct_cases import Case
+from kernels.algorithms.forced import assert_within_the_bound, forced, transformed
+from kernels.execution import ANY_PLAN, plan_of
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
-from opserve_kernels.algorithms import winograd_cost
-from opserve_kernels.convolution import Convolution
+from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.algorithms.winograd_cost import direct_cost, transformed_cost
+from opserve_kernels.gradients import Product
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
@@ -36,59 +35,18 @@ OTHERS = [
     convolution("large", (2, 9, 6, 7), (9, 9, 3, 3), dtypes=(HALF,) * 3, values=Values.LARGE),
     convolution("special", (2, 9, 6, 7), (9, 9, 3, 3), padding=(1, 1), values=Values.SPECIAL),
 ]
-FORCED = [
-    sample
-    for sample in [*REGISTRY_SAMPLES["convolution_backward"], ORDINARY, *OTHERS]
-    if sample.profile != "reference"
-]
 
 
-@pytest.fixture
-def pays_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever Winograd's algorithm can compute, it computes."""
-
-    def pays(convolution: Convolution) -> bool:
-        del convolution
-        return True
-
-    for name in ("image_pays", "output_pays", "weight_pays"):
-        monkeypatch.setattr(winograd_cost, name, pays)
-
-
-def transformed(sample: Sample, options: PlanOptions = ANY_PLAN) -> list[str]:
-    """The outputs that Winograd's algorithm computes."""
-    names = {"image": "grad_input", "output": "grad_input", "weight": "grad_weight"}
-    told = [algorithm.split(": ") for algorithm in plan_of(sample, options).algorithms]
-    return [names[product[0]] for product in told if product[-1] == "winograd"]
-
-
-def assert_within_the_bound(sample: Sample, options: PlanOptions = ANY_PLAN) -> None:
-    by_it = transformed(sample, options)
-    found = results(sample, options=options)
-    for name, expectation in expected(sample, sample.buffers(), transformed=by_it).items():
-        assert_meets(found[name], expectation)
-
-
-@pytest.mark.usefixtures("pays_always")
-@pytest.mark.parametrize("sample", FORCED, ids=lambda sample: sample.name)
-def test_whatever_it_can_compute_is_within_its_bound(sample: Sample) -> None:
-    assert_within_the_bound(sample)
-
-
-@pytest.mark.usefixtures("pays_always")
-@pytest.mark.parametrize("sample", OTHERS, ids=lambda sample: sample.name)
-def test_it_may_be_cut_anywhere(sample: Sample) -> None:
-    assert transformed(sample) == ["grad_input", "grad_weight"]
-    whole, sliced = sample.buffers(), sample.buffers()
-    execute(sample, whole)
-    execute(sample, sliced, units=3)
-    for name, buffer in whole.items():
-        np.testing.assert_array_equal(sliced[name], buffer, name)
+@pytest.mark.parametrize("sample", [ORDINARY, *OTHERS], ids=lambda sample: sample.name)
+def test_whatever_it_is_asked_to_compute_is_within_its_bound(sample: Sample) -> None:
+    options = forced(sample, Algorithm.WINOGRAD)
+    assert transformed(sample, options) == ["grad_input", "grad_weight"]
+    assert_within_the_bound(sample, options)
 
 
 def test_many_channels_are_computed_by_it_within_its_bound() -> None:
-    assert transformed(ORDINARY) == ["grad_input", "grad_weight"]
-    assert_within_the_bound(ORDINARY)
+    assert transformed(ORDINARY, ANY_PLAN) == ["grad_input", "grad_weight"]
+    assert_within_the_bound(ORDINARY, ANY_PLAN)
 
 
 def test_strict_plans_are_within_the_bound_of_direct_algorithms() -> None:
@@ -116,4 +74,47 @@ def test_a_limit_of_the_workspace_is_kept_by_a_direct_algorithm() -> None:
 def test_what_other_algorithms_are_for_is_left_to_them(
     weight: tuple[int, ...], changes: dict[str, Any]
 ) -> None:
-    assert not transformed(convolution("other", (2, 64, 28, 28), weight, **changes))
+    sample = convolution("other", (2, 64, 28, 28), weight, **changes)
+    assert not transformed(sample, ANY_PLAN)
+
+
+def pays(product: Product, case: Case) -> bool:
+    """Whether it is faster than a direct algorithm."""
+    return transformed_cost(product, case.convolution) < direct_cost(product, case.convolution)
+
+
+@pytest.mark.parametrize(
+    ("case", "wins"),
+    [
+        (Case(batch=4, inputs=64, outputs=64, size=(1, 56, 56)), True),
+        (Case(batch=4, inputs=256, outputs=256, size=(1, 14, 14)), True),
+        (Case(batch=16, inputs=512, outputs=512, size=(1, 7, 7)), True),
+        (Case(batch=4, inputs=3, outputs=4, size=(1, 112, 112)), False),
+        (Case(inputs=512, outputs=512, size=(1, 4, 4)), False),
+        (
+            Case(
+                batch=4,
+                inputs=64,
+                outputs=64,
+                size=(1, 9, 9),
+                padding=(0, 6, 6),
+                dilation=(1, 6, 6),
+            ),
+            False,
+        ),
+    ],
+)
+def test_it_costs_less_than_a_direct_algorithm_for_many_channels_and_tiles(
+    case: Case,
+    wins: bool,
+) -> None:
+    for product in Product:
+        assert pays(product, case) == wins
+
+
+def test_products_in_padding_count_for_the_image_only_as_no_weight_multiplies_them() -> None:
+    padded = (0, 12, 12)
+    case = Case(inputs=512, outputs=256, size=(1, 33, 33), padding=padded, dilation=(1, 12, 12))
+
+    assert pays(Product.IMAGE, case)
+    assert not pays(Product.WEIGHT, case)

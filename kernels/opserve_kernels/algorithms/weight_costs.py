@@ -1,4 +1,4 @@
-"""Which algorithm a gradient of the weight is computed with: the one with least cycles.
+"""What a gradient of the weight costs with a direct algorithm.
 
 DOTS    channels of the output in rows, each column of the matrix alone; padding is multiplied
 OUTER   channels of one operand in rows, those of the other in vectors; both rounded up
@@ -10,7 +10,7 @@ from math import prod
 
 from opserve_kernels.algorithms.correlation import Blocks, Correlation
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, TILE_VECTORS, whole_rows
-from opserve_kernels.algorithms.product import DOTS, OUTER
+from opserve_kernels.algorithms.names import Algorithm
 
 _DOT_CYCLES = 1.08  # of a multiplication of vectors, with loading them
 _LOAD_CYCLES = 1.6  # of a value into a padded copy
@@ -25,13 +25,15 @@ _BLOCK_PIXELS = 512
 _MOST_LEFT = 1 << 22  # values of a block of the output, which DOTS loads at once: 16 MiB
 
 
-def choose_weight(product: Correlation) -> int:
-    """DOTS or OUTER; the product is a GATHER with the gradient as its weight."""
+def weight_costs(product: Correlation) -> dict[Algorithm, float]:
+    """Of DOTS and OUTER; the product is a GATHER with the gradient as its weight.
+
+    Blocks of the output that are too large for DOTS are left to OUTER.
+    """
     blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
     left = product.convolution.output_channels * blocks.batch * prod(blocks.extent)
-    if left > _MOST_LEFT or _outer_cycles(product) < _dot_cycles(product, blocks):
-        return OUTER
-    return DOTS
+    outer = {Algorithm.OUTER: _outer_cycles(product)}
+    return outer if left > _MOST_LEFT else {Algorithm.DOTS: _dot_cycles(product, blocks), **outer}
 
 
 def _dot_cycles(product: Correlation, blocks: Blocks) -> float:

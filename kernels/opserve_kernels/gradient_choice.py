@@ -1,0 +1,103 @@
+"""Which algorithms can compute a gradient, and which is taken."""
+
+from collections.abc import Iterator, Mapping
+
+from opserve_kernels.algorithms import depthwise_plan, winograd_plan
+from opserve_kernels.algorithms.direct_plan import DIRECT
+from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.algorithms.preference import preferred
+from opserve_kernels.algorithms.winograd_cost import direct_cost, transformed_cost
+from opserve_kernels.convolution import Convolution
+from opserve_kernels.copy_stages import COPY_ELEMENTS
+from opserve_kernels.gradients import Gradients, Product
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.product_stages import product_stages
+from opserve_kernels.profiles import Profile
+from opserve_kernels.shares import products_of
+from opserve_kernels.workspace import Workspace
+
+_MOST_PHASES = 64  # of a stride
+_MOST_PADDED = 16  # times the positions of image and output
+
+Choice = dict[Product, Algorithm | None]
+"""An algorithm for each gradient; None is the direct one that suits each part of a call."""
+
+
+def possible(
+    gradients: Gradients, profile: Profile, options: PlanOptions
+) -> dict[Product, list[Algorithm]]:
+    """What can compute each gradient of a call."""
+    return {
+        product: [Algorithm.EXACT] if profile.exact else list(_possible(part, options))
+        for product, part in _parts(gradients)
+    }
+
+
+def choices(
+    gradients: Gradients, asked: Mapping[Product, Algorithm], options: PlanOptions
+) -> list[Choice]:
+    """The fastest first, then what mostly needs less workspace; what is asked for stays."""
+    fastest = {product: _fastest(part, options) for product, part in _parts(gradients)}
+    direct = {
+        product: None if algorithm is Algorithm.WINOGRAD else algorithm
+        for product, algorithm in fastest.items()
+    }
+    columns = dict.fromkeys(fastest, Algorithm.COLUMNS)
+    return [{**choice, **asked} for choice in (fastest, direct, columns)]
+
+
+def _parts(gradients: Gradients) -> Iterator[tuple[Product, Gradients]]:
+    """Each gradient, as a call of its own."""
+    for part in products_of(gradients):
+        for product in part.products:
+            yield product, part
+
+
+def _possible(part: Gradients, options: PlanOptions) -> Iterator[Algorithm]:
+    """Padded copies are for usual geometries."""
+    (product,) = part.products
+    yield Algorithm.COLUMNS
+    if _is_compact(part.convolution):
+        yield from DIRECT[product]
+        if depthwise_plan.fits(part):
+            yield Algorithm.DEPTHWISE
+        if winograd_plan.fits(part.convolution) and not part.diagonal and not options.strict:
+            yield Algorithm.WINOGRAD
+
+
+def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
+    """Depthwise is for channels that are groups, columns for what nothing else can compute."""
+    ways = list(_possible(part, options))
+    if ways == [Algorithm.COLUMNS]:
+        return Algorithm.COLUMNS
+    if Algorithm.DEPTHWISE in ways:
+        return Algorithm.DEPTHWISE
+    return _transforms_or_direct(part) if Algorithm.WINOGRAD in ways else None
+
+
+def _transforms_or_direct(part: Gradients) -> Algorithm | None:
+    (product,) = part.products
+    costs: dict[Algorithm | None, float] = {
+        Algorithm.WINOGRAD: transformed_cost(product, part.convolution),
+        None: direct_cost(product, part.convolution),
+    }
+
+    def workspace_bytes(algorithm: Algorithm | None) -> int:
+        workspace = Workspace()
+        product_stages(part, algorithm, workspace)
+        return workspace.size_bytes
+
+    return preferred(costs, workspace_bytes)
+
+
+def _is_compact(convolution: Convolution) -> bool:
+    """Whether a padded copy of the image, and of the output between strides, is of sane size."""
+    padded = phases = 1
+    for axis, size in enumerate(convolution.input_size):
+        stride, padding = convolution.stride[axis], convolution.padding[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        last = (convolution.output_size[axis] - 1) * stride + span
+        padded *= max(size + padding, last + 1)
+        phases *= stride
+    positions = (convolution.input_pixels + convolution.output_pixels) // convolution.batch
+    return phases <= _MOST_PHASES and padded <= _MOST_PADDED * positions + COPY_ELEMENTS

@@ -1,0 +1,103 @@
+"""The stages of one gradient, by an algorithm that can compute it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from opserve_kernels.algorithms.columns_plan import columns_stages
+from opserve_kernels.algorithms.depthwise_plan import depthwise_stages
+from opserve_kernels.algorithms.direct_plan import (
+    DEPTHWISE,
+    INTO_TENSOR,
+    plan_image,
+    plan_output,
+    plan_weight,
+)
+from opserve_kernels.algorithms.names import Algorithm, named
+from opserve_kernels.copy_stages import keep_diagonal, store
+from opserve_kernels.gradients import Gradients, Product
+from opserve_kernels.stages import Stage
+from opserve_kernels.workspace import Workspace
+
+
+def product_stages(
+    gradients: Gradients, algorithm: Algorithm | None, workspace: Workspace
+) -> list[Stage]:
+    """Of a call with one gradient; without a name by the direct algorithm that suits it."""
+    (product,) = gradients.products
+    match algorithm:
+        case Algorithm.COLUMNS:
+            stages = columns_stages(gradients, workspace)
+        case Algorithm.DEPTHWISE:
+            stages = depthwise_stages(DEPTHWISE, gradients, workspace)
+        case _:
+            return _STAGES[product](gradients, workspace, algorithm)
+    return [replace(stage, algorithm=named(product, algorithm)) for stage in stages]
+
+
+def _image_stages(
+    gradients: Gradients, workspace: Workspace, algorithm: Algorithm | None
+) -> list[Stage]:
+    assert gradients.output is not None
+    assert gradients.weight is not None
+    assert gradients.grad_image is not None
+    return [
+        plan_image(
+            gradients.convolution,
+            workspace,
+            output=gradients.output,
+            weight=gradients.weight,
+            result=gradients.grad_image,
+            algorithm=algorithm,
+        )
+    ]
+
+
+def _output_stages(
+    gradients: Gradients, workspace: Workspace, algorithm: Algorithm | None
+) -> list[Stage]:
+    assert gradients.image is not None
+    assert gradients.weight is not None
+    assert gradients.grad_output is not None
+    return [
+        plan_output(
+            gradients.convolution,
+            workspace,
+            image=gradients.image,
+            weight=gradients.weight,
+            result=gradients.grad_output,
+            algorithm=algorithm,
+        )
+    ]
+
+
+def _weight_stages(
+    gradients: Gradients, workspace: Workspace, algorithm: Algorithm | None
+) -> list[Stage]:
+    """Into its tensor, or where only groups' own entries are kept by way of the workspace."""
+    result, convolution = gradients.grad_weight, gradients.convolution
+    assert result is not None
+    assert gradients.image is not None
+    assert gradients.output is not None
+    place = INTO_TENSOR
+    if gradients.diagonal:
+        place = workspace.reserve(convolution.weight_elements)
+    product = plan_weight(
+        convolution,
+        workspace,
+        image=gradients.image,
+        output=gradients.output,
+        result=result,
+        place=place,
+        algorithm=algorithm,
+    )
+    if gradients.diagonal is None:
+        return [product]
+    keep = keep_diagonal(gradients.diagonal, convolution, place)
+    return [product, keep, store(result, place, result.view())]
+
+
+_STAGES: dict[Product, Callable[[Gradients, Workspace, Algorithm | None], list[Stage]]] = {
+    Product.IMAGE: _image_stages,
+    Product.OUTPUT: _output_stages,
+    Product.WEIGHT: _weight_stages,
+}
