@@ -1,9 +1,10 @@
 """A correlation of an image with a weight, and the blocks that it is computed in."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import gcd, prod
 
-from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.product import DIRECT, FLAGS, GATHER, LINE, SCATTER, WHOLE
 from opserve_kernels.convolution import SPATIAL_RANK, WIDTH, Convolution, Triple
 from opserve_kernels.gradients import Operand
@@ -280,6 +281,20 @@ def is_plain(operand: Operand) -> bool:
     return operand.dtype is DataType.FLOAT and operand.number_format == FLOAT
 
 
+def is_run(weight: Operand) -> bool:
+    """Whether a weight is plain, and lies side by side in the order of its parts."""
+    axes = merge_axes(tuple(chain(*weight.parts)))
+    return is_plain(weight) and len(axes) <= 1 and weight.view()[-1] == 1
+
+
+def reads_weight_in_place(product: Correlation) -> bool:
+    """Whether panels are filled from the weight where it lies, for they take whole vectors."""
+    convolution = product.convolution
+    gathers = product.direction == GATHER
+    channels = convolution.output_channels if gathers else convolution.input_channels
+    return is_run(product.weight) and channels % TILE_ROWS == 0
+
+
 def channels_of(operand: Operand) -> int:
     """Channels that an image has."""
     return prod(size for size, _ in operand.parts[0])
@@ -306,6 +321,7 @@ def encode(
         *(channels_of(product.source), channels_of(product.result)),
         *(blocks.batch, blocks.axis, blocks.rows[blocks.axis], blocks.row_blocks, blocks.count),
         *numbers,
+        int(reads_weight_in_place(product)),
         *(int(blocks.channel_step > 0), line if line < 0 else places[LINE - FLAGS]),
         *(phase_pitch, blocks.channel_step or product.source_phases * phase_pitch),
         *steps_of(product.source, product.source_size),

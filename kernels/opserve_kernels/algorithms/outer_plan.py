@@ -1,7 +1,6 @@
 """Plans of the gradient of the weight by outer products: blocks, tiles, units and workspace."""
 
 from dataclasses import dataclass
-from itertools import chain
 from math import prod
 
 from opserve_kernels.algorithms import outer_layout
@@ -9,13 +8,14 @@ from opserve_kernels.algorithms.correlation import (
     Correlation,
     channels_of,
     is_plain,
+    is_run,
     outermost,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution
 from opserve_kernels.gradients import Operand
 from opserve_kernels.stages import Stage
-from opserve_kernels.views import VIEW_RANK, merge_axes
+from opserve_kernels.views import VIEW_RANK
 from opserve_kernels.workspace import Workspace
 
 _BLOCK_PIXELS = 512  # of the output, if there are
@@ -91,8 +91,7 @@ def _image_is_right(product: Correlation) -> bool:
 
 def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
     """Where the gradient is put, and whether that is in the workspace."""
-    is_run = len(merge_axes(tuple(chain(*weight.parts)))) <= 1 and weight.view()[-1] == 1
-    if gradient < 0 and is_plain(weight) and is_run:
+    if gradient < 0 and is_run(weight):
         return weight.offset, 0
     return gradient, 1
 

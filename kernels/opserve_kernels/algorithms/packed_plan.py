@@ -8,6 +8,7 @@ from opserve_kernels.algorithms.correlation import (
     Blocks,
     Correlation,
     encode,
+    reads_weight_in_place,
     source_line,
     steps_of,
 )
@@ -164,7 +165,8 @@ def _line(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
     ordered = 0
     if product.result_phases > 1:
         ordered = min(TILE_ROWS, product.convolution.output_channels)
-    weight = TILE_ROWS * taps * (ordered + -(-channels // TILE_ROWS) * TILE_ROWS)
+    rows = 0 if reads_weight_in_place(product) else -(-channels // TILE_ROWS) * TILE_ROWS
+    weight = TILE_ROWS * taps * (ordered + rows)
     return max(weight, source_line(product, blocks), _result_rows(product, blocks, lines))
 
 

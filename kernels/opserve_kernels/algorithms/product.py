@@ -41,6 +41,8 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     PHASE_TOTAL,
     UNIT_STEPS,
     STEP_UNITS,
+    # Whether panels are filled from the weight where it lies.
+    WEIGHT_IN_PLACE,
     # The source's padded copy: whether there is none, for the source is read in place; the place
     # where its rows are made ready, WHOLE or DIRECT; from a phase of a channel to the next, from a
     # channel to the next.
@@ -62,11 +64,11 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 2
     SOURCE,
     PANEL,
     TOTAL,
-) = range(24, 60)
+) = range(24, 61)
 # Sizes of the padded copy and the source position that it begins with, for each dimension.
-EXTENT, ORIGIN = 60, 63
+EXTENT, ORIGIN = 61, 64
 # Views of opserve_kernels.views.
-SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 66, 80, 94, 108
+SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 67, 81, 95, 109
 
 # In the place of a line: rows are the copy as they are; rows go from the tensor into the copy.
 WHOLE, DIRECT = -1, -2

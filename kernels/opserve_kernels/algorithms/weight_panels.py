@@ -19,6 +19,7 @@ from opserve_kernels.algorithms.product import (
     TABLE,
     TAPS,
     WEIGHT_FORMAT,
+    WEIGHT_IN_PLACE,
     WEIGHT_VIEW,
     WEIGHTS,
 )
@@ -28,9 +29,10 @@ from opserve_kernels.algorithms.taps import (
     source_channels,
     taps_place,
 )
-from opserve_kernels.algorithms.transfers import all_finite, fill
+from opserve_kernels.algorithms.transfers import fill
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import load
+from opserve_kernels.sums import are_finite
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -62,15 +64,6 @@ def panel_place(stage: Integers, table: Offsets, group: int, phase: int, panel: 
     return int(stage[WEIGHTS] + group * whole * stage[TAPS] + whole * first + inside)
 
 
-@compiled("void(float32[::1], int64, int64, int64)")
-def _order_taps(scratch: Floats, source: int, taps: int, target: int) -> None:
-    """TILE_ROWS channels with their taps (TILE_ROWS, taps) to (taps, TILE_ROWS)."""
-    if taps == 1:
-        _copy_row(scratch, scratch, (source, target))
-    else:
-        _interleave(scratch, scratch, (source, taps, target, taps))
-
-
 @compiled("int64(int64[::1])")
 def _ordered_values(stage: Integers) -> int:
     """Values that are put in order before they go to the phases that meet their taps."""
@@ -94,43 +87,67 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
             target += TILE_ROWS
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
-def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers, scratch: Floats, table: Offsets, group: int, row: int, rows: int, lines: int
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], int32[::1], int64, UniTuple(int64, 2), "
+    "UniTuple(int64, 2))"
+)
+def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
+    stage: Integers,
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    group: int,
+    k: tuple[int, int],
+    lines: tuple[int, int],
 ) -> None:
-    """Some rows W[k, :, :] into the panels of all input channels, from row k = `row` on."""
-    taps, pitch, phases = stage[TAPS], line_pitch(stage), result_phases(stage)
+    """Rows W[k, :, :] into the panels of all input channels.
+
+    Args:
+        stage: The numbers.
+        memory: What holds the rows.
+        scratch: The workspace.
+        table: The same as int32.
+        group: Of channels.
+        k: The first row, and how many.
+        lines: Where the first row is, and from one to the next.
+    """
+    (row, rows), (start, pitch) = k, lines
+    taps, phases = stage[TAPS], result_phases(stage)
     for panel in range(panels_of(stage)):
-        target, source = stage[LINE], lines + panel * TILE_ROWS * taps
+        source, target = start + panel * TILE_ROWS * taps, stage[LINE]
         if phases == 1:
             target = panel_place(stage, table, group, 0, panel) + row * taps * TILE_ROWS
         for i in range(rows):
-            _order_taps(scratch, source + i * pitch, taps, target + i * taps * TILE_ROWS)
+            if taps == 1:
+                _copy_row(memory, scratch, (source + i * pitch, target + i * TILE_ROWS))
+            else:
+                to = target + i * taps * TILE_ROWS
+                _interleave(memory, scratch, (source + i * pitch, taps, to, taps))
         if phases > 1:
             for phase in range(phases):
                 place = panel_place(stage, table, group, phase, panel)
                 _copy_phase(stage, scratch, table, phase, place, row, rows)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64, int64)"
-)
-def _load_row(  # noqa: PLR0913, PLR0917  # arrays and integers
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,
-    table: Offsets,
     floats: Floats,
     halves: Halves,
-    row: int,
-    line: int,
-    length: int,
+    first: int,
+    rows: int,
+    lines: int,
 ) -> None:
-    """A row W[k, :, :]; raises the flag if it is not finite."""
+    """Rows W[k, :, :] to lines of the workspace; what panels have beyond them is zero."""
+    length, pitch = stage[IMAGE_CHANNELS] * stage[TAPS], line_pitch(stage)
     view, number_format = stage[WEIGHT_VIEW:], stage[WEIGHT_FORMAT]
-    values = scratch[line : line + length]
-    load(floats, halves, view, number_format, row * length, values)
-    if not all_finite(table, line, length):
-        scratch[stage[FLAGS]] = np.float32(1)
+    for row in range(rows):
+        line = lines + row * pitch
+        values = scratch[line : line + length]
+        load(floats, halves, view, number_format, (first + row) * length, values)
+        fill(scratch, line + length, pitch - length, np.float32(0))
+    fill(scratch, lines + rows * pitch, (TILE_ROWS - rows) * pitch, np.float32(0))
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64)")
@@ -139,20 +156,18 @@ def pack_weights(
 ) -> None:
     """TILE_ROWS rows W[k, :, :] of a group; raises the flag if one is not finite."""
     length = stage[IMAGE_CHANNELS] * stage[TAPS]
-    pitch = line_pitch(stage)
     units = -(-stage[OUTPUT_CHANNELS] // TILE_ROWS)
-    group, first = unit // units, unit % units * TILE_ROWS
-    rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - first)
-    lines = stage[LINE] + _ordered_values(stage)
-    for row in range(TILE_ROWS):
-        line, number = lines + row * pitch, group * stage[OUTPUT_CHANNELS] + first + row
-        if row < rows:
-            _load_row(stage, scratch, table, floats, halves, number, line, length)
-            fill(scratch, line + length, pitch - length, np.float32(0))
-        else:
-            fill(scratch, line, pitch, np.float32(0))
+    group, row = unit // units, unit % units * TILE_ROWS
+    rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - row)
+    first = group * stage[OUTPUT_CHANNELS] + row
+    memory, lines, pitch = floats, stage[WEIGHT_VIEW + 1] + first * length, length
+    if not stage[WEIGHT_IN_PLACE]:
+        memory, lines, pitch = scratch, stage[LINE] + _ordered_values(stage), line_pitch(stage)
+        _load_rows(stage, scratch, floats, halves, first, rows, lines)
+    if not are_finite(memory[lines : lines + (rows - 1) * pitch + length]):
+        scratch[stage[FLAGS]] = np.float32(1)
     if stage[DIRECTION] == GATHER:
-        panel = panel_place(stage, table, group, 0, first // TILE_ROWS)
-        _interleave(scratch, scratch, (lines, pitch, panel, length))
+        panel = panel_place(stage, table, group, 0, row // TILE_ROWS)
+        _interleave(memory, scratch, (lines, pitch, panel, length))
     else:
-        _spread_rows(stage, scratch, table, group, first, rows, lines)
+        _spread_rows(stage, memory, scratch, table, group, (row, rows), (lines, pitch))
