@@ -79,3 +79,4 @@ async def _synchronize(session: Session, command: SynchronizeEvent) -> None:
         status=Status.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
         what=f"event {command.event}",
     )
+    session.check_open()  # the end of a session drops work: it is not done

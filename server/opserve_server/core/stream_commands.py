@@ -37,6 +37,7 @@ async def run(session: Session, command: StreamCommand) -> StreamCreated | Queri
             timeout_s = wait_seconds(command.timeout_ms, session.limits.wait_limit_s)
             stream = session.streams.get(command.stream)
             await _wait(stream, timeout_s)
+            session.check_open()  # the end of a session drops work: it is not done
             _raise_error(stream)
         case QueryStream():
             return Queried(complete=session.streams.get(command.stream).complete)

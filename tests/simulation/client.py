@@ -1,0 +1,275 @@
+"""A client of the simulation: does what comes to its mind, and knows what it must read."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.tensor import DataType, Tensor
+from opserve_server.core import commands as c
+from opserve_server.core.errors import (
+    ExecutionFailed,
+    HandleNotFound,
+    LimitExceeded,
+    OutOfMemory,
+    Unavailable,
+)
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from simulation.history import Recorded, StreamHistory, Submitted
+from simulation.worker import filled_by
+
+BUFFER_BYTES = 4096
+STREAMS = 2
+BUFFERS = 3
+PAUSE_S = 0.2
+LEASE_S = 20.0
+PASSING = (OutOfMemory, Unavailable)
+
+
+class SessionLost(Exception):
+    """The session has ended, by its lease or by somebody who closed it."""
+
+
+def image_call(columns: int, *, source: int, target: int) -> Im2colBackward:
+    """2x2 blocks summed into an image of two rows; no two numbers of columns plan alike."""
+    return Im2colBackward(
+        grad_output=Tensor(shape=(4, columns), dtype=DataType.FLOAT, buffer=source),
+        input_size=(2, columns + 1),
+        kernel_size=(2, 2),
+        dilation=(1, 1),
+        padding=(0, 0),
+        stride=(1, 1),
+        out=Tensor(shape=(1, 2, columns + 1), dtype=DataType.FLOAT, buffer=target),
+    )
+
+
+def full_of(value: int) -> bytes:
+    """What a buffer holds that is full of a byte."""
+    return bytes([value]) * BUFFER_BYTES
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """A stream of a client, its buffers, and the byte that each of them is full of."""
+
+    handle: int
+    buffers: list[int] = field(default_factory=list[int])
+    content: dict[int, int] = field(default_factory=dict[int, int])
+    history: StreamHistory = field(default_factory=StreamHistory)
+
+
+class Client:
+    """Works in one session after another until it has done enough, dies or is cut off.
+
+    Args:
+        service: What it talks to.
+        random: Decides what it does.
+        name_of: The columns of a call that nobody has planned, and its plan's parameters.
+        cut: The chance that an answer is lost, and asked for again.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        random: Random,
+        name_of: Callable[[], tuple[int, tuple[int, ...]]],
+        cut: float,
+    ) -> None:
+        self.session = ""
+        self.lanes: list[Lane] = []
+        self.finished: list[tuple[Lane, bool]] = []
+        self._service = service
+        self._random = random
+        self._name_of = name_of
+        self._cut = cut
+        self._event = 0
+        self._record: Recorded | None = None
+        self._waiting: asyncio.Task[Any] | None = None
+
+    async def work(self, steps: int) -> None:
+        """Does so many things; a session that is lost is replaced by a new one."""
+        for _ in range(steps):
+            try:
+                if not self.session:
+                    await self._open()
+                await self._random.choice(self._habits())()
+            except SessionLost:
+                self._forget(ended=True)
+            await asyncio.sleep(self._random.uniform(0, PAUSE_S))
+
+    async def finish(self) -> None:
+        """Waits for all its work, reads everything and closes its session."""
+        try:
+            if self.session:
+                for lane in self.lanes:
+                    await self._synchronize(lane)
+                    await self._read(lane)
+                await self._close()
+                self._forget(ended=False)
+        except SessionLost:
+            self._forget(ended=True)
+
+    def die(self) -> None:
+        """Says nothing any more; what it had goes on until its lease ends."""
+        self._forget(ended=True)
+
+    def cut_off(self) -> None:
+        """Loses the answer it waits for."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _habits(self) -> list[Callable[[], Awaitable[None]]]:
+        lane = self._random.choice(self.lanes)
+        other = self._random.choice(self.lanes)
+        return [
+            *[lambda: self._execute(lane)] * 8,
+            lambda: self._record_event(lane),
+            lambda: self._hand_over(lane, other),
+            lambda: self._synchronize(lane),
+            lambda: self._read(lane),
+            lambda: self._write(lane),
+            lambda: self._replace_buffer(lane),
+        ]
+
+    def _forget(self, *, ended: bool) -> None:
+        self.finished += [(lane, ended) for lane in self.lanes]
+        self.session, self.lanes, self._record = "", [], None
+
+    async def _open(self) -> None:
+        opened = await self._ask(
+            lambda request_id: self._service.open_session(
+                LOCAL, lease_s=LEASE_S, request_id=request_id
+            )
+        )
+        self.session = opened.session
+        self._event = (await self._run(c.CreateEvent())).event
+        for _ in range(STREAMS):
+            lane = Lane((await self._run(c.CreateStream())).stream)
+            self.lanes.append(lane)
+            for _ in range(BUFFERS):
+                await self._allocate(lane)
+
+    async def _allocate(self, lane: Lane) -> None:
+        handle = (await self._run(c.Allocate(size_bytes=BUFFER_BYTES))).buffer
+        lane.buffers.append(handle)
+        await self._fill(lane, handle)
+
+    async def _fill(self, lane: Lane, handle: int) -> None:
+        value = self._random.randrange(256)
+        await self._run(c.Fill(buffer=handle, size_bytes=BUFFER_BYTES, value=value))
+        lane.content[handle] = value
+
+    async def _write(self, lane: Lane) -> None:
+        handle, value = self._random.choice(lane.buffers), self._random.randrange(256)
+        await self._run(c.Write(buffer=handle, data=full_of(value)))
+        lane.content[handle] = value
+
+    async def _replace_buffer(self, lane: Lane) -> None:
+        """Frees a buffer that queued work may use, and takes a new one."""
+        handle = lane.buffers.pop(0)
+        await self._run(c.Free(buffer=handle))
+        await self._allocate(lane)
+
+    async def _execute(self, lane: Lane) -> None:
+        """Both phases; the workspace is freed while the call waits for its turn."""
+        source, target = self._random.sample(lane.buffers, 2)
+        columns, name = self._name_of()
+        plan = c.GetWorkspaceSize(
+            operator="im2col_backward",
+            arguments=image_call(columns, source=source, target=target),
+        )
+        executor = (await self._run(plan)).executor
+        workspace = (await self._run(c.Allocate(workspace_of=executor))).buffer
+        submitted = Submitted(name, executor)
+        lane.history.submit(submitted)
+        try:
+            await self._run(c.Execute(executor=executor, workspace=workspace, stream=lane.handle))
+        except LimitExceeded:
+            lane.history.take_back(submitted)
+        else:
+            lane.content[target] = filled_by(full_of(lane.content[source]), name)
+        if workspace:
+            await self._run(c.Free(buffer=workspace))
+
+    async def _record_event(self, lane: Lane) -> None:
+        await self._run(c.RecordEvent(event=self._event, stream=lane.handle))
+        self._record = lane.history.record()
+
+    async def _wait_event(self, lane: Lane) -> None:
+        await self._run(c.StreamWaitEvent(event=self._event, stream=lane.handle))
+        if self._record is not None:
+            lane.history.wait(self._record)
+
+    async def _hand_over(self, lane: Lane, other: Lane) -> None:
+        """What comes on one stream waits for the other."""
+        await self._execute(lane)
+        await self._execute(lane)
+        await self._record_event(lane)
+        await self._wait_event(other)
+        await self._execute(other)
+
+    async def _synchronize(self, lane: Lane) -> None:
+        covered = len(lane.history.calls)
+        told = 0
+        try:
+            await self._run(c.SynchronizeStream(stream=lane.handle), safe=False)
+        except ExecutionFailed as failure:
+            told = failure.executor
+            for handle in lane.buffers:  # it is unknown what the failed call left
+                await self._fill(lane, handle)
+        at_s = asyncio.get_running_loop().time()
+        lane.history.synchronised.append((covered, at_s, told))
+
+    async def _read(self, lane: Lane) -> None:
+        """What is read is what was written last, once no failure is left to be told."""
+        await self._synchronize(lane)
+        for handle in lane.buffers:
+            content = await self._run(c.Read(buffer=handle, size_bytes=BUFFER_BYTES))
+            assert content.data == full_of(lane.content[handle]), f"buffer {handle} is wrong"
+
+    async def _close(self) -> None:
+        with _losing_a_session():
+            await self._service.close_session(LOCAL, self.session)
+
+    async def _run(self, command: c.Command, *, safe: bool = True) -> Any:
+        session = self.session
+        with _losing_a_session():
+            return await self._ask(
+                lambda request_id: self._service.run(
+                    LOCAL, session, command, request_id=request_id
+                ),
+                safe=safe,
+            )
+
+    async def _ask(self, call: Callable[[str], Awaitable[Any]], *, safe: bool = True) -> Any:
+        """Asks until there is an answer; a lost one is asked for under the same request id."""
+        request_id = f"{self._random.getrandbits(128):032x}" if safe else ""
+        while True:
+            self._waiting = asyncio.ensure_future(call(request_id))
+            lost = safe and self._random.random() < self._cut
+            await asyncio.wait([self._waiting], timeout=PAUSE_S if lost else None)
+            if lost:
+                self._waiting.cancel()
+                await asyncio.wait([self._waiting])
+            if lost or self._waiting.cancelled():
+                continue
+            error = self._waiting.exception()
+            if isinstance(error, PASSING):
+                await asyncio.sleep(PAUSE_S)
+                continue
+            return self._waiting.result()
+
+
+@contextmanager
+def _losing_a_session() -> Generator[None]:
+    try:
+        yield
+    except HandleNotFound as gone:
+        if gone.parameter != "session":
+            raise
+        raise SessionLost from gone

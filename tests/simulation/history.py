@@ -1,0 +1,137 @@
+"""What clients and workers of a simulated service did, and the guarantees it is held against."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from simulation.worker import Ran
+
+RUNS_LIMIT = 2
+
+
+@dataclass(slots=True, eq=False)
+class Submitted:
+    """A call that a client executed, once.
+
+    Attributes:
+        name: What tells it from every other call: the parameters of its plan.
+        executor: Its handle.
+    """
+
+    name: tuple[int, ...]
+    executor: int
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """A record of an event: everything that its stream had to do before it."""
+
+    behind: tuple[Submitted, ...]
+
+
+@dataclass(slots=True, eq=False)
+class StreamHistory:
+    """What one stream was asked, in order.
+
+    Attributes:
+        calls: Its calls.
+        after: For each of them, the calls of other streams that it waits for.
+        synchronised: Returned synchronises: how many calls they covered, when, and the executor
+            whose failure they told (0: none).
+    """
+
+    calls: list[Submitted] = field(default_factory=list[Submitted])
+    waits_for: list[Submitted] = field(default_factory=list[Submitted])
+    after: list[tuple[Submitted, tuple[Submitted, ...]]] = field(
+        default_factory=list[tuple[Submitted, tuple[Submitted, ...]]]
+    )
+    synchronised: list[tuple[int, float, int]] = field(default_factory=list[tuple[int, float, int]])
+
+    def submit(self, call: Submitted) -> None:
+        """A call is asked for; whether it was taken is not known while its answer is awaited."""
+        self.after.append((call, tuple(self.waits_for)))
+        self.calls.append(call)
+
+    def take_back(self, call: Submitted) -> None:
+        """The last call was refused."""
+        assert self.calls.pop() is call
+        self.after.pop()
+
+    def record(self) -> Recorded:
+        """An event was recorded."""
+        return Recorded((*self.calls, *self.waits_for))
+
+    def wait(self, record: Recorded) -> None:
+        """The stream waits for a record."""
+        self.waits_for.extend(record.behind)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of all workers, by call."""
+
+    by_name: dict[tuple[int, ...], list[Ran]]
+
+    @classmethod
+    def of(cls, log: Iterable[Ran]) -> "Runs":
+        """Sorts a log."""
+        by_name: defaultdict[tuple[int, ...], list[Ran]] = defaultdict(list)
+        for ran in log:
+            by_name[ran.parameters].append(ran)
+        return cls(dict(by_name))
+
+    def of_call(self, call: Submitted) -> list[Ran]:
+        """Its runs, in order; none where it was dropped."""
+        return self.by_name.get(call.name, [])
+
+    def failed(self, call: Submitted) -> bool:
+        """Whether it ran and did not end well."""
+        runs = self.of_call(call)
+        return bool(runs) and runs[-1].outcome != "done"
+
+
+def check_at_most_once(runs: Runs, submitted: Iterable[Submitted]) -> None:
+    """A call runs under one number; again only after a worker died under it, and once."""
+    taken = {call.name for call in submitted}
+    for name, found in runs.by_name.items():
+        assert name in taken, f"a call that no client was told of ran: {found}"
+        assert len({ran.call_id for ran in found}) == 1, f"a call ran twice: {found}"
+        assert len(found) <= RUNS_LIMIT, f"a call was tried too often: {found}"
+        for earlier in found[:-1]:
+            assert earlier.outcome == "died", f"a call ran again though none died: {found}"
+
+
+def check_order(runs: Runs, stream: StreamHistory) -> None:
+    """Calls of a stream run one after another, in the order in which they were taken."""
+    end_s = 0.0
+    for call in stream.calls:
+        for ran in runs.of_call(call):
+            assert ran.start_s >= end_s, f"executor {call.executor} overtook another: {ran}"
+            end_s = ran.end_s
+
+
+def check_events(runs: Runs, stream: StreamHistory) -> None:
+    """A call behind a wait begins when all that the event marked is over."""
+    for call, earlier in stream.after:
+        for ran in runs.of_call(call):
+            for other in earlier:
+                for before in runs.of_call(other):
+                    assert before.end_s <= ran.start_s, f"{ran} did not wait for {before}"
+
+
+def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
+    """A synchronise returns when all is over, and tells the first failure, once."""
+    told = 0
+    for covered, at_s, executor in stream.synchronised:
+        calls = stream.calls[:covered]
+        for ran in (ran for call in calls for ran in runs.of_call(call)):
+            assert ran.end_s <= at_s, f"a synchronise at {at_s} did not wait for {ran}"
+        failed = [call.executor for call in calls[told:] if runs.failed(call)]
+        assert executor == (failed[0] if failed else 0), f"told {executor}, failed {failed}"
+        told = covered
+
+
+def check_run(runs: Runs, stream: StreamHistory, *, ended: bool) -> None:
+    """A taken call runs, unless its session ended first."""
+    for call in stream.calls:
+        assert ended or runs.of_call(call), f"executor {call.executor} was taken and never ran"

@@ -1,0 +1,151 @@
+"""The service keeps its guarantees whatever befalls it; bugs that are planted are found."""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from opserve_server.core.buffers import Buffer
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.events import Record
+from opserve_server.core.requests import AnsweredRequests
+from opserve_server.core.session import Session
+from opserve_server.core.sessions import Sessions
+from opserve_server.core.streams import KernelRun, Mark, Stream, Wait
+from opserve_server.pool.device import Device
+from simulation.world import CALM, Weather, World
+
+SEEDS = range(100)
+MANY_SEEDS = range(1000, 6000)
+ROUGH = Weather()
+EVERY_TURN_SEEDS = (1, 2)
+FAULTS = (World.kill_worker, World.cut_off_clients, World.close_sessions)
+
+
+def run_all(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        World(seed, ROUGH).run()
+
+
+def test_every_guarantee_holds() -> None:
+    run_all(SEEDS)
+
+
+@pytest.mark.slow
+def test_every_guarantee_holds_for_thousands_of_seeds() -> None:
+    run_all(MANY_SEEDS)
+
+
+def test_a_seed_replays() -> None:
+    histories = [world_of(seed).history() for seed in SEEDS[:10]]
+    assert histories == [world_of(seed).history() for seed in SEEDS[:10]]
+    assert len(set(histories)) == len(histories)
+
+
+def world_of(seed: int) -> World:
+    world = World(seed, ROUGH)
+    world.run()
+    return world
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("seed", EVERY_TURN_SEEDS)
+def test_every_guarantee_holds_wherever_a_fault_strikes(
+    seed: int, fault: Callable[[World], object]
+) -> None:
+    calm = World(seed, CALM)
+    calm.run()
+    turns = calm.turns_of_work
+    assert turns > 100, "the clients did nothing"
+    for turn in range(1, turns):
+        World(seed, CALM).run(at_turn=(turn, fault))
+
+
+def test_a_world_is_as_rough_as_it_should_be() -> None:
+    outcomes = [ran.outcome for seed in SEEDS[:30] for ran in world_of(seed).log]
+    for outcome, least in {"done": 300, "died": 30, "failed": 10}.items():
+        assert outcomes.count(outcome) >= least
+
+
+def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:
+    """Every fifth record of an event wakes nobody."""
+    original, reached = Record.reach, count(1)
+
+    def reach(self: Record) -> None:
+        if next(reached) % 5:
+            original(self)
+
+    patch.setattr(Record, "reach", reach)
+
+
+def replay_twice(patch: pytest.MonkeyPatch) -> None:
+    """A new worker is told twice of what the dead one had."""
+    original = Device._put_to_work
+
+    def put_to_work(self: Device, current: Any) -> None:
+        original(self, current)
+        for pending in self._pending.values():
+            self._tell(current, pending.frame)
+
+    patch.setattr(Device, "_put_to_work", put_to_work)
+
+
+def keep_a_lease(patch: pytest.MonkeyPatch) -> None:
+    """A session whose client is gone stays."""
+
+    def expire(self: Sessions, session: Session) -> None:
+        del self, session
+
+    patch.setattr(Sessions, "_expire", expire)
+
+
+def reach_an_event_early(patch: pytest.MonkeyPatch) -> None:
+    """An event does not wait for the work before it."""
+    original = Stream.submit
+
+    def submit(self: Stream, work: KernelRun | Mark | Wait) -> None:
+        if isinstance(work, Mark):
+            work.record.reach()
+        else:
+            original(self, work)
+
+    patch.setattr(Stream, "submit", submit)
+
+
+def forget_answers(patch: pytest.MonkeyPatch) -> None:
+    """A retry is carried out again."""
+
+    async def once(self: object, request_id: str, request: object, work: Any) -> Any:
+        del self, request_id, request
+        return await work()
+
+    patch.setattr(AnsweredRequests, "once", once)
+
+
+def hand_out_memory_in_use(patch: pytest.MonkeyPatch) -> None:
+    """Memory comes back while a call still uses it."""
+
+    def used_by(self: Buffer, done: object) -> None:
+        del self, done
+
+    patch.setattr(Buffer, "used_by", used_by)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lose_a_wake_up,
+        replay_twice,
+        keep_a_lease,
+        reach_an_event_early,
+        forget_answers,
+        hand_out_memory_in_use,
+    ],
+)
+def test_a_planted_bug_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, OpserveError, TimeoutError, ExceptionGroup)):
+        run_all(SEEDS)

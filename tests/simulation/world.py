@@ -1,0 +1,245 @@
+"""A whole service in virtual time: the real core and devices, simulated workers and clients.
+
+Everything that could differ between two runs follows from one seed: delays, deaths, lost answers,
+names. So a seed that fails replays.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Self
+from unittest import mock
+
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from opserve_server.pool import device as device_module
+from opserve_server.pool.device import Device
+from server.core.fakes import LIMITS
+from simulation.client import LEASE_S, Client, image_call
+from simulation.history import (
+    Runs,
+    check_at_most_once,
+    check_events,
+    check_order,
+    check_run,
+    check_synchronised,
+)
+from simulation.virtual_time import VirtualTimeLoop
+from simulation.worker import Manners, Ran, SimulatedWorker
+
+PROFILE = "ascend910b"
+DEVICE_BYTES = 2**20
+SLAB_BYTES = 2**16
+CALL_TIME_LIMIT_S = 5.0
+WORLD_TIME_LIMIT_S = 3600.0
+LIMITS_HERE = replace(LIMITS, wait_limit_s=120.0, request_ids_limit=64, plans_limit=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """What befalls a world.
+
+    Attributes:
+        clients: How many there are.
+        steps: Things that each of them does.
+        kills: Workers that are killed while clients work.
+        deaths: The chance that a client dies instead of finishing.
+        cut: The chance that an answer is lost.
+        manners: How workers behave.
+    """
+
+    clients: int = 2
+    steps: int = 12
+    kills: int = 3
+    deaths: float = 0.2
+    cut: float = 0.1
+    manners: Manners = field(default_factory=Manners)
+
+
+CALM = Weather(
+    clients=1, steps=6, kills=0, deaths=0, cut=0, manners=Manners(fails=0, hangs=0, start_fails=0)
+)
+
+
+class SteppedLoop(VirtualTimeLoop):
+    """Counts its turns, and does something at one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = 0
+        self.at_turn: tuple[int, Callable[[], object]] | None = None
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        if self.at_turn is not None and self.at_turn[0] == self.turns:
+            self.call_soon(self.at_turn[1])
+        super()._run_once()  # type: ignore[misc]  # asyncio's own
+
+
+class World:
+    """One device, its clients, and what befalls them.
+
+    Args:
+        seed: Decides everything.
+        weather: How rough it is.
+    """
+
+    def __init__(self, seed: int, weather: Weather) -> None:
+        self.seed = seed
+        self.loop = SteppedLoop()
+        self.log: list[Ran] = []
+        self.clients: list[Client] = []
+        self.workers: list[SimulatedWorker] = []
+        self.turns_of_work = 0
+        self._weather = weather
+        self._random = Random(seed)  # noqa: S311  # to be replayed, not to be secret
+        self._columns = 0
+        self._closing: list[asyncio.Task[None]] = []
+        self.service: Service
+        self.device: Device
+
+    def run(self, *, at_turn: tuple[int, Callable[[Self], object]] | None = None) -> None:
+        """Lets clients work while faults befall the service, then checks every guarantee.
+
+        Args:
+            at_turn: A turn of the loop, counted from the clients' start, and what to do in it.
+        """
+        processes = mock.Mock(start=self._start_worker)
+        try:
+            with (
+                mock.patch.object(device_module, "WorkerProcess", processes),
+                asyncio.Runner(loop_factory=lambda: self.loop) as runner,
+            ):
+                runner.run(self._live(at_turn))
+        except BaseException as error:
+            error.add_note(f"seed {self.seed}, turn {self.loop.turns}")
+            raise
+
+    def history(self) -> str:
+        """Everything that happened, to be compared."""
+        told = [lane.history.synchronised for client in self.clients for lane, _ in client.finished]
+        return repr((self.log, told, self.loop.time()))
+
+    def kill_worker(self) -> None:
+        """Kills the worker that lives, if there is one."""
+        if self.workers:
+            self.workers[-1].kill()
+
+    def cut_off_clients(self) -> None:
+        """Every client loses the answer it waits for."""
+        for client in self.clients:
+            client.cut_off()
+
+    def close_sessions(self) -> None:
+        """Somebody who knows their names closes the clients' sessions."""
+        for name in [client.session for client in self.clients if client.session]:
+            self._closing.append(self.loop.create_task(self._close(name)))
+
+    async def _live(self, at_turn: tuple[int, Callable[[Self], object]] | None) -> None:
+        unhandled: list[dict[str, Any]] = []
+        self.loop.set_exception_handler(lambda _, context: unhandled.append(context))
+        self.device = self._new_device()
+        await self.device.start()
+        self.service = Service(
+            [self.device],
+            limits=LIMITS_HERE,
+            new_session_name=lambda: f"{self._random.getrandbits(128):032x}",
+        )
+        if at_turn is not None:
+            turn, befall = at_turn
+            self.loop.at_turn = self.loop.turns + turn, lambda: befall(self)
+        begun = self.loop.turns
+        async with asyncio.timeout(WORLD_TIME_LIMIT_S):
+            await self._everybody_works()
+        self.turns_of_work = self.loop.turns - begun
+        await asyncio.gather(*self._closing)
+        await self._ends_cleanly()
+        self._check()
+        assert not unhandled
+
+    async def _close(self, name: str) -> None:
+        with suppress(HandleNotFound):  # its client may have closed it in the same moment
+            await self.service.close_session(LOCAL, name)
+
+    def _new_device(self) -> Device:
+        return Device(
+            name=f"{PROFILE}-0",
+            profile=PROFILE,
+            memory_bytes=DEVICE_BYTES,
+            slab_bytes=SLAB_BYTES,
+            start_timeout_s=10.0,
+            call_time_limit_s=CALL_TIME_LIMIT_S,
+            threads=1,
+        )
+
+    async def _everybody_works(self) -> None:
+        for _ in range(self._weather.clients):
+            client = Client(
+                self.service,
+                random=Random(self._random.getrandbits(64)),  # noqa: S311
+                name_of=self._new_call,
+                cut=self._weather.cut,
+            )
+            self.clients.append(client)
+        async with asyncio.TaskGroup() as tasks:
+            for client in self.clients:
+                tasks.create_task(self._life(client))
+            for _ in range(self._weather.kills):
+                self.loop.call_later(self._random.uniform(0, 5), self.kill_worker)
+
+    async def _life(self, client: Client) -> None:
+        await client.work(self._weather.steps)
+        if self._random.random() < self._weather.deaths:
+            client.die()
+        else:
+            await client.finish()
+
+    async def _ends_cleanly(self) -> None:
+        """What is left ends with its lease, and everything comes back."""
+        await asyncio.sleep(LEASE_S + CALL_TIME_LIMIT_S + 1)
+        assert self.device.slabs.free_bytes == DEVICE_BYTES, "memory of a dead client is held"
+        (told,) = self.service.list_devices(LOCAL)
+        assert told.sessions == 0, "a session of a dead client is open"
+        await self.service.stop()
+        await self.device.stop()
+        (this,) = asyncio.all_tasks()
+        assert this is asyncio.current_task()
+
+    def _check(self) -> None:
+        runs = Runs.of(self.log)
+        lanes = [found for client in self.clients for found in client.finished]
+        check_at_most_once(runs, [call for lane, _ in lanes for call in lane.history.calls])
+        for lane, ended in lanes:
+            check_order(runs, lane.history)
+            check_events(runs, lane.history)
+            check_synchronised(runs, lane.history)
+            check_run(runs, lane.history, ended=ended)
+
+    def _new_call(self) -> tuple[int, tuple[int, ...]]:
+        self._columns += 1
+        arguments = image_call(self._columns, source=0, target=0)
+        operator = OPERATORS["im2col_backward"]
+        return self._columns, operator.plan(arguments, PROFILES[PROFILE], PlanOptions()).parameters
+
+    async def _start_worker(
+        self, name: str, kernels: dict[str, str], *, on_message: Any, **_: object
+    ) -> SimulatedWorker:
+        del name
+        if self.workers and self._random.random() < self._weather.manners.start_fails:
+            raise OSError("planted: no process can be started")
+        worker = SimulatedWorker(
+            pid=len(self.workers) + 1,
+            random=Random(self._random.getrandbits(64)),  # noqa: S311
+            manners=self._weather.manners,
+            operators=sorted(kernels),
+            on_message=on_message,
+            log=self.log,
+        )
+        self.workers.append(worker)
+        return worker
