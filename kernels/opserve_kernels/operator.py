@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Generic, TypeVar
 
 from opserve_kernels.errors import check_extent
@@ -174,4 +175,9 @@ class Operator(Generic[Arguments]):
     @property
     def tensor_fields(self) -> tuple[str, ...]:
         """Names of the tensor arguments in the schema's order."""
-        return tuple(field.name for field in fields(self.schema) if field.type == (Tensor | None))  # type: ignore[arg-type]
+        return _tensor_fields(self.schema)
+
+
+@cache
+def _tensor_fields(schema: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(schema) if field.type == (Tensor | None))

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Iterable
-from uuid import uuid4
+from secrets import token_hex
 
 from opserve_kernels.status import Status
 from opserve_server.core.errors import InvalidArgument, OpserveError
@@ -21,7 +21,7 @@ def call_id(given: str | None) -> str:
     """The caller's own id where it is well formed, else a new one."""
     if given is not None and _WELL_FORMED_ID.fullmatch(given):
         return given
-    return uuid4().hex
+    return token_hex(16)
 
 
 def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:

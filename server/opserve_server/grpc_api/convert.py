@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -94,7 +95,13 @@ def batch_of(messages: Iterable[WireCommand], *, session: str, request_id: str) 
 
 def values_of(result: object) -> dict[str, Any]:
     """The fields of a core result, by the names they have on the wire."""
-    return {field.name: getattr(result, field.name) for field in fields(result)}  # type: ignore[arg-type]  # a dataclass
+    kind: type[Any] = type(result)
+    return {name: getattr(result, name) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(result: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(result))
 
 
 def result_of(name: str, result: Result) -> CommandResult:
@@ -136,17 +143,13 @@ def _error(error: OpserveError) -> Error:
 
 def _plain(command: Callable[..., Command]) -> Callable[[Message], Command]:
     """A converter for a request whose fields are those of its command."""
-    names = [field.name for field in fields(command)]  # type: ignore[arg-type]  # a dataclass
+    names = {field.name for field in fields(command)}  # type: ignore[arg-type]  # a dataclass
 
     def convert(message: Message) -> Command:
-        present = [name for name in names if _is_present(message, name)]
-        return command(**{name: getattr(message, name) for name in present})
+        given = {field.name: value for field, value in message.ListFields() if field.name in names}
+        return command(**given)
 
     return convert
-
-
-def _is_present(message: Message, name: str) -> bool:
-    return not message.DESCRIPTOR.fields_by_name[name].has_presence or message.HasField(name)
 
 
 def _write(message: Message) -> Command:
@@ -187,14 +190,11 @@ def _arguments(message: Message, schema: type) -> object:
     )
 
 
-def _value(name: str, value: object) -> object:
-    match value:
-        case Int64Array() | BoolArray():
-            return tuple(value.values)
-        case WireTensor():
-            return _tensor(name, value)
-        case _:
-            return value
+def _value(name: str, value: Any) -> object:  # noqa: ANN401  # a message or a number
+    kind = type(value)
+    if kind is WireTensor:
+        return _tensor(name, value)
+    return tuple(value.values) if kind in _ARRAYS else value
 
 
 def _tensor(name: str, message: WireTensor) -> Tensor:
@@ -225,6 +225,7 @@ def _members(
     return {number: member(name.removeprefix(prefix)) for name, number in names if number}
 
 
+_ARRAYS = {Int64Array, BoolArray}
 _DATA_TYPES = {0: DataType.UNDEFINED, **_members(WireDataType.items(), "DATA_TYPE_", DataType)}
 _FORMATS = {0: Format.ND, **_members(WireFormat.items(), "FORMAT_", Format)}
 _FAILURE_MODES = {

@@ -1,9 +1,9 @@
-"""Every refusal as gRPC tells it: one table, one interceptor."""
+"""Every refusal as gRPC tells it: one table, and what stands around every method."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, RetryInfo
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
-from typing_extensions import override
 
 from opserve_server.calls import RETRY_AFTER_S, call_id, hidden, shortened
 from opserve_server.core.errors import (
@@ -29,42 +28,58 @@ from opserve_server.core.errors import (
 
 REQUEST_ID = "x-request-id"
 _DETAILS = "grpc-status-details-bin"
-_OURS = "/opserve.v1."
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[..., Any]
 
 
-class GrpcErrors(grpc.aio.ServerInterceptor):
-    """Gives every call of opserve its id, and every failure its status and details."""
+class Telling:
+    """What generated code adds a service to: a server whose every method tells its failures.
 
-    @override
-    async def intercept_service(
-        self,
-        continuation: Callable[
-            [grpc.HandlerCallDetails], "Awaitable[grpc.RpcMethodHandler[Any, Any] | None]"
-        ],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        """Wraps opserve's own methods; health and reflection answer by themselves."""
-        handler = await continuation(handler_call_details)
-        method = handler_call_details.method
-        if handler is None or not method.startswith(_OURS):
-            return handler
-        codecs = (handler.request_deserializer, handler.response_serializer)
-        if handler.unary_stream is not None:
-            stream = _streaming(handler.unary_stream, method)
-            return grpc.unary_stream_rpc_method_handler(stream, *codecs)
-        if handler.stream_unary is not None:
-            single = _answering(handler.stream_unary, method)
-            return grpc.stream_unary_rpc_method_handler(single, *codecs)
-        assert handler.unary_unary is not None, "opserve has no method that streams both ways"
-        return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, method), *codecs)
+    Each call gets its id, and each failure its status and details. Methods are wrapped once, when
+    they are added; an interceptor would wrap them anew for every call.
+
+    Args:
+        server: Where the methods go.
+    """
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, _: object) -> None:
+        """Generated code offers the same methods twice; see add_registered_method_handlers."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
+    ) -> None:
+        """Adds the methods of a service."""
+        telling = {
+            name: _telling(handler, f"/{service}/{name}") for name, handler in handlers.items()
+        }
+        handler = grpc.method_handlers_generic_handler(service, telling)
+        self._server.add_generic_rpc_handlers((handler,))
+
+
+def _telling(
+    handler: "grpc.RpcMethodHandler[Any, Any]", method: str
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    codecs = (handler.request_deserializer, handler.response_serializer)
+    if handler.unary_stream is not None:
+        stream = _streaming(handler.unary_stream, method)
+        return grpc.unary_stream_rpc_method_handler(stream, *codecs)
+    if handler.stream_unary is not None:
+        single = _answering(handler.stream_unary, method)
+        return grpc.stream_unary_rpc_method_handler(single, *codecs)
+    assert handler.unary_unary is not None, "opserve has no method that streams both ways"
+    return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, method), *codecs)
 
 
 def _answering(behaviour: Behaviour, method: str) -> Behaviour:
     async def call(request: object, context: Context) -> object:
-        async with _refusals(method, context):
+        request_id = _begin(context)
+        try:
             return await behaviour(request, context)
+        except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+            await _fail(context, error, method, request_id)
 
     return call
 
@@ -73,29 +88,34 @@ def _streaming(behaviour: Behaviour, method: str) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
     async def call(request: object, context: Context) -> None:
-        async with _refusals(method, context), aclosing(behaviour(request, context)) as answers:
-            async for answer in answers:
-                await context.write(answer)
+        request_id = _begin(context)
+        try:
+            async with aclosing(behaviour(request, context)) as answers:
+                async for answer in answers:
+                    await context.write(answer)
+        except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+            await _fail(context, error, method, request_id)
 
     return call
 
 
-@asynccontextmanager
-async def _refusals(method: str, context: Context) -> AsyncGenerator[None]:
+def _begin(context: Context) -> str:
+    """The call's id, which goes back with whatever answer there is."""
     given = dict(context.invocation_metadata() or ()).get(REQUEST_ID)
     request_id = call_id(given if isinstance(given, str) else None)
     context.set_trailing_metadata(((REQUEST_ID, request_id),))
-    try:
-        yield
-    except OpserveError as error:
-        await _abort(context, error, request_id)
-    except Exception as error:
+    return request_id
+
+
+async def _fail(context: Context, error: Exception, method: str, request_id: str) -> NoReturn:
+    if not isinstance(error, OpserveError):
         if context.done():  # the client has gone, and a write to it failed
-            raise
-        await _abort(context, hidden(error, call=method, request_id=request_id), request_id)
+            raise error
+        error = hidden(error, call=method, request_id=request_id)
+    await _abort(context, error, request_id)
 
 
-async def _abort(context: Context, error: OpserveError, request_id: str) -> None:
+async def _abort(context: Context, error: OpserveError, request_id: str) -> NoReturn:
     status = rpc_status(error, request_id=request_id)
     await context.abort(
         row_of(error).code,

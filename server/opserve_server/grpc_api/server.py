@@ -1,5 +1,8 @@
 """The gRPC face: opserve's services, health and reflection on one server."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
@@ -20,7 +23,7 @@ from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_
 from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_server
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
 from opserve_server.core.service import Service
-from opserve_server.grpc_api.errors import GrpcErrors
+from opserve_server.grpc_api.errors import Telling
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.servicers import (
     CommandFace,
@@ -31,6 +34,14 @@ from opserve_server.grpc_api.servicers import (
     StreamFace,
 )
 
+_SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object]]] = (
+    (add_SessionServiceServicer_to_server, SessionFace),
+    (add_MemoryServiceServicer_to_server, MemoryFace),
+    (add_OperatorServiceServicer_to_server, OperatorFace),
+    (add_StreamServiceServicer_to_server, StreamFace),
+    (add_EventServiceServicer_to_server, EventFace),
+    (add_CommandServiceServicer_to_server, CommandFace),
+)
 _FILES = (
     session_service_pb2,
     memory_service_pb2,
@@ -50,7 +61,6 @@ def grpc_server(
 ) -> grpc.aio.Server:
     """A server that has no port yet and is not started."""
     server = grpc.aio.server(
-        interceptors=[GrpcErrors()],
         options=[
             ("grpc.max_receive_message_length", message_bytes_limit),
             ("grpc.max_send_message_length", message_bytes_limit),
@@ -59,12 +69,9 @@ def grpc_server(
         ],
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
-    add_SessionServiceServicer_to_server(SessionFace(service), server)
-    add_MemoryServiceServicer_to_server(MemoryFace(service), server)
-    add_OperatorServiceServicer_to_server(OperatorFace(service), server)
-    add_StreamServiceServicer_to_server(StreamFace(service), server)
-    add_EventServiceServicer_to_server(EventFace(service), server)
-    add_CommandServiceServicer_to_server(CommandFace(service), server)
+    telling = Telling(server)
+    for add_to, face in _SERVICES:
+        add_to(face(service), telling)
     health.add_to(server)
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()
