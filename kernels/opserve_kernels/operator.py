@@ -175,7 +175,8 @@ class Operator(Generic[Arguments]):
     @property
     def tensor_fields(self) -> tuple[str, ...]:
         """Names of the tensor arguments in the schema's order."""
-        return _tensor_fields(self.schema)
+        schema: type = self.schema
+        return _tensor_fields(schema)
 
 
 @cache

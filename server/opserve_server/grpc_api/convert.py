@@ -95,12 +95,12 @@ def batch_of(messages: Iterable[WireCommand], *, session: str, request_id: str) 
 
 def values_of(result: object) -> dict[str, Any]:
     """The fields of a core result, by the names they have on the wire."""
-    kind: type[Any] = type(result)
+    kind: type = type(result)
     return {name: getattr(result, name) for name in _field_names(kind)}
 
 
 @cache
-def _field_names(result: type[Any]) -> tuple[str, ...]:
+def _field_names(result: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(result))
 
 
