@@ -75,6 +75,48 @@ def block_of(stage: Integers, number: int) -> tuple[int, int, int, int]:
 
 
 @compiled(
+    "void(float32[::1], float32[::1], UniTuple(int64, 2), UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), "
+    "UniTuple(int64, 3))"
+)
+def copy_entries(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    floats: Floats,
+    scratch: Floats,
+    counts: tuple[int, int],
+    source: Triple,
+    target: Triple,
+    size: Triple,
+    stride: Triple,
+    begin: Triple,
+    extent: Triple,
+) -> None:
+    """The padded copies of channels as they lie in a tensor, some at a time.
+
+    Args:
+        floats: The tensor.
+        scratch: The workspace.
+        counts: Channels, and entries of the batch.
+        source: Where the first channel of the first entry is, from a channel to the next, from an
+            entry to the next.
+        target: Where its copy goes, from a channel to the next, from a phase to the next.
+        size: Of the image.
+        stride: Phases along each axis.
+        begin: The position that a copy begins with.
+        extent: Positions of a phase of an entry.
+    """
+    channels, entries = counts
+    (start, step, entry_step), (place, pitch, phase_pitch) = source, target
+    turn = max(1, _TURN_VALUES // pitch)
+    for k in range(0, channels, turn):
+        count, first = min(turn, channels - k), place + k * pitch
+        fill(scratch, first, count * pitch, PADDING)
+        for i in range(entries):
+            to, some = first + i * extent[0] * extent[1] * extent[2], (count, step, pitch)
+            places = (start + k * step + i * entry_step, to)
+            pad_channels(floats, scratch, some, places, size, stride, begin, extent, phase_pitch)
+
+
+@compiled(
     "void(int64[::1], float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 3), "
     "UniTuple(int64, 3), UniTuple(int64, 3))"
 )
@@ -87,33 +129,23 @@ def _copy_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     stride: Triple,
     begin: Triple,
 ) -> None:
-    """The padded copies of channels as they lie in the tensor, some at a time."""
-    group, entry, entries = block
-    channels, extent = source_channels(stage), triple(stage, EXTENT)
-    first, pitch = group * channels, stage[CHANNEL_PITCH]
+    """The padded copies of channels; those that the tensor does not have are zeros."""
+    (group, entry, entries), channels, pitch = block, source_channels(stage), stage[CHANNEL_PITCH]
+    first, step, entry_step = group * channels, stage[SOURCE_CHANNEL_STEP], stage[SOURCE_ENTRY_STEP]
     exist = min(channels, max(0, stage[SOURCE_CHANNELS] - first))
-    turn = max(1, _TURN_VALUES // pitch)
-    for k in range(0, exist, turn):
-        count, place = min(turn, exist - k), stage[SOURCE] + k * pitch
-        fill(scratch, place, count * pitch, PADDING)
-        start = stage[SOURCE_VIEW + 1] + (first + k) * stage[SOURCE_CHANNEL_STEP]
-        for i in range(entries):
-            pad_channels(
-                floats,
-                scratch,
-                (count, stage[SOURCE_CHANNEL_STEP], pitch),
-                (
-                    start + (entry + i) * stage[SOURCE_ENTRY_STEP],
-                    place + i * extent[0] * extent[1] * extent[2],
-                ),
-                size,
-                stride,
-                begin,
-                extent,
-                stage[PHASE_PITCH],
-            )
-    place = stage[SOURCE] + exist * pitch
-    fill(scratch, place, (channels - exist) * pitch, np.float32(0))
+    start = stage[SOURCE_VIEW + 1] + first * step + entry * entry_step
+    copy_entries(
+        floats,
+        scratch,
+        (exist, entries),
+        (start, step, entry_step),
+        (stage[SOURCE], pitch, stage[PHASE_PITCH]),
+        size,
+        stride,
+        begin,
+        triple(stage, EXTENT),
+    )
+    fill(scratch, stage[SOURCE] + exist * pitch, (channels - exist) * pitch, np.float32(0))
 
 
 @compiled(

@@ -17,7 +17,14 @@ them some columns of each chunk of positions; at last each panel of sums.
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.blocks import block_of, load_source, result_size, rows_of, triple
+from opserve_kernels.algorithms.blocks import (
+    block_of,
+    copy_entries,
+    load_source,
+    result_size,
+    rows_of,
+    triple,
+)
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.micro_kernels import DOT_COLUMNS, add_dots, add_dots_carefully
 from opserve_kernels.algorithms.padded import load_padded
@@ -38,7 +45,9 @@ from opserve_kernels.algorithms.product import (
     LEFT_PITCH,
     LINE,
     OUTPUT_CHANNELS,
+    RESULT_CHANNEL_STEP,
     RESULT_CHANNELS,
+    RESULT_ENTRY_STEP,
     RESULT_FORMAT,
     RESULT_VIEW,
     SOURCE,
@@ -155,11 +164,33 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     )
 
 
+@compiled("void(int64[::1], float32[::1], float32[::1], int64)")
+def _copy_left(stage: Integers, scratch: Floats, floats: Floats, number: int) -> None:
+    """The left operand of a block as it lies in its tensor, with padding between its rows."""
+    (group, entry, entries, row), axis = block_of(stage, number), stage[BLOCK_AXIS]
+    first, pitch = group * stage[OUTPUT_CHANNELS], stage[LEFT_PITCH]
+    step, entry_step = stage[RESULT_CHANNEL_STEP], stage[RESULT_ENTRY_STEP]
+    exist = min(stage[OUTPUT_CHANNELS], max(0, stage[RESULT_CHANNELS] - first))
+    copy_entries(
+        floats,
+        scratch,
+        (exist, entries),
+        (stage[RESULT_VIEW + 1] + first * step + entry * entry_step, step, entry_step),
+        (stage[LEFT], pitch, 0),
+        _end_of(result_size(stage), rows_of(stage, row), row, axis),
+        (1, 1, 1),
+        (row if axis == 0 else 0, row if axis == 1 else 0, row if axis == WIDTH else 0),
+        triple(stage, EXTENT),
+    )
+    rest = (_left_rows(stage) - exist) * pitch
+    fill(scratch, stage[LEFT] + exist * pitch, rest, PADDING)
+
+
 @compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
-def _load_left(
+def _convert_left(
     stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
-    """The left operand of a block; rows beyond its channels and what is behind rows is padding."""
+    """The same, of any dtype and strides; rows beyond its channels are padding too."""
     group, entry, entries, row = block_of(stage, number)
     size, axis, rows = result_size(stage), stage[BLOCK_AXIS], rows_of(stage, row)
     extent = triple(stage, EXTENT)
@@ -284,7 +315,10 @@ def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
             _store_panel(stage, scratch, gradient, gradient_halves, panel)
         elif inside == 0:
             load_source(stage, scratch, source, source_halves, number)
-            _load_left(stage, scratch, left, left_halves, number)
+            if stage[RESULT_CHANNEL_STEP]:
+                _copy_left(stage, scratch, left, number)
+            else:
+                _convert_left(stage, scratch, left, left_halves, number)
             _note_finite(stage, scratch, table)
         else:
             _add_unit(stage, scratch, table, number, inside - 1)

@@ -7,6 +7,7 @@ from opserve_kernels.algorithms.correlation import (
     Correlation,
     encode,
     source_line,
+    steps_of,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
 from opserve_kernels.convolution import SPATIAL_RANK
@@ -30,7 +31,7 @@ def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspa
         workspace: Gets what is needed.
     """
     convolution = product.convolution
-    blocks = Blocks.of(product, least_pixels=_CHUNK_PIXELS)
+    blocks = blocks_of(product)
     pixels = blocks.batch * prod(blocks.extent)
     chunks = max(1, round(pixels / _CHUNK_PIXELS))
     chunk = _round_up(-(-pixels // chunks), LANES)
@@ -58,14 +59,20 @@ def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspa
     )
 
 
+def blocks_of(product: Correlation) -> Blocks:
+    """Blocks for chunks of positions, whose rows share padding."""
+    return Blocks.of(product, least_pixels=_CHUNK_PIXELS).with_shared_padding(product)
+
+
 def _line(product: Correlation, blocks: Blocks) -> int:
     """Values that are at hand at a time: of a panel of sums, the source or the left operand."""
     inner = range(blocks.axis + 1, SPATIAL_RANK)
+    is_plain = steps_of(product.result, product.result_size)[0] > 0
     is_spread = any(blocks.extent[axis] != blocks.rows[axis] for axis in inner)
     return max(
         TILE_ROWS * product.convolution.column_rows,
         source_line(product, blocks),
-        prod(blocks.rows) if is_spread else 0,
+        prod(blocks.rows) if is_spread and not is_plain else 0,
     )
 
 

@@ -9,6 +9,7 @@ Cycles are those of a position of the output, with all taps; what is measured is
 from math import prod
 
 from opserve_kernels.algorithms.correlation import Blocks, Correlation
+from opserve_kernels.algorithms.dots_plan import blocks_of
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, TILE_VECTORS, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
 
@@ -30,7 +31,7 @@ def weight_costs(product: Correlation) -> dict[Algorithm, float]:
 
     Blocks of the output that are too large for DOTS are left to OUTER.
     """
-    blocks = Blocks.of(product, least_pixels=_BLOCK_PIXELS)
+    blocks = blocks_of(product)
     left = product.convolution.output_channels * blocks.batch * prod(blocks.extent)
     outer = {Algorithm.OUTER: _outer_cycles(product)}
     return outer if left > _MOST_LEFT else {Algorithm.DOTS: _dot_cycles(product, blocks), **outer}
