@@ -191,7 +191,7 @@ def _arguments(message: Message, schema: type) -> object:
 
 
 def _value(name: str, value: Any) -> object:  # noqa: ANN401  # a message or a number
-    kind = type(value)
+    kind: type = type(value)
     if kind is WireTensor:
         return _tensor(name, value)
     return tuple(value.values) if kind in _ARRAYS else value
