@@ -25,6 +25,7 @@ INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
 UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
 TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
 OVER_LIMIT = (207012, "ACL_ERROR_RT_OVER_LIMIT")
+NOT_SUPPORTED = (207000, "ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
 INVALID_HANDLE = (107017, "ACL_ERROR_RT_INVALID_HANDLE")
 WORTH_A_RETRY = frozenset({UNREACHABLE[0], 207004})
 """Codes of what may succeed a moment later: no connection, and no device that is ready."""
@@ -238,6 +239,12 @@ def _refusal(
     message = f"{parameter}: given {given}, allowed {allowed}"
     fields = ErrorFields(name=name, parameter=parameter, given=given, allowed=allowed)
     return error_for(message, code=code, domain=domain, **fields)
+
+
+def not_mappable(buffer: int) -> OpserveError:
+    """The exception for memory that this process cannot see."""
+    allowed = "buffers of a service on this host that lets its clients map them"
+    return _refusal(*NOT_SUPPORTED, parameter="buffer", given=str(buffer), allowed=allowed)
 
 
 def unreachable(message: str) -> OpserveError:

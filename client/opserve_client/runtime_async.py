@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import grpc
 import httpx2
@@ -12,6 +12,8 @@ import httpx2
 from opserve_client.wire.channel_options import CHANNEL_OPTIONS
 
 OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any])
+ParametersT = ParamSpec("ParametersT")
+ResultT = TypeVar("ResultT")
 Lock = asyncio.Lock
 Channel = grpc.aio.Channel
 HttpClient = httpx2.AsyncClient
@@ -22,6 +24,18 @@ sleep = asyncio.sleep
 def open_channel(target: str) -> grpc.aio.Channel:
     """A gRPC channel; it connects by itself when it is used."""
     return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+
+
+async def in_thread(
+    work: Callable[ParametersT, ResultT], *args: ParametersT.args, **options: ParametersT.kwargs
+) -> ResultT:
+    """Does work that would hold up the loop; if cancelled, it is over before this is."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **options))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 class Opening(Generic[OpenedT]):

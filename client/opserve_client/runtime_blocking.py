@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 import grpc
 import httpx2
@@ -11,6 +11,8 @@ import httpx2
 from opserve_client.wire.channel_options import CHANNEL_OPTIONS
 
 OpenedT = TypeVar("OpenedT")
+ParametersT = ParamSpec("ParametersT")
+ResultT = TypeVar("ResultT")
 Lock = threading.Lock
 Channel = grpc.Channel
 HttpClient = httpx2.Client
@@ -27,6 +29,13 @@ def open_channel(target: str) -> grpc.Channel:
 def opening(opened: OpenedT) -> OpenedT:
     """What was opened, as it is: it can be entered with `with` already."""
     return opened
+
+
+def in_thread(
+    work: Callable[ParametersT, ResultT], *args: ParametersT.args, **options: ParametersT.kwargs
+) -> ResultT:
+    """Does work in this thread, which it holds up like any other call."""
+    return work(*args, **options)
 
 
 class Heartbeat:

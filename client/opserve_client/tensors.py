@@ -77,7 +77,7 @@ class TensorSpec:
         """Whether the span holds the elements in row-major order and nothing else."""
         return self.strides is None
 
-    def view(self, span: bytes | bytearray) -> Array:
+    def view(self, span: bytearray | memoryview) -> Array:
         """The elements as an array over the bytes of the span."""
         dtype = self.dtype.numpy
         strides = self.strides and tuple(stride * dtype.itemsize for stride in self.strides)

@@ -26,6 +26,7 @@ from opserve_server.core.limits import Limits
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
+from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.logs import log_to_stderr
 from opserve_server.pool.device import KERNELS, Device, WorkerDied
 from opserve_server.rest_api.app import rest_app
@@ -95,7 +96,8 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         StartFailed: An address cannot be bound, or a worker does not become ready in time.
     """
     devices = new_devices(settings)
-    service = Service(devices, limits=core_limits(settings))
+    lane_name = new_lane_name() if settings.local_lane else ""
+    service = Service(devices, limits=core_limits(settings), local_lane=lane_name)
     health = Health(service)
     async with AsyncExitStack() as stack:
         # Addresses are bound first, so that a taken one is told before any worker starts.
@@ -114,6 +116,14 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         await _start(devices)
         stack.push_async_callback(_stop_service, service, settings.drain_timeout_s)
 
+        if lane_name:
+            lane = local_lane(
+                service,
+                lane_name,
+                requests_limit=settings.local_requests_limit,
+                request_timeout_s=settings.local_request_timeout_s,
+            )
+            stack.enter_context(lane)
         faces = _Faces(server, listener, health)
         await stack.enter_async_context(faces.serving(service, settings))
         yield Addresses(grpc=grpc_address, rest=f"http://{_name_of(listener)}")

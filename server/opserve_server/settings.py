@@ -90,6 +90,8 @@ class Settings(BaseSettings):
     """Where the REST face listens, host:port; port 0 takes a free one."""
     allow_remote: bool = False
     """Whether other machines may reach the service, which asks nobody for a key yet."""
+    local_lane: bool = True
+    """Whether clients on this host map the memory of their sessions, instead of copying streams."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
 
@@ -148,6 +150,10 @@ class Settings(BaseSettings):
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 
+    local_requests_limit: Count = 64
+    """Requests on the local lane at the same time; those beyond go by streams."""
+    local_request_timeout_s: Seconds = 5.0
+    """Time in which a client that connects to the local lane has to ask, seconds."""
     concurrent_calls_limit: Count = 1024
     """Calls at work at the same time on each face."""
     message_bytes_limit: Bytes = 4 * _MIB

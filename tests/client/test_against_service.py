@@ -159,7 +159,10 @@ def test_a_freed_buffer_is_gone(live: Session) -> None:
     assert raised.value.code == 107017
 
 
-def test_bulk_bytes_are_intact(live: Session) -> None:
+@pytest.mark.parametrize("lane", ["mapped", "streams"])
+def test_bulk_bytes_are_intact(live: Session, lane: str) -> None:
+    if lane == "streams":
+        live._calls.forget()
     array = np.random.default_rng(5).integers(0, 255, 3 * 2**20 + 17, np.uint8)
     tensor = live.upload(array)
     np.testing.assert_array_equal(tensor.download(), array)
@@ -170,6 +173,36 @@ def test_bulk_bytes_are_intact(live: Session) -> None:
     other.buffer.copy_from(tensor.buffer, size_bytes=1000)
     expected = np.concatenate([array[:1000], np.full(array.size - 1000, 7, np.uint8)])
     np.testing.assert_array_equal(other.download(), expected)
+
+
+def test_a_mapped_buffer_and_its_session_see_the_same_bytes(live: Session) -> None:
+    buffer = live.allocate(10)
+    view = buffer.map()
+    view[:] = range(10)
+    assert buffer.read() == bytes(range(10))
+    buffer.fill(7, offset=2, size_bytes=3)
+    assert bytes(view) == bytes([0, 1, 7, 7, 7, 5, 6, 7, 8, 9])
+    buffer.free()
+    with pytest.raises(AclrtError, match="107017"):
+        buffer.map()
+
+
+def test_a_large_range_that_leaves_its_buffer_is_refused(live: Session) -> None:
+    buffer = live.allocate(2**20)
+    for start, size in ((1, 2**20), (2**20, 2**17), (2**40, 2**40)):
+        with pytest.raises(AclrtError, match="107000"):
+            buffer.read(offset=start, size_bytes=size)
+    with pytest.raises(AclrtError, match="107000"):
+        buffer.write(bytes(2**20), offset=1)
+
+
+async def test_the_asyncio_client_maps_and_copies_as_well(live_client: AsyncClient) -> None:
+    async with live_client.open_session() as session:
+        array = np.random.default_rng(6).integers(0, 255, 2**20 + 3, np.uint8)
+        buffer = await session.allocate(array.size)
+        await buffer.write(array)
+        np.testing.assert_array_equal(await buffer.map(), array)
+        assert await buffer.read(offset=5) == array[5:].tobytes()
 
 
 def test_a_range_that_leaves_its_buffer_is_refused(live: Session) -> None:

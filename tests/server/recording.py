@@ -12,6 +12,7 @@ from opserve_server.core.principal import Principal
 from opserve_server.core.service import DeterministicLevel, DeviceInfo, OpenedSession, Service
 
 SESSION = "5e5510"
+LOCAL_LANE = "1f" * 16
 DEVICE = DeviceInfo(
     name="ascend910b-0",
     profile="ascend910b",
@@ -86,7 +87,9 @@ class RecordingService(Service):
     ) -> OpenedSession:
         self._fail()
         self.others.append(("open_session", profile, lease_s, workspace_limit_bytes, request_id))
-        return OpenedSession(session=SESSION, device=DEVICE, lease_s=lease_s or 30.0)
+        return OpenedSession(
+            session=SESSION, device=DEVICE, lease_s=lease_s or 30.0, local_lane=LOCAL_LANE
+        )
 
     @override
     def keep_alive(self, principal: Principal, session: str) -> float:

@@ -43,6 +43,18 @@ class AsyncBuffer:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.handle}: {self.size_bytes} bytes>"
 
+    async def map(self) -> Array:
+        """The bytes themselves as an array of uint8, without a copy, on the service's own host.
+
+        It waits for queued work on the buffer. From then on both sides see each other's changes at
+        once, so synchronise what a stream writes before you read it, and change nothing that queued
+        work reads. The array must not be used after the buffer is freed or its session closed.
+
+        Raises:
+            AclrtError: 207000, the service runs on another host or lets nobody map its memory.
+        """
+        return await self.owner.map(self.handle)
+
     async def write(self, data: HostBytes, *, offset: int = 0) -> None:
         """Copies host bytes, or an array's elements in row-major order, to `offset` bytes on."""
         content = (
@@ -55,7 +67,7 @@ class AsyncBuffer:
         """Copies bytes to the host: size_bytes of them, or all from `offset` on."""
         start, size = _range(self, offset, size_bytes, parameter="offset")
         request = ReadRequest(buffer=self.handle, offset=start, size_bytes=size)
-        return bytes(await self.owner.read(request))
+        return (await self.owner.read(request)).tobytes()
 
     async def fill(self, value: int, *, offset: int = 0, size_bytes: int | None = None) -> None:
         """Sets size_bytes bytes, or all from `offset` on, to a value of 0 to 255 (aclrtMemset)."""
@@ -146,11 +158,11 @@ class AsyncTensor:
         else:
             span = await self._read_span()
             self.spec.view(span)[...] = array
-            content = memoryview(span)
+            content = span
         request = WriteRequest(buffer=self.spec.buffer, offset=self.spec.start_bytes)
         await self.owner.write(request, content)
 
-    async def _read_span(self) -> bytearray:
+    async def _read_span(self) -> memoryview:
         spec = self.spec
         size = unsigned(spec.span_bytes, parameter="size_bytes")
         request = ReadRequest(buffer=spec.buffer, offset=spec.start_bytes, size_bytes=size)

@@ -96,6 +96,6 @@ async def _free(calls: AsyncSessionCalls, history: History) -> None:
             raise error
 
 
-def _array(spec: TensorSpec, span: bytearray) -> Array:
+def _array(spec: TensorSpec, span: bytearray | memoryview) -> Array:
     view = spec.view(span)
     return view if spec.is_contiguous else view.copy()

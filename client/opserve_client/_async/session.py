@@ -26,6 +26,7 @@ from opserve_client.errors import (
     ServiceUnreachable,
 )
 from opserve_client.handles import Handles
+from opserve_client.local_lane import LocalLane
 from opserve_client.operators import (
     OperatorCall,
     ResultT_co,
@@ -67,7 +68,8 @@ class AsyncSession:
         self.lease_s = opened.lease_s
         self._closed = False
         self._connection = connection
-        self._calls = AsyncSessionCalls(connection, opened.session)
+        lane = LocalLane(opened.local_lane, opened.session)
+        self._calls = AsyncSessionCalls(connection, opened.session, lane)
         self.default_stream = AsyncStream(self._calls, handle=0)
         self._heartbeat = runtime_async.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
@@ -257,6 +259,7 @@ class AsyncSession:
         if self._closed:
             return
         await self._heartbeat.stop()
+        self._calls.forget()
         request = session_pb2.CloseSessionRequest(session=self.name)
         try:
             await self._calls.call(methods.CLOSE_SESSION, request)

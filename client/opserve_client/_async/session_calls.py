@@ -3,12 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import numpy as np
+
 from opserve.v1.command_service_pb2 import Command, CommandResult, SubmitRequest
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve_client import runtime_async
 from opserve_client._async.connection import AsyncConnection
+from opserve_client.errors import not_mappable
 from opserve_client.handles import Handles, choose_handle
+from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
+from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
+
+SMALL_BYTES = 64 * 2**10
+"""Bytes up to which a call is as fast as a mapping."""
+_PAUSE_S = 0.005
+_PAUSES_LIMIT = 60_000
 
 
 class AsyncSessionCalls:
@@ -20,10 +30,12 @@ class AsyncSessionCalls:
     Args:
         connection: The way to the service.
         session: Name of the session.
+        lane: Its way to memory on the same host.
     """
 
-    def __init__(self, connection: AsyncConnection, session: str) -> None:
+    def __init__(self, connection: AsyncConnection, session: str, lane: LocalLane) -> None:
         self.session = session
+        self._lane = lane
         self.last = Handles()
         self._connection = connection
         self._lock = runtime_async.Lock()
@@ -59,13 +71,50 @@ class AsyncSessionCalls:
     async def write(self, request: WriteRequest, data: memoryview) -> None:
         """Copies bytes into a buffer."""
         request.session = self.session
-        await self._connection.write(request, data)
+        target = await self._mapped(request.buffer, request.offset, len(data))
+        if target is None:
+            await self._connection.write(request, data)
+        else:
+            await runtime_async.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
 
-    async def read(self, request: ReadRequest) -> bytearray:
+    async def read(self, request: ReadRequest) -> memoryview:
         """Copies bytes of a buffer to the host."""
         request.session = self.session
-        content = bytearray()
-        if request.size_bytes:
-            async for chunk in self._connection.read(request):
-                content += chunk
-        return content
+        if request.size_bytes == 0:
+            return memoryview(b"")
+        source = await self._mapped(request.buffer, request.offset, request.size_bytes)
+        if source is None:
+            return await self._connection.read(request)
+        return (await runtime_async.in_thread(source.copy)).data
+
+    async def map(self, buffer: int) -> Array:
+        """The bytes of a buffer in this process, once no queued work uses it."""
+        await self._wait_for_work_on(buffer)
+        for _ in range(_PAUSES_LIMIT):
+            found = await runtime_async.in_thread(self._lane.find, buffer)
+            if isinstance(found, MappedBuffer):
+                return found.content
+            if found is Unmapped.NEVER:
+                break
+            await runtime_async.sleep(_PAUSE_S)
+        raise not_mappable(buffer)
+
+    def forget(self) -> None:
+        """Ends the mappings of the session's memory."""
+        self._lane.close()
+
+    async def _mapped(self, buffer: int, offset: int, size_bytes: int) -> Array | None:
+        """A range of a buffer in this process, once no queued work uses it; None for streams."""
+        if size_bytes <= SMALL_BYTES:
+            return None
+        found = await runtime_async.in_thread(self._lane.find, buffer)
+        if not isinstance(found, MappedBuffer) or offset + size_bytes > len(found.content):
+            return None
+        if not found.idle:
+            await self._wait_for_work_on(buffer)
+        return found.content[offset : offset + size_bytes]
+
+    async def _wait_for_work_on(self, buffer: int) -> None:
+        """Waits as every copy does, by one of no bytes; it also tells of a buffer that is gone."""
+        request = WriteRequest(session=self.session, buffer=buffer)
+        await self._connection.write(request, memoryview(b""))

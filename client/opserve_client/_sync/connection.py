@@ -2,9 +2,10 @@
 """Calls with request ids, deadlines and safe retries: the one place for all three."""
 
 import random
-from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
+
+import numpy as np
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve_client import runtime_blocking
@@ -63,10 +64,16 @@ class Connection:
         timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
         self._transport.write(request, data, timeout_s=timeout_s)
 
-    def read(self, request: ReadRequest) -> Iterator[bytes]:
-        """Copies bytes of a buffer to the host, in pieces."""
+    def read(self, request: ReadRequest) -> memoryview:
+        """Copies bytes of a buffer to the host."""
         timeout_s = self._timeout_s + request.size_bytes / _SLOWEST_BYTES_PER_S
-        return self._transport.read(request, timeout_s=timeout_s)
+        content, received = memoryview(b""), 0
+        for chunk in self._transport.read(request, timeout_s=timeout_s):
+            if not received:  # the service has said that there are so many bytes
+                content = np.empty(request.size_bytes, np.uint8).data
+            content[received : received + len(chunk)] = chunk
+            received += len(chunk)
+        return content
 
     def close(self) -> None:
         """Ends the connection, if it has not ended."""

@@ -93,6 +93,6 @@ def _free(calls: SessionCalls, history: History) -> None:
             raise error
 
 
-def _array(spec: TensorSpec, span: bytearray) -> Array:
+def _array(spec: TensorSpec, span: bytearray | memoryview) -> Array:
     view = spec.view(span)
     return view if spec.is_contiguous else view.copy()

@@ -27,6 +27,7 @@ from opserve_client.errors import (
     ServiceUnreachable,
 )
 from opserve_client.handles import Handles
+from opserve_client.local_lane import LocalLane
 from opserve_client.operators import (
     OperatorCall,
     ResultT_co,
@@ -66,7 +67,8 @@ class Session:
         self.lease_s = opened.lease_s
         self._closed = False
         self._connection = connection
-        self._calls = SessionCalls(connection, opened.session)
+        lane = LocalLane(opened.local_lane, opened.session)
+        self._calls = SessionCalls(connection, opened.session, lane)
         self.default_stream = Stream(self._calls, handle=0)
         self._heartbeat = runtime_blocking.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
@@ -252,6 +254,7 @@ class Session:
         if self._closed:
             return
         self._heartbeat.stop()
+        self._calls.forget()
         request = session_pb2.CloseSessionRequest(session=self.name)
         try:
             self._calls.call(methods.CLOSE_SESSION, request)

@@ -164,9 +164,14 @@ class OpenSessionResponse(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
+    LOCAL_LANE_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """128 random bits in hexadecimal. Whoever holds the name holds the session."""
     lease_s: _builtins.float
+    local_lane: _builtins.str
+    """Names the abstract unix socket "opserve-" + local_lane, over which a client on the service's host maps
+    buffers of the session; docs/bytes.md has its frames. Empty where the service has none.
+    """
     @_builtins.property
     def device(self) -> Global___Device: ...
     def __init__(
@@ -175,10 +180,11 @@ class OpenSessionResponse(_message.Message):
         session: _builtins.str = ...,
         device: Global___Device | None = ...,
         lease_s: _builtins.float = ...,
+        local_lane: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "lease_s", b"lease_s", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "lease_s", b"lease_s", "local_lane", b"local_lane", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -19,6 +19,7 @@ class Buffer:
         memory: The session's memory.
         users: Queued or running work that uses it, by completion.
         freed: Whether its handle is dead.
+        scratch: Where calls compute that have it as their workspace, if that is elsewhere.
     """
 
     handle: int
@@ -26,6 +27,7 @@ class Buffer:
     memory: SessionMemory
     users: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
     freed: bool = False
+    scratch: Region | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -49,6 +51,22 @@ class Buffer:
             )
         return self.memory.view(self.region)[offset : offset + size_bytes]
 
+    def workspace(self) -> Region:
+        """Where a call may compute: its own bytes, or as many others once a client maps those.
+
+        What it wrote to the buffer is not there then: a workspace's content is undefined.
+
+        Raises:
+            OutOfMemory: 207001, there are no others.
+        """
+        if not self.memory.is_exposed(self.region):
+            return self.region
+        if self.scratch is None or self.memory.is_exposed(self.scratch):
+            outgrown, self.scratch = self.scratch, self.memory.allocate_hidden(self.size_bytes)
+            if outgrown is not None:
+                self.memory.release(outgrown)
+        return self.scratch
+
     def used_by(self, done: asyncio.Future[None]) -> None:
         """Keeps the memory until the work that `done` stands for is over."""
         self.users.add(done)
@@ -65,4 +83,5 @@ class Buffer:
 
     def _release_when_idle(self) -> None:
         if self.freed and not self.users:
-            self.memory.release(self.region)
+            for region in filter(None, (self.region, self.scratch)):
+                self.memory.release(region)

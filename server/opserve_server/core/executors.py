@@ -122,6 +122,7 @@ def kernel_call(
         HandleNotFound: 107017, a tensor's buffer, a named one or the workspace is dead.
         InvalidArgument: 161001, a tensor has no buffer; 161002, the workspace is too small,
             misaligned or overlaps a tensor, or an output overlaps another tensor.
+        OutOfMemory: 207001, a client maps the workspace, and there is no memory to take its place.
     """
     regions: list[Region | None] = [None] * len(executor.tensors)
     buffers = _named_buffers(executor, buffer_of)
@@ -211,7 +212,8 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
                 f"{name} lies",
                 allowed="memory that nothing else of the call uses",
             )
-    return Region(buffer.region.slab, buffer.region.offset + offset, needed)
+    place = buffer.workspace()
+    return Region(place.slab, place.offset + offset, needed)
 
 
 def _check_overlaps(executor: Executor) -> None:

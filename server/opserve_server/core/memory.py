@@ -1,7 +1,13 @@
-"""Device memory of one session: regions of its slabs, first fit."""
+"""Device memory of one session: regions of its slabs, first fit.
 
+A client that maps a slab can write to it at any time. Kernels take nothing but values from tensors,
+but in their workspace they keep indices. So workspaces lie in slabs that no client maps, and none
+is exposed while a call computes in it.
+"""
+
+import asyncio
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT
 from opserve_kernels.status import Status
@@ -32,16 +38,30 @@ class SessionMemory:
         Raises:
             OutOfMemory: 207001.
         """
-        extent = _aligned(size_bytes)
-        for space in self._slabs.values():
-            offset = space.take(extent)
-            if offset is not None:
-                return Region(space.slab.id, offset, size_bytes)
-        space = _SlabSpace(self._take_slab(size_bytes))
-        self._slabs[space.slab.id] = space
-        offset = space.take(extent)
-        assert offset == 0, "a new slab has room from its start"
-        return Region(space.slab.id, offset, size_bytes)
+        return self._place(size_bytes, self._slabs.values())
+
+    def allocate_hidden(self, size_bytes: int) -> Region:
+        """The same in a slab that is not exposed."""
+        hidden = [space for space in self._slabs.values() if not space.slab.exposed]
+        return self._place(size_bytes, hidden)
+
+    def is_exposed(self, region: Region) -> bool:
+        """Whether a client can write to a region by itself."""
+        return self._slabs[region.slab].slab.exposed
+
+    def expose(self, region: Region) -> Slab | None:
+        """The slab of a region, for the client to map; None while a call computes in it."""
+        space = self._slabs[region.slab]
+        if space.calls:
+            return None
+        space.slab.exposed = True
+        return space.slab
+
+    def hide(self, region: Region, done: asyncio.Future[None]) -> None:
+        """Keeps the slab of a workspace hidden until the call that computes there is done."""
+        calls = self._slabs[region.slab].calls
+        calls.add(done)
+        done.add_done_callback(calls.discard)
 
     def release(self, region: Region) -> None:
         """Returns a region; after close there is nothing left to return."""
@@ -63,6 +83,18 @@ class SessionMemory:
         """Returns every slab; no region may be in use."""
         for space in list(self._slabs.values()):
             self._return(space)
+
+    def _place(self, size_bytes: int, spaces: "Iterable[_SlabSpace]") -> Region:
+        extent = _aligned(size_bytes)
+        for space in spaces:
+            offset = space.take(extent)
+            if offset is not None:
+                return Region(space.slab.id, offset, size_bytes)
+        space = _SlabSpace(self._take_slab(size_bytes))
+        self._slabs[space.slab.id] = space
+        offset = space.take(extent)
+        assert offset == 0, "a new slab has room from its start"
+        return Region(space.slab.id, offset, size_bytes)
 
     def _return(self, space: "_SlabSpace") -> None:
         del self._slabs[space.slab.id]
@@ -101,10 +133,16 @@ def _aligned(size_bytes: int) -> int:
 
 
 class _SlabSpace:
-    """Free space of a slab: sorted, disjoint, coalesced (offset, size) pairs."""
+    """Free space of a slab: sorted, disjoint, coalesced (offset, size) pairs.
+
+    Attributes:
+        slab: The slab.
+        calls: Queued or running calls that compute in it, by completion.
+    """
 
     def __init__(self, slab: Slab) -> None:
         self.slab = slab
+        self.calls: set[asyncio.Future[None]] = set()
         self._free = [(0, slab.size_bytes)]
 
     @property

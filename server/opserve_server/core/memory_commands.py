@@ -6,6 +6,7 @@ calls wrote; the buffers are looked up again afterwards, since they may have bee
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from opserve_server.core.commands import (
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.session import Session
 from opserve_server.core.waiting import wait_for_all
+from opserve_server.pool.slabs import Slab
 
 MemoryCommand = Allocate | Free | Fill | Write | Read | Copy
 _BYTE_MAXIMUM = 255
@@ -76,6 +78,42 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
     return view
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """What a client needs to map a buffer.
+
+    Attributes:
+        slab: Where it lies.
+        offset: Its first byte there.
+        size_bytes: Its size.
+        idle: Whether no queued work uses it.
+    """
+
+    slab: Slab
+    offset: int
+    size_bytes: int
+    idle: bool
+
+
+def expose(session: Session, handle: int) -> Exposed | None:
+    """Exposes a buffer's slab to its client; None while a call computes in that slab.
+
+    Raises:
+        HandleNotFound: 107017, the buffer is not there, or its session ended.
+    """
+    session.check_open()
+    buffer = session.buffers.get(handle)
+    slab = session.memory.expose(buffer.region)
+    if slab is None:
+        return None
+    return Exposed(
+        slab=slab,
+        offset=buffer.region.offset,
+        size_bytes=buffer.size_bytes,
+        idle=not buffer.users,
+    )
+
+
 async def _in_slices(
     session: Session, handles: set[int], size_bytes: int, do: Callable[[int, int], None]
 ) -> None:
@@ -110,7 +148,8 @@ def _allocate(session: Session, command: Allocate) -> Allocated:
             allowed="at least 1",
         )
     handle = session.buffers.next_handle(command.buffer)
-    region = session.memory.allocate(size)
+    memory = session.memory
+    region = memory.allocate_hidden(size) if command.workspace_of else memory.allocate(size)
     session.buffers.put(handle, Buffer(handle, region, session.memory))
     return Allocated(buffer=handle, size_bytes=size)
 

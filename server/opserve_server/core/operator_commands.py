@@ -71,6 +71,8 @@ def _execute(session: Session, command: Execute) -> None:
     stream.submit(work)
     for buffer in buffers:
         buffer.used_by(work.done)
+    if call.workspace is not None:
+        session.memory.hide(call.workspace, work.done)
     if not executor.repeatable:
         session.executors.remove(command.executor)
 

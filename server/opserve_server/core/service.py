@@ -1,8 +1,7 @@
 """The one core that both faces call: sessions, and commands in them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -15,6 +14,7 @@ from opserve_server.core import (
     memory_commands,
     operator_commands,
     stream_commands,
+    transfers,
 )
 from opserve_server.core.commands import (
     Allocate,
@@ -77,11 +77,15 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSession:
-    """A new lease: the session's name, its device and the seconds it lives without a call."""
+    """A new lease: the session's name, its device and the seconds it lives without a call.
+
+    local_lane names the socket by which a client on this host can map its memory, or is empty.
+    """
 
     session: str
     device: DeviceInfo
     lease_s: float
+    local_lane: str
 
 
 class Service:
@@ -90,6 +94,7 @@ class Service:
     Args:
         devices: The virtual devices.
         limits: Bounds on what clients can make the service hold.
+        local_lane: Name of the socket where clients on this host map memory; empty if none.
         new_session_name: Makes names that cannot be guessed.
     """
 
@@ -98,8 +103,10 @@ class Service:
         devices: Sequence[Device],
         *,
         limits: Limits,
+        local_lane: str = "",
         new_session_name: Callable[[], str] = random_name,
     ) -> None:
+        self._local_lane = local_lane
         self._devices = devices
         self._limits = limits
         self._sessions = Sessions(devices, limits=limits, new_name=new_session_name)
@@ -144,7 +151,12 @@ class Service:
                 workspace_limit_bytes=workspace_limit_bytes,
             )
             device = self._describe(session.device)
-            return OpenedSession(session=session.name, device=device, lease_s=session.lease_s)
+            return OpenedSession(
+                session=session.name,
+                device=device,
+                lease_s=session.lease_s,
+                local_lane=self._local_lane,
+            )
 
         self._check_request_id(request_id)
         if not request_id:
@@ -171,7 +183,7 @@ class Service:
         """Runs one command; raises OpserveError."""
 
         async def run_one() -> list[Result]:
-            with _in_progress(found):
+            with found.in_progress():
                 return [await _run(found, command)]
 
         found = self._sessions.get(principal, session)
@@ -193,7 +205,7 @@ class Service:
         """
 
         async def run_all() -> list[Result]:
-            with _in_progress(found):
+            with found.in_progress():
                 return await _run_up_to_failure(found, commands)
 
         found = self._sessions.get(principal, session)
@@ -203,6 +215,12 @@ class Service:
     def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:
         """Bytes of a buffer."""
         return self._sessions.get(principal, session).buffers.get(buffer).size_bytes
+
+    def expose(
+        self, principal: Principal, session: str, buffer: int
+    ) -> memory_commands.Exposed | None:
+        """What a client needs to map a buffer; None while a call computes in its slab."""
+        return memory_commands.expose(self._sessions.get(principal, session), buffer)
 
     async def write(
         self,
@@ -214,35 +232,18 @@ class Service:
         size_bytes: int,
         chunks: AsyncIterator[bytes],
     ) -> Written:
-        """Copies host bytes into a buffer as they come; each chunk renews the lease.
-
-        A stalled upload does not keep its session: a client that went silent is gone.
-
-        Raises:
-            InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
-                chunks are not size_bytes in all (those before stay written).
-        """
+        """Copies host bytes into a buffer as they come; see transfers.write."""
         found = self._sessions.get(principal, session)
-        written = 0
-        await _idle_view(found, buffer, offset, size_bytes)
-        async for chunk in chunks:
-            if written + len(chunk) > size_bytes:
-                raise _wrong_size(written + len(chunk), size_bytes)
-            (await _idle_view(found, buffer, offset + written, len(chunk)))[:] = chunk
-            written += len(chunk)
-        if written != size_bytes:
-            raise _wrong_size(written, size_bytes)
-        return Written(size_bytes=written)
+        return await transfers.write(
+            found, buffer=buffer, offset=offset, size_bytes=size_bytes, chunks=chunks
+        )
 
-    async def read(
+    def read(
         self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
     ) -> AsyncIterator[bytes]:
-        """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
+        """Copies bytes of a buffer to the host in chunks; see transfers.read."""
         found = self._sessions.get(principal, session)
-        await _idle_view(found, buffer, offset, size_bytes)
-        for start in range(offset, offset + size_bytes, self._limits.chunk_bytes):
-            size = min(self._limits.chunk_bytes, offset + size_bytes - start)
-            yield bytes(await _idle_view(found, buffer, start, size))
+        return transfers.read(found, buffer=buffer, offset=offset, size_bytes=size_bytes)
 
     async def stop(self) -> None:
         """Ends every session."""
@@ -343,21 +344,6 @@ async def _run(session: Session, command: Command) -> Result:
             assert_never(command)
 
 
-async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:
-    with _in_progress(session):
-        return await memory_commands.idle_view(session, buffer, offset, size_bytes)
-
-
-@contextmanager
-def _in_progress(session: Session) -> Generator[None]:
-    session.calls += 1
-    try:
-        yield
-    finally:
-        session.calls -= 1
-        session.renew()
-
-
 def _inline_bytes(command: Command) -> int:
     match command:
         case Write():
@@ -377,13 +363,3 @@ def _check_limit(parameter: str, given: int, limit: int) -> None:
             given=given,
             allowed=limit,
         )
-
-
-def _wrong_size(given: int, allowed: int) -> InvalidArgument:
-    return InvalidArgument(
-        Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"data: given {given} bytes, allowed the {allowed} that were announced",
-        parameter="data",
-        given=given,
-        allowed=allowed,
-    )

@@ -1,7 +1,8 @@
 """A session: a tenant's lease on one device, and everything that lives in it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from enum import StrEnum
 
 from opserve_kernels.operator import PlanOptions
@@ -110,6 +111,16 @@ class Session:
     def renew(self) -> None:
         """Starts the lease anew."""
         self.expires_at = asyncio.get_running_loop().time() + self.lease_s
+
+    @contextmanager
+    def in_progress(self) -> Generator[None]:
+        """A call, during which the session does not expire, and whose end renews the lease."""
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.calls -= 1
+            self.renew()
 
     async def close(self) -> None:
         """Drops queued work, waits for what is running, and returns all memory."""

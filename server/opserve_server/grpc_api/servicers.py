@@ -76,7 +76,10 @@ class SessionFace(SessionServiceServicer):
             request_id=request.request_id,
         )
         return session_pb.OpenSessionResponse(
-            session=opened.session, device=device_of(opened.device), lease_s=opened.lease_s
+            session=opened.session,
+            device=device_of(opened.device),
+            lease_s=opened.lease_s,
+            local_lane=opened.local_lane,
         )
 
     @override

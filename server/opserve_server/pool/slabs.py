@@ -2,7 +2,8 @@
 
 A slab has no name and no path: nobody can guess it, and nothing is left behind when a process dies.
 It is sealed against shrinking and growing before anybody else sees it, so that no holder of its
-descriptor can take another down by truncating it.
+descriptor can take another down by truncating it. One that a client maps is exposed: it is never
+handed out again, since its client may keep the mapping for as long as it lives.
 """
 
 import fcntl
@@ -34,6 +35,7 @@ class Slab:
         fd: Descriptor that workers map.
         size_bytes: Length, whole pages.
         memory: Its bytes, writable.
+        exposed: Whether a client was given its descriptor.
     """
 
     def __init__(self, slab_id: int, size_bytes: int, *, prefault: bool = True) -> None:
@@ -50,13 +52,18 @@ class Slab:
             os.close(self.fd)
             raise
         self.memory = memoryview(self._map)
+        self.exposed = False
 
     def zero(self) -> None:
         """Clears every byte."""
         np.frombuffer(self.memory, np.uint8).fill(0)
 
+    def empty(self) -> None:
+        """Gives its pages back to the system at once, whoever maps them; all read as zero then."""
+        self._map.madvise(mmap.MADV_REMOVE)
+
     def close(self) -> None:
-        """Unmaps the block here; it is gone when no worker maps it either."""
+        """Unmaps the block here; it is gone when nobody else maps it either."""
         os.close(self.fd)
         with suppress(BufferError):  # a traceback may hold a view; the last one unmaps it
             self.memory.release()
@@ -96,9 +103,12 @@ class SlabPool:
         return slab
 
     def give_back(self, slab: Slab) -> None:
-        """Takes a slab back, for whoever comes next."""
+        """Takes a slab back, for whoever comes next unless it was exposed."""
         self._used_bytes -= slab.size_bytes
-        if slab.size_bytes == self._slab_bytes:
+        if slab.exposed:
+            slab.empty()
+            slab.close()
+        elif slab.size_bytes == self._slab_bytes:
             self._idle.append(slab)
         else:
             slab.close()

@@ -75,6 +75,7 @@ class FakeDevice:
 
     async def run(self, call: KernelCall) -> object:
         self.calls.append(call)
+        self._check_workspace(call)
         before = self._bytes(call)
         if not self.auto:
             task = asyncio.current_task()
@@ -87,12 +88,17 @@ class FakeDevice:
 
     def finish(self, held: HeldCall, failure: Exception | None = None) -> None:
         """Ends a held call, well or with a failure; nobody else may have touched its memory."""
+        self._check_workspace(held.call)
         assert self._bytes(held.call) == held.before, "memory of a running call was handed out"
         self.held.remove(held)
         if failure is None:
             held.done.set_result(None)
         else:
             held.done.set_exception(failure)
+
+    def _check_workspace(self, call: KernelCall) -> None:
+        hidden = call.workspace is None or not self.attached[call.workspace.slab].exposed
+        assert hidden, "a client can change the indices that a call works with"
 
     def _bytes(self, call: KernelCall) -> list[bytes]:
         regions = [region for region in (*call.tensors, call.workspace) if region is not None]

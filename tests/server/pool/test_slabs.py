@@ -1,5 +1,6 @@
 """Slabs: sealed, zero when handed out, and never more than the capacity."""
 
+import mmap
 import os
 from pathlib import Path
 
@@ -31,6 +32,22 @@ def test_a_slab_is_zero_when_it_is_handed_out_again(pool: SlabPool) -> None:
     again = pool.take(1)
     assert again is slab
     assert not any(again.memory)
+
+
+def test_an_exposed_slab_keeps_no_byte_and_is_never_handed_out_again(pool: SlabPool) -> None:
+    slab = pool.take(1)
+    slab.memory[:] = b"\xff" * slab.size_bytes
+    slab.exposed = True
+    with os.fdopen(os.dup(slab.fd)) as kept, mmap.mmap(kept.fileno(), slab.size_bytes) as mapped:
+        assert os.fstat(kept.fileno()).st_blocks > 0
+        pool.give_back(slab)
+        assert os.fstat(kept.fileno()).st_blocks == 0, "its pages are charged to nobody"
+        assert not any(mapped[:])
+        assert pool.free_bytes == 4 * PAGES
+        again = pool.take(1)
+        mapped[:] = b"\xff" * slab.size_bytes
+        assert again is not slab
+        assert not any(again.memory), "who kept the old one does not write to the new one"
 
 
 def test_a_request_beyond_the_ordinary_length_gets_a_slab_of_its_own(pool: SlabPool) -> None:

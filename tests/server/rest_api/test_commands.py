@@ -13,7 +13,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
-from server.recording import DEVICE, RESULTS, SESSION, RecordingService
+from server.recording import DEVICE, LOCAL_LANE, RESULTS, SESSION, RecordingService
 from server.samples import COMMANDS, OPERATOR_CALLS
 
 S = f"/v1/sessions/{SESSION}"
@@ -228,7 +228,12 @@ async def test_sessions_reach_the_core(
     device = {f.name: wire(getattr(DEVICE, f.name)) for f in fields(DEVICE)}
     assert listed.json() == {"devices": [device]}
     assert opened.status_code == 201
-    assert opened.json() == {"session": SESSION, "device": device, "lease_s": 2.5}
+    assert opened.json() == {
+        "session": SESSION,
+        "device": device,
+        "lease_s": 2.5,
+        "local_lane": LOCAL_LANE,
+    }
     assert renewed.json() == {"lease_s": 30.0}
     assert (level.status_code, closed.status_code) == (204, 204)
     assert service.others == [

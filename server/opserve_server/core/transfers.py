@@ -1,0 +1,63 @@
+"""Bytes of buffers of any size, up and down in chunks: each is a call of its own to the lease."""
+
+from collections.abc import AsyncIterator
+
+from opserve_kernels.status import Status
+from opserve_server.core import memory_commands
+from opserve_server.core.commands import Written
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.session import Session
+
+
+async def write(
+    session: Session,
+    *,
+    buffer: int,
+    offset: int,
+    size_bytes: int,
+    chunks: AsyncIterator[bytes],
+) -> Written:
+    """Copies host bytes into a buffer as they come; each chunk renews the lease.
+
+    A stalled upload does not keep its session: a client that went silent is gone.
+
+    Raises:
+        InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
+            chunks are not size_bytes in all (those before stay written).
+    """
+    written = 0
+    await _idle_view(session, buffer, offset, size_bytes)
+    async for chunk in chunks:
+        if written + len(chunk) > size_bytes:
+            raise _wrong_size(written + len(chunk), size_bytes)
+        (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
+        written += len(chunk)
+    if written != size_bytes:
+        raise _wrong_size(written, size_bytes)
+    return Written(size_bytes=written)
+
+
+async def read(
+    session: Session, *, buffer: int, offset: int, size_bytes: int
+) -> AsyncIterator[bytes]:
+    """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
+    await _idle_view(session, buffer, offset, size_bytes)
+    chunk_bytes = session.limits.chunk_bytes
+    for start in range(offset, offset + size_bytes, chunk_bytes):
+        size = min(chunk_bytes, offset + size_bytes - start)
+        yield bytes(await _idle_view(session, buffer, start, size))
+
+
+async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:
+    with session.in_progress():
+        return await memory_commands.idle_view(session, buffer, offset, size_bytes)
+
+
+def _wrong_size(given: int, allowed: int) -> InvalidArgument:
+    return InvalidArgument(
+        Status.ACL_ERROR_RT_PARAM_INVALID,
+        f"data: given {given} bytes, allowed the {allowed} that were announced",
+        parameter="data",
+        given=given,
+        allowed=allowed,
+    )

@@ -1,0 +1,131 @@
+"""The local lane: an abstract unix socket where clients on this host get the memory of a session.
+
+A client connects, asks for one buffer, and gets one answer with the descriptor of the buffer's slab
+to map. Which session it may ask for is decided as everywhere: whoever holds the name holds the
+session. Nothing is ever awaited here: what cannot be had at once goes by the streams of the faces.
+
+    request   session (16 bytes), buffer (uint32)
+    answer    state (uint8), slab (uint64), its bytes (uint64), the buffer's offset (uint64), its
+              bytes (uint64); but for states REFUSED and LATER the slab's descriptor rides beside it
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+
+REQUEST = struct.Struct("!16sI")
+ANSWER = struct.Struct("!BQQQQ")
+REFUSED, IDLE, BUSY, LATER = range(4)
+"""No such buffer, or none that may be told; nothing uses it; queued work does; ask once more."""
+
+_NEXT_ACCEPT_S = 0.5  # after the process has no descriptor left
+
+log = logging.getLogger(__name__)
+
+
+def new_lane_name() -> str:
+    """128 random bits in hexadecimal."""
+    return secrets.token_hex(16)
+
+
+@contextmanager
+def local_lane(
+    service: Service, name: str, *, requests_limit: int, request_timeout_s: float
+) -> Generator[None]:
+    """Answers on the socket of that name inside the block.
+
+    Args:
+        service: The core.
+        name: The socket is "opserve-" + name, in the abstract namespace.
+        requests_limit: Clients at once; those beyond are turned away.
+        request_timeout_s: Time that a client has to ask.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
+        listener.bind(f"\0opserve-{name}")
+        listener.listen(requests_limit)
+        lane = _Lane(service, listener, requests_limit, request_timeout_s)
+        try:
+            yield
+        finally:
+            lane.close()
+
+
+class _Lane:
+    def __init__(
+        self,
+        service: Service,
+        listener: socket.socket,
+        requests_limit: int,
+        request_timeout_s: float,
+    ) -> None:
+        self._service = service
+        self._listener = listener
+        self._requests_limit = requests_limit
+        self._request_timeout_s = request_timeout_s
+        self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._loop = asyncio.get_running_loop()
+        self._again: asyncio.TimerHandle | None = None
+        self._listen()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listener)
+        if self._again is not None:
+            self._again.cancel()
+        for end in list(self._waiting):
+            self._hang_up(end)
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            end, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError:
+            log.exception("the local lane takes no client for %g s", _NEXT_ACCEPT_S)
+            self._loop.remove_reader(self._listener)
+            self._again = self._loop.call_later(_NEXT_ACCEPT_S, self._listen)
+            return
+        if len(self._waiting) >= self._requests_limit:
+            end.close()
+            return
+        end.setblocking(False)  # noqa: FBT003  # the socket module's own signature
+        self._waiting[end] = self._loop.call_later(self._request_timeout_s, self._hang_up, end)
+        self._loop.add_reader(end, self._answer, end)
+
+    def _answer(self, end: socket.socket) -> None:
+        try:
+            packet = end.recv(REQUEST.size + 1)
+            if len(packet) == REQUEST.size:
+                self._send(end, *REQUEST.unpack(packet))
+        except OSError as error:  # the client is gone, or does not read
+            log.debug("a client of the local lane got no answer: %s", error)
+        self._hang_up(end)
+
+    def _send(self, end: socket.socket, session: bytes, buffer: int) -> None:
+        try:
+            exposed = self._service.expose(LOCAL, session.hex(), buffer)
+        except OpserveError:
+            end.send(ANSWER.pack(REFUSED, 0, 0, 0, 0))
+            return
+        if exposed is None:
+            end.send(ANSWER.pack(LATER, 0, 0, 0, 0))
+            return
+        slab = exposed.slab
+        state = IDLE if exposed.idle else BUSY
+        answer = ANSWER.pack(state, slab.id, slab.size_bytes, exposed.offset, exposed.size_bytes)
+        socket.send_fds(end, [answer], [slab.fd])
+
+    def _hang_up(self, end: socket.socket) -> None:
+        self._waiting.pop(end).cancel()
+        self._loop.remove_reader(end)
+        end.close()

@@ -1,0 +1,154 @@
+"""Memory mapped into clients of a real service: by whom, for how long, and what is left of it."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from opserve_client import AclrtError, AsyncClient, Client, Im2colBackward
+from opserve_client.local_lane import LocalLane, Unmapped
+from opserve_server.app import Addresses, running
+from opserve_server.settings import Settings
+
+pytestmark = pytest.mark.system
+MEMORY_BYTES = 2**24
+LARGE = 2**20
+HOLDING_CLIENT = """
+import sys
+from opserve_client import Client
+session = Client(sys.argv[1]).open_session("ascend910b", lease_s=1.0)
+view = session.allocate(int(sys.argv[2])).map()
+view[:] = 255
+print("holding", flush=True)
+sys.stdin.read()
+"""
+
+
+def settings(*, local_lane: bool) -> Settings:
+    return Settings(
+        grpc_address="127.0.0.1:0",
+        rest_address="127.0.0.1:0",
+        devices=["ascend910b"],
+        device_memory_bytes=MEMORY_BYTES,
+        slab_bytes=2**20,
+        local_lane=local_lane,
+    )
+
+
+@pytest.fixture
+async def own_service() -> AsyncIterator[Addresses]:
+    async with running(settings(local_lane=True)) as addresses:
+        yield addresses
+
+
+async def test_a_session_maps_its_own_memory_only(own_service: Addresses) -> None:
+    async with (
+        AsyncClient(own_service.grpc) as client,
+        client.open_session() as one,
+        client.open_session() as two,
+    ):
+        mine, theirs = await one.allocate(LARGE), await two.allocate(LARGE)
+        assert mine.handle == theirs.handle
+        (await mine.map())[:] = 1
+        (await theirs.map())[:] = 2
+        assert set(await mine.read()) == {1}
+        assert set(await theirs.read()) == {2}
+        await one.close()
+        with pytest.raises(AclrtError, match="107017"):
+            await mine.map()
+
+
+async def test_a_view_of_a_closed_session_shows_nothing_of_the_next(
+    own_service: Addresses,
+) -> None:
+    async with AsyncClient(own_service.grpc) as client:
+        async with client.open_session() as session:
+            view = await (await session.allocate(MEMORY_BYTES)).map()
+            view[:] = 255
+        assert not view.any(), "the session's bytes went with it"
+        async with client.open_session() as session:
+            buffer = await session.allocate(MEMORY_BYTES)
+            view[:] = 7
+            assert not np.frombuffer(await buffer.read(), np.uint8).any()
+            await buffer.fill(9)
+            assert set(view) == {7}
+
+
+async def test_a_killed_client_leaves_no_byte_in_its_memory(own_service: Addresses) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING_CLIENT, own_service.grpc, str(MEMORY_BYTES)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert await asyncio.to_thread(holder.stdout.readline) == b"holding\n"
+        holder.kill()
+    async with AsyncClient(own_service.grpc) as client, client.open_session() as session:
+        deadline = asyncio.get_running_loop().time() + 30
+        while (await client.list_devices())[0].free_memory_bytes < MEMORY_BYTES:
+            assert asyncio.get_running_loop().time() < deadline, "the lease did not end"
+        buffer = await session.allocate(MEMORY_BYTES)
+        assert not (await buffer.map()).any()
+
+
+async def test_a_mapped_workspace_does_not_reach_a_kernel(own_service: Addresses) -> None:
+    columns = np.arange(9 * 36, dtype=np.float16).reshape(9, 36)
+    call = Im2colBackward(
+        grad_output=columns,
+        input_size=[8, 8],
+        kernel_size=[3, 3],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[1, 1],
+    )
+    async with AsyncClient(own_service.grpc) as client, client.open_session() as session:
+        expected = (await session.run(call)).out
+        source = await session.upload(columns)
+        out = await session.empty((1, 8, 8), "float16")
+        planned = await session.get_workspace_size(
+            Im2colBackward(
+                grad_output=source,
+                input_size=[8, 8],
+                kernel_size=[3, 3],
+                dilation=[1, 1],
+                padding=[0, 0],
+                stride=[1, 1],
+                out=out,
+            )
+        )
+        workspace = await session.allocate(planned.workspace_size)
+        view = await workspace.map()
+        view[:] = 255
+        await session.default_stream.execute(planned.executor, workspace)
+        await session.default_stream.synchronize()
+        np.testing.assert_array_equal(await out.download(), expected)
+        assert set(view) == {255}
+
+
+async def test_a_service_without_a_lane_carries_bytes_by_streams() -> None:
+    async with (
+        running(settings(local_lane=False)) as addresses,
+        AsyncClient(addresses.grpc) as client,
+        client.open_session() as session,
+    ):
+        buffer = await session.allocate(LARGE)
+        await buffer.write(b"\5" * LARGE)
+        assert set(await buffer.read()) == {5}
+        with pytest.raises(AclrtError, match="207000"):
+            await buffer.map()
+        await buffer.free()
+        with pytest.raises(AclrtError, match="107017"):
+            await buffer.map()
+
+
+def test_a_stranger_gets_what_a_name_nobody_has_gets(service: Addresses) -> None:
+    with Client(service.grpc) as client, client.open_session() as session:
+        buffer = session.allocate(LARGE)
+        lane = session._calls._lane
+        assert lane._address is not None
+        name = lane._address.removeprefix("\0opserve-")
+        assert LocalLane(name, "0" * 32).find(buffer.handle) is Unmapped.NEVER
+        assert buffer.map().size == LARGE
