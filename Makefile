@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow coverage demo serve bench bench-kernels pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage demo serve bench bench-kernels pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -69,6 +69,16 @@ test: check warm ## every check, and all tests but the slow ones
 test-slow: warm ## the slow tests
 	$(BIN)/python -m pytest -m slow
 
+WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
+WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_fences.py
+
+# A folder each: loops for three more widths would crowd out those of this computer.
+test-widths: $(READY) ## the kernels' tests on vectors of 4 and 8 values, and on plain loops
+	set -e; for width in $(WIDTHS); do \
+		echo "$$width"; export "$$width" NUMBA_CACHE_DIR=".widths/$$width"; \
+		$(BIN)/opserve warmup; $(BIN)/python -m pytest -n 2 $(WIDTH_TESTS); unset "$${width%=*}"; \
+	done
+
 coverage: warm ## the tests of `make test` with branch coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
 
@@ -105,5 +115,5 @@ wheel: $(READY) ## dist/opserve-*.whl
 	$(BIN)/python -m hatchling build -t wheel
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-bench .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-bench .widths .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import prod
+from itertools import combinations
+from math import gcd, prod
 
 from opserve_kernels.errors import invalid_argument
 
@@ -143,6 +144,23 @@ class Tensor:
         return self.element_count == 0 or all(
             size == 1 or given == wanted
             for size, given, wanted in zip(self.shape, self.element_strides, expected, strict=True)
+        )
+
+    @property
+    def repeats_elements(self) -> bool:
+        """Whether steps along one axis, or along two of them, lead to an element again.
+
+        Steps along three axes or more that only together do so are not looked for, so what has a
+        place for each element never counts as repeating.
+        """
+        axes = [axis for axis in zip(self.shape, self.element_strides, strict=True) if axis[0] > 1]
+        return self.element_count > 0 and (
+            any(stride == 0 for _, stride in axes)
+            or any(
+                other_stride // gcd(stride, other_stride) < size
+                and stride // gcd(stride, other_stride) < other_size
+                for (size, stride), (other_size, other_stride) in combinations(axes, 2)
+            )
         )
 
     @property

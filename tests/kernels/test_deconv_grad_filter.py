@@ -9,23 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.execution import execute, is_transformed, plan_of, results
+from kernels.execution import ANY_PLAN, execute, is_transformed, plan_of, results
 from kernels.oracles import convolution_backward as convolution_oracle
 from kernels.oracles.deconv_grad_filter import expected, forward, numbers_of, weight_gradient
 from kernels.oracles.expectation import assert_meets
 from kernels.samples.deconv_grad_filter import BASE, SAMPLES, deconvolution
 from kernels.samples.sample import NUMPY_DTYPES, Array, Bytes, Sample, Values
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 Doubles = NDArray[np.float64]
 
+STRICT = PlanOptions(strict=True)
+"""Of plans whose sums of small integers are exact."""
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
 _TAPS = [16 * (4 - r) * (4 - s) for r in range(4) for s in range(4)]
 every_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 
 
-def _written(sample: Sample, buffers: dict[str, Bytes]) -> Array:
-    execute(sample, buffers)
+def _written(sample: Sample, buffers: dict[str, Bytes], options: PlanOptions = ANY_PLAN) -> Array:
+    execute(sample, buffers, options=options)
     return sample.outputs["dw_data"].view(buffers["dw_data"])
 
 
@@ -61,7 +64,7 @@ def test_gradient_of_small_integers_is_exact(sample: Sample) -> None:
     value = expected(sample, buffers)["dw_data"].value
 
     dtype = NUMPY_DTYPES[sample.outputs["dw_data"].dtype]
-    np.testing.assert_array_equal(_written(sample, buffers), value.astype(dtype))
+    np.testing.assert_array_equal(_written(sample, buffers, STRICT), value.astype(dtype))
 
 
 @pytest.mark.parametrize(
@@ -168,14 +171,14 @@ def test_gradient_is_adjoint_to_the_deconvolution(sample: Sample) -> None:
 
     output = forward(arrays["x_data"], weight, dy.shape, sample.scalars)
 
-    assert np.sum(dy * output) == np.sum(weight * _written(sample, buffers))
+    assert np.sum(dy * output) == np.sum(weight * _written(sample, buffers, STRICT))
 
 
 def test_row_orders_hold_the_same_values() -> None:
-    oc_first = results(_of_integers(_BY_NAME["plain"]))["dw_data"]
+    oc_first = results(_of_integers(_BY_NAME["plain"]), options=STRICT)["dw_data"]
     sample = _of_integers(_BY_NAME["plain"]).but("plain", row_order="kh_kw_oc")
 
-    taps_first = results(sample)["dw_data"]
+    taps_first = results(sample, options=STRICT)["dw_data"]
 
     assert not np.array_equal(taps_first, oc_first)
     expected_rows = oc_first.reshape(3, 6, 2).swapaxes(0, 1).reshape(1, 18, 2)

@@ -7,6 +7,10 @@ from pathlib import Path
 
 PLAIN_VARIABLE = "OPSERVE_PLAIN_KERNELS"
 """Environment variable; 1 selects the plain micro-kernels, which need no vector instructions."""
+LANES_VARIABLE = "OPSERVE_KERNEL_LANES"
+"""Environment variable; 4, 8 or 16 values in a vector, as processors of that width have them."""
+
+_TILE_ROWS = {4: 4, 8: 4, 16: 8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +41,15 @@ def _features() -> frozenset[str]:
 
 
 def find_host() -> Host:
-    """This computer. Sums and one row of operands fill 16 or 32 vector registers."""
+    """This computer, or what the variables say. Sums and operands fill 16 or 32 registers."""
     features = _features()
-    plain = os.environ.get(PLAIN_VARIABLE) == "1"
-    if "avx512f" in features:
-        return Host(plain=plain, lanes=16, tile_rows=8)
-    if {"avx2", "fma", "f16c"} <= features:
-        return Host(plain=plain, lanes=8, tile_rows=4)
+    vectors = {"avx512f": 16, "avx2": 8} if {"fma", "f16c"} <= features else {}
+    widths = [lanes for feature, lanes in vectors.items() if feature in features]
     if platform.machine() in {"aarch64", "arm64"}:
-        return Host(plain=plain, lanes=4, tile_rows=4)
-    return Host(plain=True, lanes=8, tile_rows=4)
+        widths.append(4)
+    plain = os.environ.get(PLAIN_VARIABLE) == "1" or not widths
+    lanes = int(os.environ.get(LANES_VARIABLE) or max(widths, default=8))
+    return Host(plain=plain, lanes=lanes, tile_rows=_TILE_ROWS[lanes])
 
 
 HOST = find_host()

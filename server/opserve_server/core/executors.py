@@ -222,7 +222,7 @@ def _check_overlaps(executor: Executor) -> None:
     for name, output in used:
         if name not in executor.written or output.element_count == 0:
             continue
-        if any(s == 0 < n - 1 for n, s in zip(output.shape, output.element_strides, strict=True)):
+        if output.repeats_elements:
             raise invalid_argument(
                 f"{name}.strides",
                 given=list(output.element_strides),

@@ -94,9 +94,9 @@ def test_what_is_asked_for_stays_under_a_limit_of_the_workspace() -> None:
 
 def test_of_ways_about_as_fast_the_smallest_workspace_is_taken() -> None:
     sizes = {"fast": 30, "close": 20, "slow": 10}
-    assert preferred({"fast": 100, "close": 102, "slow": 110}, sizes.__getitem__) == "close"
+    assert preferred({"fast": 100, "close": 101, "slow": 110}, sizes.__getitem__) == "close"
     assert preferred({"fast": 100, "close": 110, "slow": 120}, sizes.__getitem__) == "fast"
-    assert preferred({"close": 101, "fast": 100}, lambda _: 5) == "fast"
+    assert preferred({"close": 100.5, "fast": 100}, lambda _: 5) == "fast"
 
 
 def test_a_choice_between_equals_needs_the_smaller_workspace() -> None:

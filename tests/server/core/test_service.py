@@ -182,6 +182,18 @@ async def test_an_output_that_overlaps_an_input_is_refused(caller: Caller) -> No
     assert refusal.value.parameter == "out"
 
 
+@pytest.mark.parametrize("strides", [(0, 0, 0), (16, 0, 1), (1, 1, 1), (16, 2, 2), (16, 2, 1)])
+async def test_an_output_that_overlaps_itself_is_refused(
+    caller: Caller, strides: tuple[int, ...]
+) -> None:
+    out = Tensor(shape=(1, 4, 4), dtype=DataType.FLOAT, strides=strides)
+    with pytest.raises(InvalidArgument) as refusal:
+        await caller.plan(out=replace(out, buffer=await caller.buffer()))
+    assert refusal.value.parameter == "out.strides"
+    apart = replace(out, strides=(0, 1, 4), buffer=await caller.buffer())
+    await caller.plan(out=apart)
+
+
 async def test_a_freed_buffer_is_refused_in_both_phases(caller: Caller) -> None:
     buffer = await caller.buffer()
     out = Tensor(shape=(1, 4, 4), dtype=DataType.FLOAT, buffer=buffer)

@@ -1,0 +1,47 @@
+"""Which views lead to an element twice."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opserve_kernels.tensor import DataType, Tensor
+
+AXES = st.tuples(st.integers(1, 5), st.integers(0, 9))
+
+
+def repeats(tensor: Tensor) -> bool:
+    """Element by element."""
+    places = [
+        sum(index * stride for index, stride in zip(indices, tensor.element_strides, strict=True))
+        for indices in product(*map(range, tensor.shape))
+    ]
+    return len(set(places)) < len(places)
+
+
+def view(axes: list[tuple[int, int]]) -> Tensor:
+    shape, strides = zip(*axes, strict=True)
+    return Tensor(shape=shape, strides=strides, dtype=DataType.FLOAT)
+
+
+@given(st.lists(AXES, min_size=1, max_size=2))
+def test_repeated_elements_of_two_axes_are_found(axes: list[tuple[int, int]]) -> None:
+    assert view(axes).repeats_elements == repeats(view(axes))
+
+
+@given(st.lists(AXES, min_size=3, max_size=5))
+def test_no_view_without_repeated_elements_is_said_to_have_some(
+    axes: list[tuple[int, int]],
+) -> None:
+    assert repeats(view(axes)) or not view(axes).repeats_elements
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((2, 3), None), ((3, 2), (1, 3)), ((2, 3), (3, 2)), ((1, 4), (0, 1)), ((0, 4), (0, 0))],
+)
+def test_usual_views_have_a_place_for_each_element(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None
+) -> None:
+    assert not Tensor(shape=shape, strides=strides, dtype=DataType.FLOAT).repeats_elements
