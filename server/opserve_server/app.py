@@ -17,7 +17,7 @@ from math import ceil
 import grpc
 import uvicorn
 import uvloop
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
@@ -181,7 +181,7 @@ def core_limits(settings: Settings) -> Limits:
     return Limits(**{field.name: getattr(settings, field.name) for field in fields(Limits)})
 
 
-def _new_rest_app(service: Service, settings: Settings, draining: asyncio.Event) -> FastAPI:
+def _new_rest_app(service: Service, settings: Settings, draining: asyncio.Event) -> Starlette:
     return rest_app(
         service,
         accepts=lambda: not draining.is_set(),
@@ -268,7 +268,7 @@ def _name_of(listener: socket.socket) -> str:
 class _RestServer(uvicorn.Server):
     """A server that tells when it accepts calls and leaves signals to the service."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, app: Starlette, settings: Settings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -278,6 +278,7 @@ class _RestServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 limit_concurrency=settings.concurrent_calls_limit,
                 timeout_graceful_shutdown=ceil(settings.drain_timeout_s),
             )

@@ -1,18 +1,17 @@
-"""The REST face: every route on one FastAPI application, with its OpenAPI document."""
+"""The REST face: every route on one Starlette application, with its OpenAPI document."""
 
 import asyncio
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.openapi.utils import get_openapi
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from opserve_kernels.description import OperatorDescription
 from opserve_kernels.registry import OPERATORS
@@ -35,7 +34,7 @@ from opserve_server.rest_api.models import (
     run_body,
 )
 from opserve_server.rest_api.one_shot import RunLimits, run_endpoint
-from opserve_server.rest_api.openapi import Operation, Schemas
+from opserve_server.rest_api.openapi import Operation, document_routes
 from opserve_server.rest_api.routes import (
     COMMAND_ROUTES,
     CommandRoute,
@@ -63,7 +62,7 @@ def rest_app(
     accepts: Callable[[], bool],
     body_bytes_limit: int,
     run_limits: RunLimits,
-) -> FastAPI:
+) -> Starlette:
     """The application.
 
     Args:
@@ -72,25 +71,23 @@ def rest_app(
         body_bytes_limit: Bytes of a JSON body at most.
         run_limits: Bounds on one-shot calls.
     """
-    # FastAPI serves; bodies are read and checked here, so that every fault is one of ours and a
-    # missing field reaches the core as the null pointer it is.
-    app = FastAPI(title="opserve", openapi_url=None, docs_url=None, redoc_url=None)
-    schemas = Schemas()
-    for operation in [
-        *_listing_operations(service),
-        *_session_operations(service, body_bytes_limit),
-        *_in_session_operations(service, body_bytes_limit),
+    operations = [
         *_command_operations(service, body_bytes_limit),
         *_operator_operations(service, body_bytes_limit, run_limits),
-    ]:
-        _add(app, operation, schemas)
-    app.add_route("/v1/operators/{operator}:run", run_unknown, methods=["POST"])
-    _add_health(app, service, accepts)
-    _add_documents(app, schemas)
-    app.add_middleware(Calls)
-    app.add_exception_handler(OpserveError, refusal)  # type: ignore[arg-type]  # its own errors
-    app.add_exception_handler(HTTPException, not_routed)  # type: ignore[arg-type]  # likewise
-    return app
+        *_in_session_operations(service, body_bytes_limit),
+        *_session_operations(service, body_bytes_limit),
+        *_listing_operations(service),
+    ]
+    return Starlette(
+        routes=[
+            *map(_route, operations),
+            Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"]),
+            *_health_routes(service, accepts),
+            *document_routes(operations),
+        ],
+        middleware=[Middleware(Calls)],
+        exception_handlers={OpserveError: refusal, HTTPException: not_routed},  # type: ignore[dict-item]  # their own errors
+    )
 
 
 def _listing_operations(service: Service) -> Iterator[Operation]:
@@ -243,25 +240,12 @@ def _operator_operations(
         )
 
 
-def _add(app: FastAPI, operation: Operation, schemas: Schemas) -> None:
-    endpoint = operation.endpoint
-
-    async def answer(request: Request) -> Response:
-        return await endpoint(request)
-
-    app.add_api_route(
-        re.sub(r"\{(?!session|operator)(\w+)\}", r"{\1:int}", operation.path),
-        answer,
-        methods=[operation.method],
-        status_code=operation.status,
-        response_class=Response,
-        summary=operation.summary,
-        operation_id=operation.name,
-        openapi_extra=schemas.describe(operation),
-    )
+def _route(operation: Operation) -> Route:
+    path = re.sub(r"\{(?!session|operator)(\w+)\}", r"{\1:int}", operation.path)
+    return Route(path, operation.endpoint, methods=[operation.method])
 
 
-def _add_health(app: FastAPI, service: Service, accepts: Callable[[], bool]) -> None:
+def _health_routes(service: Service, accepts: Callable[[], bool]) -> Iterator[Route]:
     async def livez(_: Request) -> Response:
         return JSONResponse({"live": True})
 
@@ -271,25 +255,5 @@ def _add_health(app: FastAPI, service: Service, accepts: Callable[[], bool]) -> 
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
         return JSONResponse({"ready": ready, "profiles": profiles}, status_code=status)
 
-    app.add_route("/livez", livez)
-    app.add_route("/readyz", readyz)
-
-
-def _add_documents(app: FastAPI, schemas: Schemas) -> None:
-    document: dict[str, Any] = get_openapi(
-        title="opserve",
-        version="1",
-        summary="Convolution-backward operators on virtual devices, in two phases or in one call.",
-        routes=app.routes,
-    )
-    document["components"] = {"schemas": schemas.components}
-
-    async def openapi(_: Request) -> Response:
-        return JSONResponse(document)
-
-    async def docs(_: Request) -> Response:
-        # The page loads its script and style from a public network; /openapi.json needs none.
-        return get_swagger_ui_html(openapi_url="/openapi.json", title="opserve")
-
-    app.add_route("/openapi.json", openapi)
-    app.add_route("/docs", docs)
+    yield Route("/livez", livez)
+    yield Route("/readyz", readyz)

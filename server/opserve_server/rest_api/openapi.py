@@ -1,10 +1,15 @@
 """What /openapi.json says of each route: parameters, bodies, answers and refusals with schemas."""
 
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from opserve_server.rest_api.bodies import JSON, MULTIPART, OCTETS
 from opserve_server.rest_api.errors import ERRORS, PROBLEM_JSON, Problem
@@ -48,7 +53,50 @@ class Operation:
     answer: Any = None
 
 
-class Schemas:
+_PAGE = """<!doctype html>
+<title>opserve</title>
+<link rel="stylesheet" href="https://cdn.jsdelivr.net/npm/swagger-ui-dist@5/swagger-ui.css">
+<div id="page"></div>
+<script src="https://cdn.jsdelivr.net/npm/swagger-ui-dist@5/swagger-ui-bundle.js"></script>
+<script>SwaggerUIBundle({ url: "/openapi.json", dom_id: "#page" })</script>
+"""
+
+
+def document_routes(operations: Iterable[Operation]) -> Iterator[Route]:
+    """The document of some routes, and a page that shows it."""
+    content = json.dumps(_document(operations)).encode()
+
+    async def openapi(_: Request) -> Response:
+        return Response(content, media_type=JSON)
+
+    async def docs(_: Request) -> Response:
+        # The page loads its script and style from a public network; /openapi.json needs none.
+        return HTMLResponse(_PAGE)
+
+    yield Route("/openapi.json", openapi)
+    yield Route("/docs", docs)
+
+
+def _document(operations: Iterable[Operation]) -> Schema:
+    schemas = _Schemas()
+    paths: dict[str, Schema] = {}
+    for operation in operations:
+        described = schemas.describe(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "opserve",
+            "version": "1",
+            "summary": "Convolution-backward operators on virtual devices, "
+            "in two phases or in one call.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas.components},
+    }
+
+
+class _Schemas:
     """The components of the document, which grow as operations are described."""
 
     def __init__(self) -> None:
@@ -57,6 +105,8 @@ class Schemas:
     def describe(self, operation: Operation) -> Schema:
         """One operation of the document."""
         described: Schema = {
+            "operationId": operation.name,
+            "summary": operation.summary,
             "parameters": self._parameters(operation),
             "responses": {str(operation.status.value): self._answer(operation)} | self._refusals(),
         }

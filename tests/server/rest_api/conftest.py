@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
@@ -22,7 +22,7 @@ class Face:
     service: RecordingService = field(default_factory=RecordingService)
     accepts: bool = True
 
-    def app(self) -> FastAPI:
+    def app(self) -> Starlette:
         return rest_app(
             self.service,
             accepts=lambda: self.accepts,
@@ -34,14 +34,14 @@ class Face:
 
 
 @pytest.fixture(scope="session")
-def built() -> tuple[Face, FastAPI]:
+def built() -> tuple[Face, Starlette]:
     """Built once: making the schemas of every route takes a third of a second."""
     face = Face()
     return face, face.app()
 
 
 @pytest.fixture
-def face(built: tuple[Face, FastAPI]) -> Face:
+def face(built: tuple[Face, Starlette]) -> Face:
     face, _ = built
     face.accepts = True
     face.service.forget()
@@ -54,7 +54,7 @@ def service(face: Face) -> RecordingService:
 
 
 @pytest.fixture
-async def client(built: tuple[Face, FastAPI], face: Face) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(built: tuple[Face, Starlette], face: Face) -> AsyncIterator[httpx2.AsyncClient]:
     built_face, app = built
     assert built_face is face
     transport = httpx2.ASGITransport(app=app)
