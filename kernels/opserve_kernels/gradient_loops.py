@@ -183,16 +183,17 @@ def _run_stages(
     """Units first_unit .. last_unit-1, or those before the first stage that is not compiled whole.
 
     One call into compiled code, for small calls take no longer than that. The result is the unit
-    behind the last that ran.
+    behind the last that ran, or that a condition left out.
     """
     position, start, done = 0, 0, first_unit
     while done < last_unit:
         kind, units = parameters[position], parameters[position + 1]
-        count = parameters[position + 2]
+        count, condition = parameters[position + 2], parameters[position + 3]
         stage = parameters[position + HEADER : position + HEADER + count]
         first, last = done - start, min(last_unit - start, units)
         if first < last:
-            if not _run_stage(kind, stage, buffers, scratch, first, last):
+            runs = condition < 0 or scratch[condition] != 0
+            if runs and not _run_stage(kind, stage, buffers, scratch, first, last):
                 break
             done = start + last
         position += HEADER + count

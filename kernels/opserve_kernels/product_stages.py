@@ -40,16 +40,14 @@ def _image_stages(
     assert gradients.output is not None
     assert gradients.weight is not None
     assert gradients.grad_image is not None
-    return [
-        plan_image(
-            gradients.convolution,
-            workspace,
-            output=gradients.output,
-            weight=gradients.weight,
-            result=gradients.grad_image,
-            algorithm=algorithm,
-        )
-    ]
+    return plan_image(
+        gradients.convolution,
+        workspace,
+        output=gradients.output,
+        weight=gradients.weight,
+        result=gradients.grad_image,
+        algorithm=algorithm,
+    )
 
 
 def _output_stages(
@@ -58,16 +56,14 @@ def _output_stages(
     assert gradients.image is not None
     assert gradients.weight is not None
     assert gradients.grad_output is not None
-    return [
-        plan_output(
-            gradients.convolution,
-            workspace,
-            image=gradients.image,
-            weight=gradients.weight,
-            result=gradients.grad_output,
-            algorithm=algorithm,
-        )
-    ]
+    return plan_output(
+        gradients.convolution,
+        workspace,
+        image=gradients.image,
+        weight=gradients.weight,
+        result=gradients.grad_output,
+        algorithm=algorithm,
+    )
 
 
 def _weight_stages(
@@ -81,7 +77,7 @@ def _weight_stages(
     place = INTO_TENSOR
     if gradients.diagonal:
         place = workspace.reserve(convolution.weight_elements)
-    product = plan_weight(
+    stages = plan_weight(
         convolution,
         workspace,
         image=gradients.image,
@@ -91,9 +87,9 @@ def _weight_stages(
         algorithm=algorithm,
     )
     if gradients.diagonal is None:
-        return [product]
+        return stages
     keep = keep_diagonal(gradients.diagonal, convolution, place)
-    return [product, keep, store(result, place, result.view())]
+    return [*stages, keep, store(result, place, result.view())]
 
 
 _STAGES: dict[Product, Callable[[Gradients, Workspace, Algorithm | None], list[Stage]]] = {

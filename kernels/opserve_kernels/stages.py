@@ -11,7 +11,9 @@ from opserve_kernels.operator import Plan
 from opserve_kernels.workspace import Workspace
 
 Integers = NDArray[np.int64]
-HEADER = 3  # numbers before the parameters of a stage: its kind, units and how many they are
+# Numbers before the parameters of a stage: its kind, units, how many they are and its condition.
+HEADER = 4
+ALWAYS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +24,15 @@ class Stage:
         kind: Which loop; the operator's plan and kernel agree on the numbers.
         units: Its work units; they run in order.
         parameters: What the loop needs besides memory.
+        condition: Place in the workspace of a value without which the stage is left out, where it
+            is 0; or ALWAYS.
         algorithm: What it computes and by which algorithm, to be told; empty if there is no choice.
     """
 
     kind: int
     units: int
     parameters: tuple[int, ...]
+    condition: int = ALWAYS
     algorithm: str = ""
 
 
@@ -35,7 +40,8 @@ def plan_of(shares: Sequence[Sequence[Stage]], workspace: Workspace) -> Plan:
     """The plan of a call with the stages of each share, which need that workspace."""
     packed: list[int] = []
     for stage in chain(*shares):
-        packed += (stage.kind, stage.units, len(stage.parameters), *stage.parameters)
+        numbers = (stage.kind, stage.units, len(stage.parameters), stage.condition)
+        packed += (*numbers, *stage.parameters)
     return Plan(
         workspace_size=workspace.size_bytes,
         shares=tuple(sum(stage.units for stage in share) for share in shares),
@@ -53,7 +59,7 @@ def stages_between(
     """
     position, start = 0, 0
     while position < packed.size and start < last_unit:
-        kind, units, count = packed[position : position + HEADER].tolist()
+        kind, units, count, _ = packed[position : position + HEADER].tolist()
         first, last = max(first_unit - start, 0), min(last_unit - start, units)
         if first < last:
             parameters = packed[position + HEADER : position + HEADER + count]

@@ -4,8 +4,6 @@ PADDING marks entries that are no part of a sum. It is a zero, so that finite fa
 special care; an infinite factor would make a NaN of it, and the loops that skip it are used then.
 """
 
-from math import copysign
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +13,7 @@ from opserve_kernels.precision import bits_of
 Floats = NDArray[np.float32]
 
 PADDING = np.float32(-0.0)  # loaded operands hold none
+_PADDING_BITS = np.uint32(0x80000000)
 LANES = 64
 _DOUBLED_INFINITY = np.uint32(0xFF000000)  # its bits without the sign
 
@@ -107,8 +106,9 @@ def add_product(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 
 @compiled("boolean(float32)")
-def _is_padding(value: np.float32) -> bool:
-    return value == 0 and copysign(1.0, value) < 0
+def is_padding(value: np.float32) -> bool:
+    """Whether a value is PADDING, bit by bit."""
+    return bool(bits_of(value) == _PADDING_BITS)
 
 
 @compiled("void(float32[::1], int64, float32[::1], int64, float32[::1], int64, int64, int64)")
@@ -124,12 +124,12 @@ def add_product_but_padding(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """As add_product for a contiguous total, without the entries of `right` that are PADDING."""
     for row in range(rows):
+        target = total[row * columns :][:columns]
         for k in range(depth):
-            factor = left[row * left_pitch + k]
+            factor, values = left[row * left_pitch + k], right[k * right_pitch :][:columns]
             for j in range(columns):
-                value = right[k * right_pitch + j]
-                if not _is_padding(value):
-                    total[row * columns + j] += factor * value
+                value = values[j]
+                target[j] += np.float32(0) if is_padding(value) else factor * value
 
 
 @compiled("void(float32[::1], float32[::1], int64, int64, int64)")

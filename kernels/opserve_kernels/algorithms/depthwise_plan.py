@@ -21,6 +21,7 @@ _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
 _MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take less workspace
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
 _NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
+_SUM_LANES = 64  # opserve_kernels.sums.LANES, for sums that leave padding out
 _SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
 
 _Plain = tuple[int, int, int, int]
@@ -267,7 +268,7 @@ def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) ->
     phase_pitch = blocks.elements
     channel_pitch = source_phases * phase_pitch
     copies = channels if scatters else 1
-    total_pitch = taps if compares else blocks.elements + _SLACK
+    total_pitch = taps + _SUM_LANES if compares else blocks.elements + _SLACK
     totals = convolution.stride[-1] if scatters else 1
     table = workspace.reserve(result_phases + 1 + taps + taps * copies)
     at_once = _unit_blocks(product, blocks) if _is_in_place(product) and blocks.count == 1 else 0

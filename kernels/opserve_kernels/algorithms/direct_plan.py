@@ -1,4 +1,9 @@
-"""A convolution's products as stages of a call: by direct algorithms, or by Winograd's."""
+"""A convolution's products as stages of a call: by direct algorithms, or by Winograd's.
+
+What transforms would spread, and what is not finite beside the padding of dots, these algorithms
+find only while they run. They raise a flag and leave the product to the stage behind them, of an
+algorithm that multiplies no padding.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,7 +46,7 @@ def plan_image(
     weight: Operand,
     result: Operand,
     algorithm: Algorithm | None = None,
-) -> Stage:
+) -> list[Stage]:
     """X = scatter(W^T Y), by PACKED, FLAT or WINOGRAD; without a name by one of the first two."""
     product = Correlation(
         direction=SCATTER, convolution=convolution, source=output, weight=weight, result=result
@@ -57,7 +62,7 @@ def plan_output(
     weight: Operand,
     result: Operand,
     algorithm: Algorithm | None = None,
-) -> Stage:
+) -> list[Stage]:
     """Y = W columns(X), by the same."""
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=weight, result=result
@@ -74,7 +79,7 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
     result: Operand,
     place: int = INTO_TENSOR,
     algorithm: Algorithm | None = None,
-) -> Stage:
+) -> list[Stage]:
     """W = Y columns(X)^T, into its tensor or to a place of the workspace in order of its parts.
 
     By DOTS, OUTER or WINOGRAD; without a name by one of the first two. The last puts it into its
@@ -85,31 +90,45 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
     )
     read = without_unread_rows(product)
 
-    def planned(by: Algorithm, workspace: Workspace) -> Stage:
-        if by is Algorithm.WINOGRAD:
-            assert place == INTO_TENSOR
-            return plan_winograd_weight(TRANSFORM_WEIGHT, product, workspace)
-        kind, plan = _WEIGHT_PLANS[by]
-        return plan(kind, read, place, workspace)
+    def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
+        if by is Algorithm.OUTER:
+            return [plan_outer(ADD_OUTER, read, place, workspace)]
+        flag = workspace.reserve(1)
+        with workspace.passing():
+            if by is Algorithm.DOTS:
+                stage = plan_dots(MULTIPLY_DOTS, read, place, flag, workspace)
+            else:
+                assert place == INTO_TENSOR
+                stage = plan_winograd_weight(TRANSFORM_WEIGHT, product, flag, workspace)
+        instead = plan_outer(ADD_OUTER, read, place, workspace)
+        return [stage, replace(instead, condition=flag)]
 
     algorithm = algorithm or _preferred(weight_costs(read), planned)
-    return replace(planned(algorithm, workspace), algorithm=named(Product.WEIGHT, algorithm))
+    return _told(named(Product.WEIGHT, algorithm), planned(algorithm, workspace))
 
 
 def _plan_product(
     name: Product, product: Correlation, algorithm: Algorithm | None, workspace: Workspace
-) -> Stage:
-    def planned(by: Algorithm, workspace: Workspace) -> Stage:
-        if by is Algorithm.WINOGRAD:
-            return plan_winograd(TRANSFORM, product, workspace)
-        return plan_packed(CORRELATE, product, by, workspace)
+) -> list[Stage]:
+    def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
+        if by is not Algorithm.WINOGRAD:
+            return [plan_packed(CORRELATE, product, by, workspace)]
+        flag = workspace.reserve(1)
+        with workspace.passing():
+            stage = plan_winograd(TRANSFORM, product, flag, workspace)
+        instead = plan_packed(CORRELATE, product, Algorithm.PACKED, workspace)
+        return [stage, replace(instead, condition=flag)]
 
     algorithm = algorithm or _preferred(image_costs(product), planned)
-    return replace(planned(algorithm, workspace), algorithm=named(name, algorithm))
+    return _told(named(name, algorithm), planned(algorithm, workspace))
+
+
+def _told(name: str, stages: list[Stage]) -> list[Stage]:
+    return [replace(stages[0], algorithm=name), *stages[1:]]
 
 
 def _preferred(
-    costs: Mapping[Algorithm, float], planned: Callable[[Algorithm, Workspace], Stage]
+    costs: Mapping[Algorithm, float], planned: Callable[[Algorithm, Workspace], list[Stage]]
 ) -> Algorithm:
     def workspace_bytes(algorithm: Algorithm) -> int:
         workspace = Workspace()
@@ -117,9 +136,3 @@ def _preferred(
         return workspace.size_bytes
 
     return preferred(costs, workspace_bytes)
-
-
-_WEIGHT_PLANS = {
-    Algorithm.DOTS: (MULTIPLY_DOTS, plan_dots),
-    Algorithm.OUTER: (ADD_OUTER, plan_outer),
-}

@@ -12,6 +12,9 @@ column (c, tap) is read from the copy where it lies.
 
 Units: the tables and zero sums; then for every block of every group its two operands, and after
 them some columns of each chunk of positions; at last each panel of sums.
+
+An operand that is not finite raises the flag, for it could meet padding: what is left of the units
+does nothing, and a stage of outer products computes the gradient.
 """
 
 import numpy as np
@@ -26,7 +29,7 @@ from opserve_kernels.algorithms.blocks import (
     triple,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
-from opserve_kernels.algorithms.micro_kernels import DOT_COLUMNS, add_dots, add_dots_carefully
+from opserve_kernels.algorithms.micro_kernels import DOT_COLUMNS, add_dots
 from opserve_kernels.algorithms.padded import load_padded
 from opserve_kernels.algorithms.product import (
     BATCH,
@@ -98,6 +101,7 @@ def _begin(stage: Integers, scratch: Floats, table: Offsets) -> None:
     fill_tables(stage, table)
     count = stage[GROUPS] * _panels(stage) * _columns(stage) * TILE_ROWS
     fill(scratch, stage[TOTAL], count, np.float32(0))
+    scratch[stage[FLAGS]] = np.float32(0)
 
 
 @compiled("UniTuple(int64, 3)(UniTuple(int64, 3), UniTuple(int64, 3), int64, int64)")
@@ -215,11 +219,11 @@ def _convert_left(
 
 @compiled("void(int64[::1], float32[::1], int32[::1])")
 def _note_finite(stage: Integers, scratch: Floats, table: Offsets) -> None:
-    """The flag of a block: raised if an infinite value could meet padding."""
+    """Raises the flag if a value of a block is not finite."""
     finite = all_finite(table, stage[LEFT], _left_rows(stage) * stage[LEFT_PITCH])
     count = stage[IMAGE_CHANNELS] * stage[CHANNEL_PITCH]
-    finite = finite and all_finite(table, stage[SOURCE], count)
-    scratch[stage[FLAGS]] = np.float32(0 if finite else 1)
+    if not (finite and all_finite(table, stage[SOURCE], count)):
+        scratch[stage[FLAGS]] = np.float32(1)
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], UniTuple(int64, 4), int64, int64)")
@@ -233,7 +237,6 @@ def _add_columns(  # arrays, places and integers
 ) -> None:
     """Adds the dots of some columns with all rows; operands are count, left, right, offsets."""
     count, left, right, offsets = operands
-    finite = scratch[stage[FLAGS]] == 0
     for m in range(0, stage[OUTPUT_CHANNELS], TILE_ROWS):
         rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - m)
         total = sums + m * _columns(stage)
@@ -242,10 +245,7 @@ def _add_columns(  # arrays, places and integers
             few = min(DOT_COLUMNS, columns - column)
             place = total + column * TILE_ROWS
             numbers = (count, start, stage[LEFT_PITCH], right, offsets + column, place)
-            if finite:
-                add_dots(scratch, table, numbers, rows, few)
-            else:
-                add_dots_carefully(scratch, table, numbers, rows, few)
+            add_dots(scratch, table, numbers, rows, few)
 
 
 @compiled("void(int64[::1], float32[::1], int32[::1], int64, int64)")
@@ -310,6 +310,8 @@ def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
         number, inside = (unit - 1) // block_units, (unit - 1) % block_units
         if unit == 0:
             _begin(stage, scratch, table)
+        elif scratch[stage[FLAGS]] != 0:
+            return
         elif unit > blocks:
             panel = unit - 1 - blocks
             _store_panel(stage, scratch, gradient, gradient_halves, panel)

@@ -20,7 +20,9 @@ _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 _PITCH_STEP = 4 * LANES  # rows an odd number of them apart do not share a set of the cache
 
 
-def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspace) -> Stage:
+def plan_dots(
+    kind: int, product: Correlation, gradient: int, flag: int, workspace: Workspace
+) -> Stage:
     """The stage of a gradient of the weight.
 
     Args:
@@ -28,6 +30,7 @@ def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspa
         product: GATHER, with X as source, the gradient as weight and Y as result.
         gradient: Place in the workspace of groups, output channels, input channels and taps; -1
             puts them into the gradient's tensor.
+        flag: Place in the workspace of what is 0 afterwards if every value was finite.
         workspace: Gets what is needed.
     """
     convolution = product.convolution
@@ -43,7 +46,7 @@ def plan_dots(kind: int, product: Correlation, gradient: int, workspace: Workspa
     numbers = (0, 0, chunk, chunks, 0, pitch, gradient, unit_columns, chunk_units)
     copy = convolution.input_channels * product.source_phases * pixels
     places = (
-        workspace.reserve(1),
+        flag,
         workspace.reserve(2 + 2 * convolution.taps + columns),
         workspace.reserve(whole_rows(product.result_channels) * pitch),
         workspace.reserve(_line(product, blocks)),

@@ -4,12 +4,11 @@ opserve_kernels.algorithms.depthwise_tiles says what each computes. The careful 
 that are infinite or not a number: padding is a zero, but its product with such a value is none.
 """
 
-from math import copysign
-
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.loops import compiled
+from opserve_kernels.sums import LANES, add_lanes, is_padding
 
 Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
@@ -41,33 +40,31 @@ def compare(memory: Floats, table: Offsets, numbers: Six) -> None:
         memory[totals + k] = total
 
 
-@compiled("boolean(float32)")
-def _is_padding(value: np.float32) -> bool:
-    return bool(value == 0 and copysign(1.0, value) < 0)
-
-
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
 def weigh_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
     """As weigh, without padding in the source."""
     depth, weights, offsets, source, target, count = numbers
-    for i in range(count):
-        total = np.float32(0)
-        for k in range(depth):
-            value = np.float32(memory[source + table[offsets + k] + i])
-            if not _is_padding(value):
-                total += memory[weights + k] * value
-        memory[target + i] = total
+    total = memory[target : target + count]
+    total[:] = np.float32(0)
+    for k in range(depth):
+        weight, start = memory[weights + k], source + table[offsets + k]
+        row = memory[start : start + count]
+        for i in range(count):
+            total[i] += np.float32(0) if is_padding(row[i]) else weight * row[i]
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
 def compare_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
-    """As compare, without padding on either side."""
+    """As compare, without padding on either side; needs LANES values behind the totals."""
     taps, left, offsets, source, totals, count = numbers
+    factors, lanes = memory[left : left + count], memory[totals + taps :][:LANES]
     for k in range(taps):
         start = source + table[offsets + k]
-        total = np.float32(0)
-        for i in range(count):
-            factor, value = np.float32(memory[left + i]), np.float32(memory[start + i])
-            if not (_is_padding(factor) or _is_padding(value)):
-                total += factor * value
-        memory[totals + k] = total
+        row = memory[start : start + count]
+        lanes[:] = np.float32(0)
+        for first in range(0, count, LANES):
+            some, others = factors[first : first + LANES], row[first : first + LANES]
+            for i in range(some.size):
+                is_outside = is_padding(some[i]) or is_padding(others[i])
+                lanes[i] += np.float32(0) if is_outside else some[i] * others[i]
+        memory[totals + k] = add_lanes(lanes)

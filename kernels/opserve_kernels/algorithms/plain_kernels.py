@@ -1,17 +1,15 @@
 """The micro-kernels in plain loops, and without products of PADDING.
 
 opserve_kernels.algorithms.micro_kernels says what each computes. The plain ones serve computers
-without wide vectors or fused multiply-add. The careful ones serve calls with an operand that is
-infinite or not a number: padding is a zero, but its product with such a value is none.
+without wide vectors or fused multiply-add.
 """
-
-from math import copysign
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.loops import compiled
+from opserve_kernels.sums import is_padding
 
 Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
@@ -74,24 +72,21 @@ def add_dots(memory: Floats, table: Offsets, numbers: Six, rows: int, columns: i
             memory[total + column * TILE_ROWS + row] += even + odd
 
 
-@compiled("boolean(float32)")
-def _is_padding(value: np.float32) -> bool:
-    return value == 0 and copysign(1.0, value) < 0
-
-
 @compiled("void(float32[::1], UniTuple(int64, 6), int64, int64)")
 def multiply_packed_carefully(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
     """Without padding in the right operand."""
     depth, left, right, total, pitch, adds = numbers
+    columns = vectors * LANES
     for row in range(_whole(rows)):
-        for column in range(vectors * LANES):
-            found = np.float32(0)
-            for k in range(depth):
-                value = memory[right + k * TILE_COLUMNS + column]
-                if not _is_padding(value):
-                    found += memory[left + k * TILE_ROWS + row] * value
-            place = total + row * pitch + column
-            memory[place] = memory[place] + found if adds else found
+        target = memory[total + row * pitch :][:columns]
+        if not adds:
+            target[:] = np.float32(0)
+        for k in range(depth):
+            factor = memory[left + k * TILE_ROWS + row]
+            source = memory[right + k * TILE_COLUMNS :][:columns]
+            for column in range(columns):
+                value = source[column]
+                target[column] += np.float32(0) if is_padding(value) else factor * value
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 7), int64, int64)")
@@ -100,29 +95,14 @@ def multiply_flat_carefully(
 ) -> None:
     """Without padding in the right operand."""
     depth, left, right, offsets, total, pitch, adds = numbers
+    columns = vectors * LANES
     for row in range(_whole(rows)):
-        for column in range(vectors * LANES):
-            found = np.float32(0)
-            for k in range(depth):
-                value = memory[right + int(table[offsets + k]) + column]
-                if not _is_padding(value):
-                    found += memory[left + k * TILE_ROWS + row] * value
-            place = total + row * pitch + column
-            memory[place] = memory[place] + found if adds else found
-
-
-@compiled("void(float32[::1], int32[::1], UniTuple(int64, 6), int64, int64)")
-def add_dots_carefully(
-    memory: Floats, table: Offsets, numbers: Six, rows: int, columns: int
-) -> None:
-    """Without padding on either side."""
-    count, left, left_pitch, right, offsets, total = numbers
-    for row in range(_whole(rows)):
-        for column in range(columns):
-            start = right + int(table[offsets + column])
-            found = np.float32(0)
-            for i in range(count):
-                factor, value = memory[left + row * left_pitch + i], memory[start + i]
-                if not (_is_padding(factor) or _is_padding(value)):
-                    found += factor * value
-            memory[total + column * TILE_ROWS + row] += found
+        target = memory[total + row * pitch :][:columns]
+        if not adds:
+            target[:] = np.float32(0)
+        for k in range(depth):
+            factor = memory[left + k * TILE_ROWS + row]
+            source = memory[right + int(table[offsets + k]) :][:columns]
+            for column in range(columns):
+                value = source[column]
+                target[column] += np.float32(0) if is_padding(value) else factor * value

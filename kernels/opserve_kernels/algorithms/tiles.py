@@ -23,11 +23,20 @@ from opserve_kernels.algorithms.vectors import (
     prefetch,
 )
 
+Adding = Callable[[Vectors, Value, Value, Value], Value]
+
 _LINE = 16  # values of a line of the cache
 _UNROLLED = 4  # rounds of the packed and flat forms between two branches
 
 
-def packed_tile(rows: int, vectors: int, *, width: int, pitches: tuple[int, int]) -> Any:  # noqa: ANN401  # numba's
+def packed_tile(
+    rows: int,
+    vectors: int,
+    *,
+    width: int,
+    pitches: tuple[int, int],
+    add: Adding = Vectors.multiply_add,
+) -> Any:  # noqa: ANN401  # numba's
     """memory, (depth, left, right, total, pitch, adds): total (= | +=) left^T @ right.
 
     Args:
@@ -35,18 +44,21 @@ def packed_tile(rows: int, vectors: int, *, width: int, pitches: tuple[int, int]
         vectors: n, in vectors.
         width: Lanes of a vector.
         pitches: Elements between two rows of left, and of right.
+        add: The sum of left * right and a total.
     """
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         depth, left, right, total, pitch, adds = numbers
-        tile = _Tile(builder, memory, (rows, vectors, width, pitches[0]))
+        tile = _Tile(builder, memory, (rows, vectors, width, pitches[0]), add)
         sums = tile.sums(depth, left, lambda k: builder.add(right, _times(builder, k, pitches[1])))
         tile.finish(sums, total, pitch, adds)
 
     return function(emit)
 
 
-def flat_tile(rows: int, vectors: int, *, width: int, pitch: int) -> Any:  # noqa: ANN401  # numba's
+def flat_tile(
+    rows: int, vectors: int, *, width: int, pitch: int, add: Adding = Vectors.multiply_add
+) -> Any:  # noqa: ANN401  # numba's
     """memory, (depth, left, right, offsets, total, pitch, adds): as packed, but for where rows lie.
 
     Row k of right starts offsets[k] after right; the offsets are int32 in the same memory.
@@ -56,6 +68,7 @@ def flat_tile(rows: int, vectors: int, *, width: int, pitch: int) -> Any:  # noq
         vectors: n, in vectors.
         width: Lanes of a vector.
         pitch: Elements between two rows of left.
+        add: The sum of left * right and a total.
     """
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
@@ -64,7 +77,7 @@ def flat_tile(rows: int, vectors: int, *, width: int, pitch: int) -> Any:  # noq
         def line(k: Value) -> Value:
             return builder.add(right, load_integer(builder, memory, builder.add(offsets, k)))
 
-        tile = _Tile(builder, memory, (rows, vectors, width, pitch))
+        tile = _Tile(builder, memory, (rows, vectors, width, pitch), add)
         tile.finish(tile.sums(depth, left, line), total, total_pitch, adds)
 
     return function(emit)
@@ -138,11 +151,14 @@ def dots_tile(rows: int, columns: int, *, width: int, pitch: int) -> Any:  # noq
 class _Tile:
     """A tile of sums under construction; shape is rows, vectors, width and left's pitch."""
 
-    def __init__(self, builder: Value, memory: Value, shape: tuple[int, int, int, int]) -> None:
+    def __init__(
+        self, builder: Value, memory: Value, shape: tuple[int, int, int, int], add: Adding
+    ) -> None:
         self._builder = builder
         self._memory = memory
         self._rows, self._vectors, self._width, self._pitch = shape
         self._lanes = Vectors(builder, self._width)
+        self._add = add
 
     def sums(self, depth: Value, left: Value, line: Callable[[Value], Value]) -> list[Value]:
         """The sums over k < depth, where row k of right starts at line(k)."""
@@ -170,7 +186,7 @@ class _Tile:
         for row in range(self._rows):
             factor = self._lanes.load_everywhere(self._at(factors, row))
             for column in columns:
-                after.append(self._lanes.multiply_add(factor, column, sums[len(after)]))
+                after.append(self._add(self._lanes, factor, column, sums[len(after)]))
         return after
 
     def finish(self, sums: Sequence[Value], total: Value, pitch: Value, adds: Value) -> None:

@@ -50,7 +50,7 @@ from opserve_kernels.algorithms.taps import (
     result_stride,
     source_channels,
 )
-from opserve_kernels.algorithms.transfers import fill
+from opserve_kernels.algorithms.transfers import all_finite, fill
 from opserve_kernels.algorithms.weight_panels import panel_place
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
@@ -88,9 +88,11 @@ def _multiply_tile(  # arrays and integers
 ) -> None:
     """All channels of a tile; numbers are those of the first panel, others a pitch apart."""
     count, left, right, offsets, total, adds = numbers
-    finite, flat = scratch[stage[FLAGS]] == 0 or stage[SOURCE_IN_PLACE], stage[ALGORITHM] == FLAT
+    flagged, flat = scratch[stage[FLAGS]] != 0, stage[ALGORITHM] == FLAT
+    is_padded = flagged and not stage[SOURCE_IN_PLACE]
     for m in range(0, result_channels(stage), TILE_ROWS):
         rows = min(TILE_ROWS, result_channels(stage) - m)
+        finite = not is_padded or all_finite(table, left, count * TILE_ROWS)
         if flat:
             looked_up = (count, left, right, offsets, total, stage[TOTAL_PITCH], adds)
             if finite:

@@ -15,6 +15,7 @@ State = TypeVar("State", bound=Sequence[Value])
 _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _UNDEFINED = cast("Value", ir).Undefined
 _insert_function = cast("Value", cgutils).get_or_insert_function
+_SIGN = 1 << 31  # the bits of -0.0
 _FLOAT_ALIGNMENT = 4  # vectors are read and written wherever a float32 may lie
 
 
@@ -99,6 +100,13 @@ class Vectors:
         kind = ir.FunctionType(self._type, [self._type] * 3)
         name = f"llvm.fma.v{self.width}f32"
         return self.builder.call(self._function(name, kind), [left, right, total])
+
+    def multiply_add_image(self, left: Value, right: Value, total: Value) -> Value:
+        """The same where the right factor is not -0.0, sums.PADDING; the total where it is."""
+        integers = ir.VectorType(_INT32, self.width)
+        padding = ir.Constant(integers, [_SIGN] * self.width)
+        outside = self.builder.icmp_unsigned("==", self.builder.bitcast(right, integers), padding)
+        return self.builder.select(outside, total, self.multiply_add(left, right, total))
 
     def add(self, left: Value, right: Value) -> Value:
         """The sum, lane by lane."""

@@ -9,8 +9,8 @@ Units, group by group: the weight by chunks of the result's channels; then for e
 source by channels, and each chunk. With a single block, a chunk transforms its weight itself, so
 that it is read while it is in the cache.
 
-What is not a number, infinite or too large for the transforms is multiplied by definition instead,
-by the block and the chunk: see winograd_careful.
+A value that is not a number, infinite or too large for the transforms raises the flag: what is left
+of the units does nothing, and a stage of a direct algorithm computes the result.
 """
 
 import numpy as np
@@ -19,17 +19,15 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.micro_kernels import multiply_packed
 from opserve_kernels.algorithms.product import SCATTER
-from opserve_kernels.algorithms.transfers import copy_to_steps, fill
+from opserve_kernels.algorithms.transfers import copy_to_steps
 from opserve_kernels.algorithms.winograd_blocks import (
     block_of,
     clear_planes,
     fill_tile_offsets,
     load_planes,
     plane_of,
-    planes_of,
     tiles_of,
 )
-from opserve_kernels.algorithms.winograd_careful import add_correlation
 from opserve_kernels.algorithms.winograd_layout import (
     BATCH,
     BLOCKS,
@@ -37,13 +35,11 @@ from opserve_kernels.algorithms.winograd_layout import (
     COPY,
     DILATION,
     DIRECTION,
-    FLAGS,
+    FLAG,
     IMAGE_SIZE,
     KERNEL,
     LEFT_DEPTH,
-    LEFT_FORMAT,
     LEFT_PITCH,
-    LEFT_VIEW,
     LINE,
     LOADED,
     OUTPUT_SIZE,
@@ -73,11 +69,10 @@ from opserve_kernels.algorithms.winograd_weights import (
     left_place,
     transform_columns,
     transform_rows,
-    weight_index,
     width_of,
 )
 from opserve_kernels.loops import compiled
-from opserve_kernels.strided import load, store
+from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -118,10 +113,9 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     number: int,
     unit: int,
 ) -> None:
-    """Some channels of the right side of a block; the first flag says whether a value is unfit."""
+    """Some channels of the right side of a block; raises the flag if a value does not fit."""
     block, depth = block_of(stage, number), depth_of(stage)
     if unit == 0:
-        scratch[stage[FLAGS]] = np.float32(0)
         fill_tile_offsets(stage, table, stage[TABLE], block, 1)
         fill_tile_offsets(stage, table, stage[TABLE] + stage[TILES], block, 0)
     clear_planes(stage, scratch, 1, stage[COPY], 1)
@@ -130,7 +124,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     for k in range(first, min(first + stage[LOADED], depth)):
         place = (group * depth + k, number, 1, copy)
         if not load_planes(stage, scratch, table, floats, halves, source, origin, place):
-            scratch[stage[FLAGS]] = np.float32(1)
+            scratch[stage[FLAG]] = np.float32(1)
         for tile in range(0, tiles, LANES):
             panel = tile // TILE_COLUMNS * depth + k
             target = stage[RIGHT] + panel * TILE_COLUMNS + tile % TILE_COLUMNS
@@ -221,59 +215,6 @@ def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
         _store_planes(stage, scratch, floats, halves, number_in_all, block, stage[PLANES])
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
-    "uint16[::1], UniTuple(int64, 3))"
-)
-def _correlate(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
-    scratch: Floats,
-    table: Offsets,
-    source: Floats,
-    source_halves: Halves,
-    weight: Floats,
-    weight_halves: Halves,
-    unit: Triple,
-) -> None:
-    """Planes of a chunk's channels, by definition, in place of its total."""
-    group, number, chunk = unit
-    (channel, channels), (height, width) = chunk_of(stage, chunk), plane_of(stage, 0)
-    planes, depth = planes_of(stage, block_of(stage, number)), depth_of(stage)
-    size, turned = planes * height * width, int(stage[DIRECTION] == SCATTER)
-    tensor, origin, copy, line = _source_of(stage), _origin_of(stage), stage[COPY], stage[LINE]
-    view, number_format = stage[LEFT_VIEW:], stage[LEFT_FORMAT]
-    fill(scratch, stage[TOTAL], channels * size, np.float32(0))
-    clear_planes(stage, scratch, 1, copy, 1)
-    taps, kernel = stage[WEIGHT_TAPS], (stage[KERNEL + 1], stage[KERNEL + 2])
-    for k in range(depth):
-        place = (group * depth + k, number, 1, copy)
-        load_planes(stage, scratch, table, source, source_halves, tensor, origin, place)
-        for m in range(channels):
-            index = weight_index(stage, group, channel + m, k)
-            load(weight, weight_halves, view, number_format, index, scratch[line : line + taps])
-            places = (copy, line, stage[TOTAL] + m * size, turned)
-            add_correlation(scratch, table, places, (planes, height, width, *kernel))
-
-
-def _run_carefully(
-    stage: Integers,
-    scratch: Floats,
-    table: Offsets,
-    operands: tuple[Floats, Halves, Floats, Halves],
-    result: tuple[Floats, Halves],
-    unit: Triple,
-) -> None:
-    """The same by definition; operands are source and weight, unit is group, block and chunk."""
-    _correlate(stage, scratch, table, *operands, unit)
-    group, number, chunk = unit
-    block, (channel, channels) = block_of(stage, number), chunk_of(stage, chunk)
-    height, width = plane_of(stage, 0)
-    size, first = planes_of(stage, block) * height * width, group * width_of(stage) + channel
-    for m in range(channels):
-        place = int(stage[TOTAL]) + m * size
-        _store_planes(stage, scratch, *result, first + m, block, place)
-
-
 def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,
@@ -293,9 +234,13 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
     """
     transform = transform_rows if stage[DIRECTION] == SCATTER else transform_columns
     chunks, blocks, held = int(stage[CHUNKS]), int(stage[BLOCKS]), int(stage[LEFT_DEPTH])
-    depth, flags = depth_of(stage), int(stage[FLAGS])
+    depth, flag = depth_of(stage), int(stage[FLAG])
     loads, weights = -(-depth // int(stage[LOADED])), chunks if blocks > 1 else 0
+    if first == 0:
+        scratch[flag] = 0
     for unit in range(first, last):
+        if scratch[flag] != 0:
+            return
         group, inside = divmod(unit, weights + blocks * (loads + chunks))
         number, part = divmod(inside - weights, loads + chunks)
         chunk = part - loads
@@ -309,8 +254,4 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
             if blocks == 1:
                 transform(stage, scratch, table, weight, weight_halves, group, (chunk, k))
             _multiply(stage, scratch, number, chunk, k)
-        if scratch[flags] == 0 and scratch[flags + 1 + chunk] == 0:
-            _store_total(stage, scratch, result, result_halves, group, number, chunk)
-        else:
-            operands, unit_ = (source, source_halves, weight, weight_halves), (group, number, chunk)
-            _run_carefully(stage, scratch, table, operands, (result, result_halves), unit_)
+        _store_total(stage, scratch, result, result_halves, group, number, chunk)

@@ -8,8 +8,8 @@
 Units, group by group and block by block: the output by channels, the image by channels, and chunks
 of the output's channels. With a single block the total is that of a chunk.
 
-If a value is not a number, infinite or too large for the transforms, the chunks of the last block
-compute everything by definition instead: see winograd_careful.
+A value that is not a number, infinite or too large for the transforms raises the flag: what is left
+of the units does nothing, and a stage of a direct algorithm computes the result.
 """
 
 import numpy as np
@@ -23,19 +23,16 @@ from opserve_kernels.algorithms.winograd_blocks import (
     fill_lane_offsets,
     fill_tile_offsets,
     load_planes,
-    phases_of,
     plane_of,
     planes_of,
     tiles_of,
 )
-from opserve_kernels.algorithms.winograd_careful import add_taps
 from opserve_kernels.algorithms.winograd_layout import (
-    BLOCK_BATCH,
     BLOCKS,
     CHUNK_CHANNELS,
     CHUNKS,
     COPY,
-    FLAGS,
+    FLAG,
     IMAGE_CHANNELS,
     IMAGE_SIZE,
     KERNEL,
@@ -79,7 +76,6 @@ Integers = NDArray[np.int64]
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
-Sides = tuple[tuple[Floats, Halves], tuple[Floats, Halves]]
 
 _OUTPUT, _IMAGE = range(2)  # sides
 
@@ -157,8 +153,6 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     lanes, pitch = stage[TABLE] + 2 * stage[TILES], planes_of(stage, block) * height * width
     fill_tile_offsets(stage, table, stage[TABLE] + side * stage[TILES], block, halo)
     fill_lane_offsets(table, lanes, pitch)
-    if side == _OUTPUT and number == 0 and part == 0:
-        scratch[stage[FLAGS]] = np.float32(0)
     first = part * stage[LOADED]
     for begin in range(first, min(first + stage[LOADED], channels), LANES):
         if begin == first or begin + LANES > channels:
@@ -167,7 +161,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
             channel = group * channels + begin + lane
             place = (channel, number, halo, stage[COPY] + lane * pitch)
             if not load_planes(stage, scratch, table, floats, halves, tensor, (y, x), place):
-                scratch[stage[FLAGS]] = np.float32(1)
+                scratch[stage[FLAG]] = np.float32(1)
         _transform(stage, scratch, table, side, tiles_of(stage, block), (begin, width))
 
 
@@ -223,80 +217,6 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
         _store_line(stage, scratch, floats, halves, row)
 
 
-@compiled("int64(int64[::1])")
-def _copy_pitch(stage: Integers) -> int:
-    """From a copy to the next: all planes that a block may have, for all of them are cleared."""
-    height, width = plane_of(stage, 1)
-    return int(stage[BLOCK_BATCH] * phases_of(stage) * height * width)
-
-
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
-    "UniTuple(int64, 3))"
-)
-def _load_copy(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
-    scratch: Floats,
-    table: Offsets,
-    floats: Floats,
-    halves: Halves,
-    side: int,
-    at: Triple,
-) -> None:
-    """Planes of a channel of a side; at: the channel, the block, and which copy becomes it."""
-    channel, number, copy = at
-    place = stage[COPY] + copy * _copy_pitch(stage)
-    _, halo, y, x = _sizes_of(stage, side)
-    whole = (channel, number, halo, place)
-    clear_planes(stage, scratch, halo, place, 1)
-    load_planes(stage, scratch, table, floats, halves, _tensor_of(stage, side), (y, x), whole)
-
-
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, UniTuple(int64, 3))")
-def _add_copies(
-    stage: Integers, scratch: Floats, table: Offsets, number: int, place: Triple
-) -> None:
-    """Adds taps of the image's copy, the first, and of outputs'; place: of taps, pitch, outputs."""
-    total, pitch, count = place
-    planes = planes_of(stage, block_of(stage, number))
-    shape = (planes, *plane_of(stage, 0), stage[KERNEL + 1], stage[KERNEL + 2])
-    for i in range(count):
-        left = stage[COPY] + (i + 1) * _copy_pitch(stage)
-        places = (left, stage[COPY], total + i * pitch)
-        add_taps(scratch, table, places, shape)
-
-
-def _run_carefully(
-    stage: Integers,
-    scratch: Floats,
-    table: Offsets,
-    sides: Sides,
-    result: tuple[Floats, Halves],
-    unit: Pair,
-) -> None:
-    """Rows of the weight by definition; sides are output and image, unit is group and chunk."""
-    group, chunk = unit
-    (channel, channels, total), width = _chunk_of(stage, chunk), int(stage[IMAGE_CHANNELS])
-    taps = int(stage[WEIGHT_TAPS])
-    row, begin = width * taps, group * int(stage[OUTPUT_CHANNELS]) + channel
-    scratch[total : total + channels * row] = 0
-    for number in range(stage[BLOCKS]):
-        for first in range(0, channels, LANES - 1):
-            count = min(LANES - 1, channels - first)
-            for i in range(count):
-                at = (begin + first + i, number, i + 1)
-                _load_copy(stage, scratch, table, *sides[_OUTPUT], _OUTPUT, at)
-            for c in range(width):
-                at = (group * width + c, number, 0)
-                _load_copy(stage, scratch, table, *sides[_IMAGE], _IMAGE, at)
-                place = (total + first * row + c * taps, row, count)
-                _add_copies(stage, scratch, table, number, place)
-    line = int(stage[LINE])
-    for m in range(channels):
-        scratch[line : line + row] = scratch[total + m * row : total + (m + 1) * row]
-        _store_line(stage, scratch, *result, begin + m)
-
-
 def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,
@@ -316,7 +236,12 @@ def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
     """
     loaded, blocks = int(stage[LOADED]), int(stage[BLOCKS])
     outputs, images = (-(-int(stage[at]) // loaded) for at in (OUTPUT_CHANNELS, IMAGE_CHANNELS))
+    flag = int(stage[FLAG])
+    if first == 0:
+        scratch[flag] = 0
     for unit in range(first, last):
+        if scratch[flag] != 0:
+            return
         whole, part = divmod(unit, outputs + images + int(stage[CHUNKS]))
         group, number = divmod(whole, blocks)
         chunk = part - outputs - images
@@ -326,11 +251,7 @@ def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
         elif chunk < 0:
             at = (group, number, part - outputs)
             _transform_side(stage, scratch, table, image, image_halves, _IMAGE, at)
-        elif scratch[int(stage[FLAGS])] == 0:
+        else:
             _multiply(stage, scratch, number, chunk)
             if number == blocks - 1:
                 _store_chunk(stage, scratch, table, result, result_halves, group, chunk)
-        elif number == blocks - 1:
-            sides = (output, output_halves), (image, image_halves)
-            into = (result, result_halves)
-            _run_carefully(stage, scratch, table, sides, into, (group, chunk))

@@ -42,8 +42,15 @@ def fits(convolution: Convolution) -> bool:
     )
 
 
-def plan_winograd(kind: int, product: Correlation, workspace: Workspace) -> Stage:
-    """The stage of a product with the weight; kind is its number."""
+def plan_winograd(kind: int, product: Correlation, flag: int, workspace: Workspace) -> Stage:
+    """The stage of a product with the weight.
+
+    Args:
+        kind: The stage's number.
+        product: Of a convolution that fits.
+        flag: Place in the workspace of what is 0 afterwards if every value was fit for transforms.
+        workspace: Gets what is needed.
+    """
     convolution = product.convolution
     depth, width = product.source_channels, product.result_channels
     tiling = Tiling.of(convolution, product.result_size)
@@ -66,7 +73,7 @@ def plan_winograd(kind: int, product: Correlation, workspace: Workspace) -> Stag
         *(blocks.batch, blocks.rows, blocks.row_blocks),
         *(blocks.count, tiles, loaded, held, chunk, chunks),
         *(pitch + PITCH_GAP for pitch in pitches),
-        workspace.reserve(1 + chunks),
+        flag,
         workspace.reserve(2 * tiles + LANES),
         workspace.reserve(_line(product, tiling, blocks, _kernels(product, chunk))),
         workspace.reserve(blocks.planes * _plane(tiling, blocks, 1)),
@@ -84,8 +91,11 @@ def plan_winograd(kind: int, product: Correlation, workspace: Workspace) -> Stag
     )
 
 
-def plan_winograd_weight(kind: int, product: Correlation, workspace: Workspace) -> Stage:
-    """The stage of a weight's gradient, whose product is GATHER with X as source, Y as result."""
+def plan_winograd_weight(kind: int, product: Correlation, flag: int, workspace: Workspace) -> Stage:
+    """The stage of a weight's gradient, whose product is GATHER with X as source, Y as result.
+
+    Arguments are as for plan_winograd.
+    """
     convolution = product.convolution
     depth, width = product.result_channels, product.source_channels
     tiling = Tiling.of(convolution, product.result_size)
@@ -106,7 +116,7 @@ def plan_winograd_weight(kind: int, product: Correlation, workspace: Workspace) 
         *(blocks.batch, blocks.rows, blocks.row_blocks),
         *(blocks.count, tiles, loaded, 0, chunk, chunks),
         *(pitch + PITCH_GAP for pitch in pitches),
-        workspace.reserve(1),
+        flag,
         workspace.reserve(2 * tiles + LANES),
         workspace.reserve(_line(product, tiling, blocks, width + LANES)),
         workspace.reserve(LANES * blocks.planes * _plane(tiling, blocks, 1)),

@@ -14,7 +14,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     BLOCKS,
     CHUNK_CHANNELS,
     DIRECTION,
-    FLAGS,
+    FLAG,
     IMAGE_CHANNELS,
     KERNEL,
     LEFT,
@@ -90,7 +90,7 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """A left side whose weight has a row for each channel of the source; kernels are turned.
 
-    The chunk's flag is cleared with its first part, and raised if a value does not fit.
+    The flag is raised if a value does not fit.
 
     Args:
         stage: Parameters.
@@ -116,8 +116,8 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
             numbers = (line + m * taps, lanes, row_pitch, target)
             pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
             transform_turned_kernel(scratch, (*numbers, *pitches), taps)
-    if part[1] == 0 or not fits:
-        scratch[stage[FLAGS] + 1 + part[0]] = np.float32(0 if fits else 1)
+    if not fits:
+        scratch[stage[FLAG]] = np.float32(1)
 
 
 @compiled(
@@ -154,5 +154,5 @@ def transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
                 numbers = (line + k * taps, lanes, row_pitch, target)
                 pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
                 transform_kernel(scratch, (*numbers, *pitches), taps)
-    if part[1] == 0 or not fits:
-        scratch[stage[FLAGS] + 1 + part[0]] = np.float32(0 if fits else 1)
+    if not fits:
+        scratch[stage[FLAG]] = np.float32(1)

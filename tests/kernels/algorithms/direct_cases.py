@@ -122,9 +122,12 @@ def weight_operand(place: int, shape: tuple[int, ...], groups: int) -> Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A stage and the operands that it reads, by place; the last place is written."""
+    """Stages and the operands that they read, by place; the last place is written.
 
-    stage: Stage
+    Those behind the first one stand in for it where it meets values that it cannot do.
+    """
+
+    stages: list[Stage]
     workspace: Workspace
     inputs: tuple[Floats, Floats]
     shape: tuple[int, ...]
@@ -137,12 +140,16 @@ class Run:
         memory = np.full(self.workspace.size_bytes // 4 + 2 * GUARD, GUARD_VALUE, dtype=np.float32)
         scratch = memory[GUARD:-GUARD]
         scratch.view(np.uint32)[:] = UNUSED
-        parameters = np.array(plan_of([[self.stage]], self.workspace).parameters, np.int64)
+        plan = plan_of([self.stages], self.workspace)
+        parameters = np.array(plan.parameters, np.int64)
         tensors = [buffer[GUARD:-GUARD].view(np.uint8) for buffer in buffers]
-        step = units or self.stage.units
-        for first in range(0, self.stage.units, step):
-            last = min(first + step, self.stage.units)
-            run(parameters, tensors, scratch.view(np.uint8), first, last)
+        step = units or plan.units
+        for first in range(0, plan.units, step):
+            run(parameters, tensors, scratch.view(np.uint8), first, min(first + step, plan.units))
+        found = buffers[-1][GUARD:-GUARD].reshape(self.shape).copy()
+        for stage in self.stages[1:]:
+            scratch[stage.condition] = 1
+            run(parameters, tensors, scratch.view(np.uint8), self.stages[0].units, plan.units)
         for buffer in [*buffers, memory]:
             assert np.all(buffer[:GUARD] == GUARD_VALUE)
             assert np.all(buffer[-GUARD:] == GUARD_VALUE)
@@ -150,7 +157,7 @@ class Run:
             np.testing.assert_array_equal(buffer[GUARD:-GUARD], array.ravel())
         parts = scratch.view(np.uint32).reshape(-1, 128)
         assert np.all(np.any(parts != UNUSED, axis=1)), "a part of the workspace is not used"
-        return buffers[-1][GUARD:-GUARD].reshape(self.shape)
+        return found
 
 
 def image_run(
@@ -159,7 +166,7 @@ def image_run(
     """Gradient of the image."""
     image, weight, output = arrays
     workspace = Workspace()
-    stage = plan_image(
+    stages = plan_image(
         case.convolution,
         workspace,
         output=image_operand(0, output.shape),
@@ -167,7 +174,7 @@ def image_run(
         result=image_operand(2, image.shape),
         algorithm=algorithm,
     )
-    return Run(stage=stage, workspace=workspace, inputs=(output, weight), shape=image.shape)
+    return Run(stages=stages, workspace=workspace, inputs=(output, weight), shape=image.shape)
 
 
 def output_run(
@@ -176,7 +183,7 @@ def output_run(
     """The forward convolution."""
     image, weight, output = arrays
     workspace = Workspace()
-    stage = plan_output(
+    stages = plan_output(
         case.convolution,
         workspace,
         image=image_operand(0, image.shape),
@@ -184,7 +191,7 @@ def output_run(
         result=image_operand(2, output.shape),
         algorithm=algorithm,
     )
-    return Run(stage=stage, workspace=workspace, inputs=(image, weight), shape=output.shape)
+    return Run(stages=stages, workspace=workspace, inputs=(image, weight), shape=output.shape)
 
 
 def weight_run(
@@ -193,7 +200,7 @@ def weight_run(
     """Gradient of the weight."""
     image, weight, output = arrays
     workspace = Workspace()
-    stage = plan_weight(
+    stages = plan_weight(
         case.convolution,
         workspace,
         image=image_operand(0, image.shape),
@@ -201,7 +208,7 @@ def weight_run(
         result=weight_operand(2, weight.shape, case.groups),
         algorithm=algorithm,
     )
-    return Run(stage=stage, workspace=workspace, inputs=(image, output), shape=weight.shape)
+    return Run(stages=stages, workspace=workspace, inputs=(image, output), shape=weight.shape)
 
 
 def expected_image(case: Case, arrays: tuple[Floats, Floats, Floats]) -> Expectation:

@@ -32,17 +32,18 @@ _STEP = 3  # between the rows of right that an offset leads to
 _PACKED = {
     "generated": micro_kernels._generated_packed,
     "plain": plain_kernels.multiply_packed,
-    "careful": plain_kernels.multiply_packed_carefully,
+    "careful": micro_kernels._generated_packed_carefully,
+    "plain and careful": plain_kernels.multiply_packed_carefully,
 }
 _FLAT = {
     "generated": micro_kernels._generated_flat,
     "plain": plain_kernels.multiply_flat,
-    "careful": plain_kernels.multiply_flat_carefully,
+    "careful": micro_kernels._generated_flat_carefully,
+    "plain and careful": plain_kernels.multiply_flat_carefully,
 }
 _DOTS = {
     "generated": micro_kernels._generated_dots,
     "plain": plain_kernels.add_dots,
-    "careful": plain_kernels.add_dots_carefully,
 }
 every_kind = pytest.mark.parametrize("kind", list(_PACKED))
 
@@ -106,7 +107,7 @@ def test_rows_are_looked_up(rows: int, vectors: int, depth: int, adds: int, kind
     _assert_tile(memory, expected, rows, vectors)
 
 
-@every_kind
+@pytest.mark.parametrize("kind", list(_DOTS))
 @pytest.mark.parametrize("count", [LANES, 5 * LANES])
 @pytest.mark.parametrize("columns", range(1, DOT_COLUMNS + 1))
 @pytest.mark.parametrize("rows", _ROWS)
@@ -126,19 +127,43 @@ def test_dots_are_added(rows: int, columns: int, count: int, kind: str) -> None:
     assert np.all(tile == _UNTOUCHED)
 
 
-@pytest.mark.parametrize("special", [inf, -inf, np.nan])
-def test_careful_ones_leave_padding_out(special: float) -> None:
+every_careful_kind = pytest.mark.parametrize("kind", ["careful", "plain and careful"])
+every_special_value = pytest.mark.parametrize("special", [inf, -inf, np.nan])
+
+
+def _with_padding(special: float) -> tuple[Floats, NDArray[np.float64]]:
+    """Memory whose first of four weights are special where the source is padding; the products."""
     memory = _memory()
     memory[_LEFT : _LEFT + TILE_ROWS] = special
     memory[_RIGHT : _RIGHT + TILE_COLUMNS] = PADDING
-    expected = _left(memory, 4)[1:].T @ memory[_RIGHT:].astype(np.float64)[
-        TILE_COLUMNS : 4 * TILE_COLUMNS
-    ].reshape(3, -1)
+    right = memory[_RIGHT : _RIGHT + 4 * TILE_COLUMNS].reshape(4, -1).astype(np.float64)
+    return memory, _left(memory, 4)[1:].T @ right[1:]
+
+
+@every_careful_kind
+@every_special_value
+@pytest.mark.parametrize("rows", _ROWS)
+def test_careful_ones_leave_padding_out(rows: int, special: float, kind: str) -> None:
+    memory, expected = _with_padding(special)
 
     numbers = (4, _LEFT, _RIGHT, _TOTAL, _PITCH, 0)
-    plain_kernels.multiply_packed_carefully(memory, numbers, TILE_ROWS, TILE_VECTORS)
+    _PACKED[kind](memory, numbers, rows, TILE_VECTORS)
 
-    _assert_tile(memory, expected, TILE_ROWS, TILE_VECTORS)
+    _assert_tile(memory, expected, rows, TILE_VECTORS)
+
+
+@every_careful_kind
+@every_special_value
+@pytest.mark.parametrize("rows", _ROWS)
+def test_careful_ones_leave_padding_out_of_rows(rows: int, special: float, kind: str) -> None:
+    memory, expected = _with_padding(special)
+    table = memory.view(np.int32)
+    table[_TABLE : _TABLE + 4] = np.arange(4) * TILE_COLUMNS
+
+    numbers = (4, _LEFT, _RIGHT, _TABLE, _TOTAL, _PITCH, 0)
+    _FLAT[kind](memory, table, numbers, rows, TILE_VECTORS)
+
+    _assert_tile(memory, expected, rows, TILE_VECTORS)
 
 
 def test_whole_rows_are_those_of_the_row_counts() -> None:

@@ -28,6 +28,7 @@ from kernels.algorithms.winograd_runs import (
 )
 from kernels.oracles.expectation import Expectation, assert_meets
 from opserve_kernels.algorithms import winograd_layout, winograd_plan
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.winograd_layout import LIMIT
 from opserve_kernels.algorithms.winograd_plan import fits
 from opserve_kernels.gradients import Operand
@@ -177,17 +178,23 @@ def test_the_last_kernel_of_many_is_looked_at_too(wanted: int) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("wanted", [IMAGE, OUTPUT], ids=["image", "output"])
-def test_only_the_block_that_holds_it_is_computed_by_definition(wanted: int) -> None:
-    case = Case(size=(1, 24, 8), inputs=4, outputs=4)
-    arrays = _arrays("one block", case)
-    ordinary = result(case, arrays, wanted)
-    arrays[OUTPUT if wanted == IMAGE else IMAGE][0, 0, 0, -1, -1] = np.inf
+@pytest.mark.parametrize("special", [np.nan, LIMIT])
+@every_result
+@pytest.mark.parametrize("operand", [IMAGE, WEIGHT, OUTPUT], ids=["in x", "in w", "in y"])
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_value_that_does_not_fit_leaves_all_to_a_direct_algorithm(
+    place: int, operand: int, wanted: int, special: float
+) -> None:
+    case = Case(size=(1, 24, 8), inputs=4, outputs=4, batch=2)
+    arrays = _arrays("direct", case)
+    arrays[operand].flat[place] = special
 
     found = result(case, arrays, wanted)
 
-    assert found[..., :16, :].tobytes() == ordinary[..., :16, :].tobytes()
-    assert found[..., -4:, :].tobytes() != ordinary[..., -4:, :].tobytes()
+    direct = result(
+        case, arrays, wanted, algorithm=Algorithm.OUTER if wanted == WEIGHT else Algorithm.FLAT
+    )
+    assert (found.tobytes() == direct.tobytes()) == (operand != wanted)
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -349,5 +356,5 @@ def test_the_workspace_of_a_large_call_is_bounded(wanted: int) -> None:
 
     planned = plan(case, operands_of(case, (arrays[0], arrays[1], arrays[2])), wanted)
 
-    assert planned.size < 6_000_000
-    assert planned.size % 512 == 0
+    assert planned.workspace.size_bytes < 6_000_000
+    assert planned.workspace.size_bytes % 512 == 0

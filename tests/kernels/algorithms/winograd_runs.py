@@ -1,9 +1,8 @@
 """Winograd's algorithm run in guarded memory, and how far its results may be from the oracle."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +16,29 @@ from kernels.algorithms.direct_cases import (
     weight_operand,
 )
 from kernels.oracles.expectation import ACCUMULATOR_UNIT, Expectation
-from opserve_kernels.algorithms.correlation import Correlation
-from opserve_kernels.algorithms.product import GATHER, SCATTER
-from opserve_kernels.algorithms.winograd import run_winograd
-from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
+from opserve_kernels.algorithms.direct_plan import plan_image, plan_output, plan_weight
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.winograd_layout import TILE_RESULTS
-from opserve_kernels.algorithms.winograd_plan import plan_winograd, plan_winograd_weight
+from opserve_kernels.gradient_loops import run
 from opserve_kernels.gradients import Operand
-from opserve_kernels.stages import Stage
-from opserve_kernels.strided import as_floats, as_halves
+from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.workspace import Workspace
 
 Arrays = tuple[Floats, Floats, Floats]
 Operands = tuple[Operand, Operand, Operand]
 IMAGE, WEIGHT, OUTPUT = range(3)
 UNUSED = np.uint32(0xFFFFFFFF)  # a NaN that no kernel writes
-PLACES = 3  # that a stage begins with
 _DEVIATIONS = 6.0  # beyond which no element of some thousands is expected
 _AMPLIFICATION = np.sqrt(27)  # along an axis: opserve_kernels.algorithms.winograd_transforms
 _ROUNDINGS = 12.0
-_KIND = 99  # of a stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A stage, its loop and its workspace."""
+    """Stages and their workspace: that of the transforms, and the one that stands in for it."""
 
-    stage: Stage
-    run: Callable[..., None]
-    size: int
+    stages: list[Stage]
+    workspace: Workspace
 
     def execute(
         self,
@@ -59,19 +52,15 @@ class Planned:
             buffers: Image, weight and output, of float32 or 16-bit patterns.
             units: Of a slice; all of them without it.
         """
-        memory = np.full(self.size // 4 + 2 * GUARD, GUARD_VALUE, dtype=np.float32)
+        plan = plan_of([self.stages], self.workspace)
+        memory = np.full(plan.workspace_size // 4 + 2 * GUARD, GUARD_VALUE, dtype=np.float32)
         scratch = memory[GUARD:-GUARD]
         scratch.view(np.uint32)[:] = UNUSED
-        stage = np.array(self.stage.parameters, dtype=np.int64)
-        views: list[Any] = []
-        places: list[int] = stage[:PLACES].tolist()
-        for place in places:
-            memory_of = np.frombuffer(buffers[place].data, dtype=np.uint8)
-            views += [as_floats(memory_of), as_halves(memory_of)]
-        step = units or self.stage.units
-        for first in range(0, self.stage.units, step):
-            last = min(first + step, self.stage.units)
-            self.run(stage[PLACES:], scratch, scratch.view(np.int32), *views, first, last)
+        parameters = np.array(plan.parameters, dtype=np.int64)
+        tensors = [buffer.view(np.uint8).ravel() for buffer in buffers]
+        step = units or plan.units
+        for first in range(0, plan.units, step):
+            run(parameters, tensors, scratch.view(np.uint8), first, min(first + step, plan.units))
         assert np.all(memory[:GUARD] == GUARD_VALUE)
         assert np.all(memory[-GUARD:] == GUARD_VALUE)
 
@@ -85,37 +74,39 @@ def operands_of(case: Case, arrays: Arrays) -> Operands:
     )
 
 
-def product_of(case: Case, operands: Operands, wanted: int) -> Correlation:
-    """The product that computes IMAGE, WEIGHT or OUTPUT of the other two."""
+def plan(
+    case: Case, operands: Operands, wanted: int, algorithm: Algorithm = Algorithm.WINOGRAD
+) -> Planned:
+    """IMAGE, WEIGHT or OUTPUT of the other two by an algorithm, whatever it costs."""
+    convolution, workspace = case.convolution, Workspace()
     image, weight, output = operands
-    scatters = wanted == IMAGE
-    return Correlation(
-        direction=SCATTER if scatters else GATHER,
-        convolution=case.convolution,
-        source=output if scatters else image,
-        weight=weight,
-        result=image if scatters else output,
-    )
+    if wanted == IMAGE:
+        given = {"output": output, "weight": weight, "result": image}
+        stages = plan_image(convolution, workspace, algorithm=algorithm, **given)
+    elif wanted == WEIGHT:
+        given = {"image": image, "output": output, "result": weight}
+        stages = plan_weight(convolution, workspace, algorithm=algorithm, **given)
+    else:
+        given = {"image": image, "weight": weight, "result": output}
+        stages = plan_output(convolution, workspace, algorithm=algorithm, **given)
+    return Planned(stages=stages, workspace=workspace)
 
 
-def plan(case: Case, operands: Operands, wanted: int) -> Planned:
-    """The algorithm, whatever it costs."""
-    product, workspace = product_of(case, operands, wanted), Workspace()
-    if wanted == WEIGHT:
-        stage = plan_winograd_weight(_KIND, product, workspace)
-        return Planned(stage=stage, run=run_winograd_weight, size=workspace.size_bytes)
-    stage = plan_winograd(_KIND, product, workspace)
-    return Planned(stage=stage, run=run_winograd, size=workspace.size_bytes)
-
-
-def result(case: Case, arrays: Arrays, wanted: int, *, units: int | None = None) -> Floats:
+def result(
+    case: Case,
+    arrays: Arrays,
+    wanted: int,
+    *,
+    units: int | None = None,
+    algorithm: Algorithm = Algorithm.WINOGRAD,
+) -> Floats:
     """One array of the other two; fails if anything is written outside of the buffers."""
     inputs = [
         np.full_like(array, np.nan) if i == wanted else array for i, array in enumerate(arrays)
     ]
     guard = np.full(GUARD, GUARD_VALUE, dtype=np.float32)
     guarded = [np.concatenate([guard, array.ravel(), guard]) for array in inputs]
-    planned = plan(case, operands_of(case, arrays), wanted)
+    planned = plan(case, operands_of(case, arrays), wanted, algorithm)
     planned.execute([array[GUARD:-GUARD] for array in guarded], units=units)
     for place, array in enumerate(guarded):
         assert np.all(array[:GUARD] == GUARD_VALUE)
