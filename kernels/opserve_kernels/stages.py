@@ -49,6 +49,18 @@ def plan_of(shares: Sequence[Sequence[Stage]], workspace: Workspace) -> Plan:
     )
 
 
+def stage_ends(packed: Sequence[int]) -> list[int]:
+    """The unit behind the last of each stage."""
+    ends: list[int] = []
+    position = end = 0
+    while position < len(packed):
+        _, units, count, _ = packed[position : position + HEADER]
+        end += units
+        ends.append(end)
+        position += HEADER + count
+    return ends
+
+
 def stages_between(
     packed: Integers, first_unit: int, last_unit: int
 ) -> Iterator[tuple[int, Integers, int, int]]:

@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.stages import stage_ends
 from opserve_server.pool.messages import (
     PACKET_BYTES_LIMIT,
     Attach,
@@ -133,7 +134,7 @@ class _Worker:
             [self._bytes(region) for region in call.tensors],
             self._bytes(call.workspace),
         )
-        run_shares(kernel, call.shares, self._pool, self._look_up)
+        run_shares(kernel, call.shares, stage_ends(call.parameters), self._pool, self._look_up)
 
     def _bytes(self, region: Region | None) -> Bytes:
         if region is None:

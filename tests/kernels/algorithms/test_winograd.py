@@ -191,9 +191,8 @@ def test_a_value_that_does_not_fit_leaves_all_to_a_direct_algorithm(
 
     found = result(case, arrays, wanted)
 
-    direct = result(
-        case, arrays, wanted, algorithm=Algorithm.OUTER if wanted == WEIGHT else Algorithm.FLAT
-    )
+    algorithm = Algorithm.OUTER if wanted == WEIGHT else Algorithm.PACKED
+    direct = result(case, arrays, wanted, algorithm=algorithm)
     assert (found.tobytes() == direct.tobytes()) == (operand != wanted)
 
 

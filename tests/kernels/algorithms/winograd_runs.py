@@ -81,14 +81,17 @@ def plan(
     convolution, workspace = case.convolution, Workspace()
     image, weight, output = operands
     if wanted == IMAGE:
-        given = {"output": output, "weight": weight, "result": image}
-        stages = plan_image(convolution, workspace, algorithm=algorithm, **given)
+        stages = plan_image(
+            convolution, workspace, output=output, weight=weight, result=image, algorithm=algorithm
+        )
     elif wanted == WEIGHT:
-        given = {"image": image, "output": output, "result": weight}
-        stages = plan_weight(convolution, workspace, algorithm=algorithm, **given)
+        stages = plan_weight(
+            convolution, workspace, image=image, output=output, result=weight, algorithm=algorithm
+        )
     else:
-        given = {"image": image, "weight": weight, "result": output}
-        stages = plan_output(convolution, workspace, algorithm=algorithm, **given)
+        stages = plan_output(
+            convolution, workspace, image=image, weight=weight, result=output, algorithm=algorithm
+        )
     return Planned(stages=stages, workspace=workspace)
 
 

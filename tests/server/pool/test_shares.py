@@ -6,7 +6,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from opserve_server.pool.shares import run_shares
+from opserve_server.pool.shares import UNITS_BEYOND, run_shares
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_every_unit_runs_once_and_those_of_a_share_in_order(pool: ThreadPoolExec
     def run(first: int, last: int) -> None:
         ran.extend(range(first, last))
 
-    run_shares(run, (30, 0, 12, 5), pool, look_up)
+    run_shares(run, (30, 0, 12, 5), (20, 30, 42, 47), pool, look_up)
     assert sorted(ran) == list(range(47))
     for share in (range(30), range(30, 42), range(42, 47)):
         assert [unit for unit in ran if unit in share] == list(share)
@@ -35,7 +35,7 @@ def test_a_call_without_units_is_done(pool: ThreadPoolExecutor) -> None:
     def run(first: int, last: int) -> None:
         pytest.fail(f"units {first} to {last} ran")
 
-    run_shares(run, (), pool, look_up)
+    run_shares(run, (), (), pool, look_up)
 
 
 def test_the_first_share_runs_where_it_was_called_from(pool: ThreadPoolExecutor) -> None:
@@ -44,7 +44,7 @@ def test_the_first_share_runs_where_it_was_called_from(pool: ThreadPoolExecutor)
     def run(first: int, _: int) -> None:
         threads[first] = get_ident()
 
-    run_shares(run, (1, 1), pool, look_up)
+    run_shares(run, (1, 1), (1, 2), pool, look_up)
     assert threads[0] == get_ident() != threads[1]
 
 
@@ -62,7 +62,7 @@ def test_a_share_that_fails_lets_the_other_come_to_its_end(
         done.set()
 
     with pytest.raises(ValueError, match="planted"):
-        run_shares(run, (1, 1), pool, look_up)
+        run_shares(run, (1, 1), (1, 2), pool, look_up)
     assert done.is_set()
 
 
@@ -76,5 +76,20 @@ def test_every_share_is_ended_by_what_it_looks_up(pool: ThreadPoolExecutor) -> N
         ran.append(first)
 
     with pytest.raises(EOFError):
-        run_shares(run, (1000, 1000), pool, stopped)
+        run_shares(run, (1000, 1000), (1000, 2000), pool, stopped)
     assert sorted(ran) == [0, 1000]
+
+
+def test_a_slice_goes_on_into_few_units_of_a_stage_that_may_be_slower(
+    pool: ThreadPoolExecutor,
+) -> None:
+    slices: list[range] = []
+
+    def run(first: int, last: int) -> None:
+        slices.append(range(first, last))
+
+    run_shares(run, (20_000,), (10_000, 20_000), pool, look_up)
+    first = next(units for units in slices if units.stop >= 10_000)
+    second = slices[slices.index(first) + 1]
+    assert max(map(len, slices)) > UNITS_BEYOND >= len(second)
+    assert first.stop - max(first.start, 10_000) <= UNITS_BEYOND

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from opserve_kernels.stages import ALWAYS
 from opserve_server.pool.device import Device
 from opserve_server.pool.messages import KernelCall, Region
 from opserve_server.pool.slabs import Slab
@@ -32,7 +33,7 @@ def toy_call(operator: str, slab: Slab, *, shares: tuple[int, ...] = (UNITS,)) -
     return KernelCall(
         operator=operator,
         shares=shares,
-        parameters=(7,),
+        parameters=(7, sum(shares), 0, ALWAYS),
         tensors=(Region(slab.id, 0, UNITS), None),
         workspace=Region(slab.id, 512, 8),
     )
