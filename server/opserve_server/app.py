@@ -170,6 +170,7 @@ def new_devices(settings: Settings) -> list[Device]:
             slab_bytes=settings.slab_bytes,
             start_timeout_s=settings.worker_start_timeout_s,
             call_time_limit_s=settings.call_time_limit_s,
+            silence_limit_s=settings.worker_silence_limit_s,
             threads=settings.device_threads,
         )
         for place, profile in enumerate(settings.devices)

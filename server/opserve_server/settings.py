@@ -142,7 +142,10 @@ class Settings(BaseSettings):
     wait_limit_s: Seconds = 300.0
     """Longest wait of one call, seconds; longer timeouts are cut to it."""
     call_time_limit_s: Seconds = 60.0
-    """Longest run of one call on a device, seconds; it is given up then, and others go on."""
+    """Longest run of one call on a device, seconds; it is stopped then, and others go on."""
+    worker_silence_limit_s: Seconds = 10.0
+    """Silence after which a worker is killed and replaced, seconds; it is not ready after three
+    tenths. A worker answers between the work units of a call, of which none takes a second."""
     worker_start_timeout_s: Seconds = 120.0
     """Time a worker may take until it is ready, seconds."""
     drain_timeout_s: Seconds = 10.0

@@ -15,11 +15,15 @@ from zlib import crc32
 
 from opserve_server.pool.messages import (
     Attach,
+    Cancel,
+    Cancelled,
     Detach,
     Done,
     Failed,
     KernelCall,
     Message,
+    Ping,
+    Pong,
     Region,
     Run,
     decode,
@@ -27,6 +31,7 @@ from opserve_server.pool.messages import (
 
 SPOILED = 0xEE
 NANOSECONDS = 1_000_000_000
+SLICE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Ran:
         parameters: What the call computes; unique for each call that a client plans.
         start_s: When it began.
         end_s: When it ended, in virtual seconds.
-        outcome: "done", "failed", or "died" where the worker did.
+        outcome: "done", "failed", "cancelled", or "died" where the worker did.
     """
 
     worker: int
@@ -56,7 +61,8 @@ class Manners:
 
     Attributes:
         fails: A kernel raises.
-        hangs: A kernel never ends.
+        hangs: A kernel never ends, nor does its slice.
+        endless: A kernel never ends, slice by slice.
         slow_s: Longest that another one takes.
         start_fails: A process cannot be started.
         start_s: Longest that a start takes.
@@ -64,6 +70,7 @@ class Manners:
 
     fails: float = 0.05
     hangs: float = 0.01
+    endless: float = 0.01
     slow_s: float = 0.5
     start_fails: float = 0.1
     start_s: float = 0.2
@@ -105,6 +112,7 @@ class SimulatedWorker:
         self._queue: deque[Run] = deque()
         self._running: tuple[Run, float] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._hangs = False
         self._alive = True
         self.loop.call_later(random.uniform(0, manners.start_s), self._become_ready)
 
@@ -124,6 +132,9 @@ class SimulatedWorker:
                 case Run():
                     self._queue.append(message)
                     self._begin_next()
+                case Cancel() | Ping():
+                    delay_s = self._random.uniform(0, SLICE_S)
+                    self.loop.call_later(delay_s, self._look_up, message)
                 case _:
                     raise AssertionError(f"the front sent {message}")
 
@@ -145,6 +156,22 @@ class SimulatedWorker:
         if self._alive:
             self.ready.set_result(True)
 
+    def _look_up(self, message: Cancel | Ping) -> None:
+        if not self._alive or self._hangs:
+            return
+        if isinstance(message, Ping):
+            self._on_message(Pong())
+        elif self._running is not None and self._running[0].call_id == message.call_id:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._write_down("cancelled")
+            self._running = None
+            self._on_message(Cancelled(message.call_id))
+            self._begin_next()
+        elif waiting := [run for run in self._queue if run.call_id == message.call_id]:
+            self._queue.remove(waiting[0])
+            self._on_message(Cancelled(message.call_id))
+
     def _begin_next(self) -> None:
         if self._running is not None or not self._queue:
             return
@@ -152,7 +179,9 @@ class SimulatedWorker:
         self._running = run, self.loop.time()
         _, target = self._regions(run.call)
         self._fill(target, SPOILED)
-        if self._random.random() >= self._manners.hangs:
+        chance = self._random.random()
+        self._hangs = chance < self._manners.hangs
+        if chance >= self._manners.hangs + self._manners.endless:
             seconds = self._random.uniform(0, self._manners.slow_s)
             self._timer = self.loop.call_later(seconds, self._end_run)
 

@@ -37,6 +37,7 @@ PROFILE = "ascend910b"
 DEVICE_BYTES = 2**20
 SLAB_BYTES = 2**16
 CALL_TIME_LIMIT_S = 5.0
+SILENCE_LIMIT_S = 4.0
 WORLD_TIME_LIMIT_S = 3600.0
 LIMITS_HERE = replace(LIMITS, wait_limit_s=120.0, request_ids_limit=64, plans_limit=64)
 
@@ -63,7 +64,12 @@ class Weather:
 
 
 CALM = Weather(
-    clients=1, steps=6, kills=0, deaths=0, cut=0, manners=Manners(fails=0, hangs=0, start_fails=0)
+    clients=1,
+    steps=6,
+    kills=0,
+    deaths=0,
+    cut=0,
+    manners=Manners(fails=0, hangs=0, endless=0, start_fails=0),
 )
 
 
@@ -175,6 +181,7 @@ class World:
             slab_bytes=SLAB_BYTES,
             start_timeout_s=10.0,
             call_time_limit_s=CALL_TIME_LIMIT_S,
+            silence_limit_s=SILENCE_LIMIT_S,
             threads=1,
         )
 
@@ -202,7 +209,7 @@ class World:
 
     async def _ends_cleanly(self) -> None:
         """What is left ends with its lease, and everything comes back."""
-        await asyncio.sleep(LEASE_S + CALL_TIME_LIMIT_S + 1)
+        await asyncio.sleep(LEASE_S + 2 * (CALL_TIME_LIMIT_S + SILENCE_LIMIT_S) + 1)
         assert self.device.slabs.free_bytes == DEVICE_BYTES, "memory of a dead client is held"
         (told,) = self.service.list_devices(LOCAL)
         assert told.sessions == 0, "a session of a dead client is open"

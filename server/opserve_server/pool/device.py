@@ -1,12 +1,14 @@
 """A virtual device: its memory, its worker process, and the keeper that replaces a dead worker.
 
 Slabs outlive workers, and kernels only write outputs and workspace. So what was in flight when a
-worker died is sent once more to the next one; a call under which two workers died is given up.
+worker died is sent once more to the next one; a call under which two workers died is given up. A
+call that is stopped ends when its worker says so or is dead: then nobody writes its bytes any more.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -15,15 +17,21 @@ from opserve_kernels.registry import OPERATORS
 from opserve_server.pool.channel import ChannelOverflowError
 from opserve_server.pool.messages import (
     Attach,
+    Cancel,
+    Cancelled,
     Detach,
     Done,
     Failed,
     KernelCall,
     Message,
+    OutOfMemory,
+    Ping,
+    Pong,
     Run,
     encode,
 )
 from opserve_server.pool.process import WorkerProcess
+from opserve_server.pool.pulse import Pulse
 from opserve_server.pool.slabs import Slab, SlabPool
 
 CALLS_IN_FLIGHT_LIMIT = 256
@@ -36,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class KernelFailed(Exception):
-    """A kernel raised; the worker's log says what."""
+    """A call failed by itself: its kernel raised, lacked memory or ran too long."""
 
 
 class WorkerDied(Exception):
@@ -51,10 +59,25 @@ class KernelTiming:
     end_ns: int
 
 
+_Failure = KernelFailed | WorkerDied
+
+
 @dataclass(slots=True, eq=False)
 class _Pending:
+    """A call that has not ended.
+
+    Attributes:
+        frame: What a worker is told of it.
+        done: What it comes to.
+        told: Whether a worker that may still write knows of it.
+        verdict: What it ends with once it is stopped; None while it is to run.
+        deaths: Workers that died under it.
+    """
+
     frame: bytes
     done: asyncio.Future[KernelTiming]
+    told: bool = False
+    verdict: _Failure | None = None
     deaths: int = 0
 
 
@@ -67,8 +90,9 @@ class Device:
         memory_bytes: Memory in all.
         slab_bytes: Length of an ordinary slab.
         start_timeout_s: Seconds a worker may take to be ready; the first one compiles kernels.
-        call_time_limit_s: Seconds a call may run. Then it is given up and its worker killed, and
-            what waits behind it goes to the next one.
+        call_time_limit_s: Seconds a call may run. Then it is stopped.
+        silence_limit_s: Seconds of silence after which a worker is killed, longer than a work unit
+            of any kernel takes: between units a worker gives signs of life and stops a call.
         threads: On how many of its worker's threads a call runs at most.
         kernels: Module with `run` for each operator.
     """
@@ -82,6 +106,7 @@ class Device:
         slab_bytes: int,
         start_timeout_s: float,
         call_time_limit_s: float,
+        silence_limit_s: float,
         threads: int,
         kernels: Mapping[str, str] = KERNELS,
     ) -> None:
@@ -94,20 +119,22 @@ class Device:
         self._operators = sorted(kernels)
         self._start_timeout_s = start_timeout_s
         self._call_time_limit_s = call_time_limit_s
+        self._silence_limit_s = silence_limit_s
+        self._timed: int | None = None
         self._time_limit: asyncio.TimerHandle | None = None
-        self._killed_by_limit = False
         self._call_ids = count(1)
         self._room = asyncio.Semaphore(CALLS_IN_FLIGHT_LIMIT)
         self._pending: dict[int, _Pending] = {}
         self._attached: dict[int, Slab] = {}
         self._worker: WorkerProcess | None = None
+        self._pulse: Pulse
         self._stopping: asyncio.Future[None]
         self._keeper: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
         """Whether a worker answers."""
-        return self._worker is not None
+        return self._worker is not None and self._pulse.steady
 
     @property
     def worker_pid(self) -> int | None:
@@ -154,14 +181,13 @@ class Device:
     async def run(self, call: KernelCall) -> KernelTiming:
         """Runs a call to its end.
 
-        Cancelling it drops the result only: the kernel writes until the device is stopped or a
-        later call is done.
+        Calls reach the worker in the order of `run`. Cancelling it stops the call at its next
+        slice, or drops it, and takes until the worker has done so or is dead.
 
         Raises:
             FrameError: The call does not fit a packet.
-            KernelFailed: The kernel raised.
-            WorkerDied: Two workers died under it, it ran too long, none can be started, or the
-                device is stopped.
+            KernelFailed: The kernel raised, lacked memory or ran too long.
+            WorkerDied: Two workers died under it, none can be started, or the device is stopped.
         """
         call_id = next(self._call_ids)
         frame = encode(Run(call_id, call), self._operators)
@@ -171,10 +197,20 @@ class Device:
             pending = _Pending(frame, asyncio.get_running_loop().create_future())
             self._pending[call_id] = pending
             if self._worker is not None:
-                self._tell(self._worker, frame)
-            if len(self._pending) == 1:
-                self._time_the_oldest()
-            return await pending.done
+                self._hand_over(self._worker, pending)
+            try:
+                return await pending.done
+            except asyncio.CancelledError:
+                self._stop_call(call_id, KernelFailed("it was cancelled"))
+                await self._end_of(call_id)
+                raise
+
+    async def _end_of(self, call_id: int) -> None:
+        """Waits until a call that is stopped writes no more, however often it is cancelled."""
+        while (pending := self._pending.get(call_id)) is not None:
+            pending.done = asyncio.get_running_loop().create_future()
+            with suppress(asyncio.CancelledError, KernelFailed, WorkerDied):
+                await pending.done
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
         """Starts a worker, and another one for each that dies, until the device is stopped."""
@@ -183,6 +219,7 @@ class Device:
         while current is not None:
             self._put_to_work(current)
             await self._wait(current.dead)
+            self._pulse.stop()
             self._worker = None
             self._time_the_oldest()
             if self._stopping.done():
@@ -190,7 +227,7 @@ class Device:
                 return
             log.warning("%s: worker %d died", self.name, current.pid)
             await current.stop(grace_s=0)
-            self._count_death()
+            self._settle_its_calls()
             current = await self._start_replacement()
 
     async def _start_replacement(self) -> WorkerProcess | None:
@@ -230,12 +267,24 @@ class Device:
         )
 
     def _put_to_work(self, current: WorkerProcess) -> None:
+        def ask() -> None:
+            self._tell(current, encode(Ping(), self._operators))
+
+        def on_silence() -> None:
+            log.error("%s: worker %d is silent and is killed", self.name, current.pid)
+            current.kill()
+
         self._worker = current
+        self._pulse = Pulse(silence_limit_s=self._silence_limit_s, ask=ask, on_silence=on_silence)
         for slab in self._attached.values():
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
             self._tell(current, frame, fd=slab.fd)
         for pending in self._pending.values():
-            self._tell(current, pending.frame)
+            self._hand_over(current, pending)
+
+    def _hand_over(self, current: WorkerProcess, pending: _Pending) -> None:
+        self._tell(current, pending.frame)
+        pending.told = True
         self._time_the_oldest()
 
     def _tell(self, current: WorkerProcess, frame: bytes, *, fd: int | None = None) -> None:
@@ -247,60 +296,70 @@ class Device:
             current.kill()
 
     def _time_the_oldest(self) -> None:
-        """Starts the time of the oldest call, which is the one that runs."""
+        """Starts the time of the call that runs, which is the oldest one."""
+        oldest = None if self._worker is None else next(iter(self._pending), None)
+        if oldest == self._timed:
+            return
         if self._time_limit is not None:
             self._time_limit.cancel()
-            self._time_limit = None
-        if self._pending and self._worker is not None:
+        self._timed, self._time_limit = oldest, None
+        if oldest is not None:
+            limit_s = self._call_time_limit_s
+            verdict = KernelFailed(f"it ran longer than {limit_s:g} s")
             loop = asyncio.get_running_loop()
-            self._time_limit = loop.call_later(self._call_time_limit_s, self._give_up_the_oldest)
+            self._time_limit = loop.call_later(limit_s, self._stop_call, oldest, verdict)
 
-    def _give_up_the_oldest(self) -> None:
-        limit = f"{self._call_time_limit_s:g} s"
-        log.error("%s: a call ran longer than %s; its worker is killed", self.name, limit)
-        call_id = next(iter(self._pending))
-        _resolve(self._pending.pop(call_id), WorkerDied(f"it ran longer than {limit}"))
-        if self._worker is not None:
-            self._killed_by_limit = True
-            self._worker.kill()
-
-    def _count_death(self) -> None:
-        """The oldest call was running when the worker died; the ones behind it were not."""
-        killed_by_limit, self._killed_by_limit = self._killed_by_limit, False
-        if not self._pending or killed_by_limit:
+    def _stop_call(self, call_id: int, verdict: _Failure) -> None:
+        """Lets a call end with a verdict: at once, or when its worker has stopped it or is dead."""
+        pending = self._pending.get(call_id)
+        if pending is None or pending.verdict is not None:
             return
-        call_id, running = next(iter(self._pending.items()))
-        running.deaths += 1
-        if running.deaths >= DEATHS_LIMIT:
-            del self._pending[call_id]
-            _resolve(running, WorkerDied(f"{running.deaths} workers died under it"))
+        log.info("%s: a call is stopped: %s", self.name, verdict)
+        pending.verdict = verdict
+        if not pending.told:
+            self._end(call_id, verdict)
+        elif self._worker is not None:
+            self._tell(self._worker, encode(Cancel(call_id), self._operators))
+
+    def _settle_its_calls(self) -> None:
+        """Ends what the dead worker need not have run; it was at the oldest of what it knew of."""
+        told = {call_id: pending for call_id, pending in self._pending.items() if pending.told}
+        for running in list(told.values())[:1]:
+            running.deaths += 1
+            if running.deaths >= DEATHS_LIMIT and running.verdict is None:
+                running.verdict = WorkerDied(f"{running.deaths} workers died under it")
+        for call_id, pending in told.items():
+            pending.told = False
+            if pending.verdict is not None:
+                self._end(call_id, pending.verdict)
 
     def _give_up_calls(self, reason: str) -> None:
-        for pending in self._pending.values():
-            _resolve(pending, WorkerDied(reason))
-        self._pending.clear()
-        self._time_the_oldest()
+        for call_id in list(self._pending):
+            self._end(call_id, WorkerDied(reason))
 
     def _on_message(self, message: Message) -> None:
+        self._pulse.heard()
         match message:
             case Done(call_id, start_ns, end_ns):
                 self._end(call_id, KernelTiming(start_ns, end_ns))
             case Failed(call_id):
                 self._end(call_id, KernelFailed("its kernel failed"))
+            case OutOfMemory(call_id):
+                self._end(call_id, KernelFailed("its worker is out of memory"))
+            case Cancelled(call_id):
+                verdict = self._pending[call_id].verdict
+                assert verdict is not None, "a worker stops what it was told to stop"
+                self._end(call_id, verdict)
+            case Pong():
+                pass
             case _:
                 raise AssertionError(f"a worker sent {message}")
 
-    def _end(self, call_id: int, outcome: KernelTiming | KernelFailed) -> None:
-        pending = self._pending.pop(call_id, None)
-        if pending is not None:  # one that was given up may still come to its end
-            _resolve(pending, outcome)
-            self._time_the_oldest()
-
-
-def _resolve(pending: _Pending, outcome: KernelTiming | Exception) -> None:
-    if pending.done.done():
-        return
-    if isinstance(outcome, Exception):
-        pending.done.set_exception(outcome)
-    else:
-        pending.done.set_result(outcome)
+    def _end(self, call_id: int, outcome: KernelTiming | _Failure) -> None:
+        pending = self._pending.pop(call_id)
+        if not pending.done.done():  # a task that is cancelled cancels it
+            if isinstance(outcome, KernelTiming):
+                pending.done.set_result(outcome)
+            else:
+                pending.done.set_exception(outcome)
+        self._time_the_oldest()

@@ -4,9 +4,8 @@ A frame is a row of little-endian 64-bit integers: its length in integers, its k
 A packet is whole frames. A slab's descriptor travels beside the packet that attaches it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ WORD_BYTES = 8
 PACKET_BYTES_LIMIT = 64 * 1024
 PARAMETERS_LIMIT = 4096
 _HEADER_WORDS = 2
-_ATTACH, _DETACH, _RUN, _READY, _DONE, _FAILED = range(1, 7)
+_RUN = 0
 _NO_REGION = (-1, 0, 0)
 
 
@@ -78,6 +77,21 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel:
+    """To the worker: stop a call at its next slice, or drop it before it begins.
+
+    It answers with Cancelled, or with what the call came to just before.
+    """
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """To the worker: give a sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """From the worker: every kernel is loaded."""
 
@@ -98,7 +112,35 @@ class Failed:
     call_id: int
 
 
-Message = Attach | Detach | Run | Ready | Done | Failed
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """From the worker: it has not the memory of its own that a call takes."""
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """From the worker: a call was stopped or dropped, and writes no byte any more."""
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """From the worker: a sign of life."""
+
+
+Message = (
+    Attach | Detach | Run | Cancel | Ping | Ready | Done | Failed | OutOfMemory | Cancelled | Pong
+)
+_PLAIN: dict[int, Callable[..., Message]] = dict(
+    enumerate(
+        (Attach, Detach, Cancel, Ping, Ready, Done, Failed, OutOfMemory, Cancelled, Pong), _RUN + 1
+    )
+)
+"""What is a row of integers, by kind."""
+_KINDS = {plain: kind for kind, plain in _PLAIN.items()}
 
 
 class FrameError(ValueError):
@@ -146,21 +188,9 @@ def decode(packet: bytes, operators: Sequence[str]) -> Iterator[Message]:
 
 def _fields(message: Message, operators: Sequence[str]) -> list[int]:
     """The kind and the fields."""
-    match message:
-        case Attach(slab, size_bytes):
-            return [_ATTACH, slab, size_bytes]
-        case Detach(slab):
-            return [_DETACH, slab]
-        case Run(call_id, call):
-            return [_RUN, call_id, *_call_fields(call, operators)]
-        case Ready():
-            return [_READY]
-        case Done(call_id, start_ns, end_ns):
-            return [_DONE, call_id, start_ns, end_ns]
-        case Failed(call_id):
-            return [_FAILED, call_id]
-        case _:
-            assert_never(message)
+    if isinstance(message, Run):
+        return [_RUN, message.call_id, *_call_fields(message.call, operators)]
+    return [_KINDS[type(message)], *(getattr(message, name) for name in message.__match_args__)]
 
 
 def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
@@ -181,21 +211,12 @@ def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
 
 def _message(kind: int, fields: NDArray[np.int64], operators: Sequence[str]) -> Message:
     values: list[int] = fields.tolist()
-    match kind, values:
-        case _, [slab, size_bytes] if kind == _ATTACH:
-            return Attach(slab, size_bytes)
-        case _, [slab] if kind == _DETACH:
-            return Detach(slab)
-        case _, [call_id, *rest] if kind == _RUN:
-            return Run(call_id, _call(rest, operators))
-        case _, [] if kind == _READY:
-            return Ready()
-        case _, [call_id, start_ns, end_ns] if kind == _DONE:
-            return Done(call_id, start_ns, end_ns)
-        case _, [call_id] if kind == _FAILED:
-            return Failed(call_id)
-        case _:
-            raise FrameError(f"a frame of kind {kind} has {len(values)} fields")
+    if kind == _RUN and values:
+        return Run(values[0], _call(values[1:], operators))
+    try:
+        return _PLAIN[kind](*values)
+    except (KeyError, TypeError) as error:
+        raise FrameError(f"a frame of kind {kind} has {len(values)} fields") from error
 
 
 def _call(values: list[int], operators: Sequence[str]) -> KernelCall:

@@ -11,7 +11,7 @@ async def main(shares: tuple[int, ...]) -> None:
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
-    running = asyncio.create_task(device.run(toy_call("count_units", slab, shares=shares)))
+    running = asyncio.create_task(device.run(toy_call("work", slab, shares=shares)))
     while not slab.memory[UNITS - 1]:  # noqa: ASYNC110  # another process sets it
         await asyncio.sleep(0)
     print(device.worker_pid, flush=True)  # noqa: T201

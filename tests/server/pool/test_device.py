@@ -13,7 +13,7 @@ import pytest
 
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
 from opserve_server.pool.slabs import Slab
-from server.pool.toys import UNITS, open_descriptors, toy_call, toy_device
+from server.pool.toys import ENDLESS, UNITS, open_descriptors, toy_call, toy_device
 
 pytestmark = pytest.mark.system
 
@@ -120,7 +120,7 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    "shares", [(UNITS,), (1 << 40,), (UNITS, 1 << 40)], ids=["idle", "busy", "second thread busy"]
+    "shares", [(UNITS,), (ENDLESS,), (UNITS, ENDLESS)], ids=["idle", "busy", "second thread busy"]
 )
 def test_a_worker_ends_when_its_front_is_killed(shares: tuple[int, ...]) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

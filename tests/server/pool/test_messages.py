@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from opserve_server.pool.messages import (
     PARAMETERS_LIMIT,
     Attach,
+    Cancel,
+    Cancelled,
     Detach,
     Done,
     Failed,
     FrameError,
     KernelCall,
     Message,
+    OutOfMemory,
+    Ping,
+    Pong,
     Ready,
     Region,
     Run,
@@ -38,9 +43,14 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Attach, sizes, sizes),
     st.builds(Detach, sizes),
     st.builds(Run, sizes, calls),
+    st.builds(Cancel, sizes),
+    st.just(Ping()),
     st.just(Ready()),
     st.builds(Done, sizes, sizes, sizes),
     st.builds(Failed, sizes),
+    st.builds(OutOfMemory, sizes),
+    st.builds(Cancelled, sizes),
+    st.just(Pong()),
 )
 
 

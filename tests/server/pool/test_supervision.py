@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -20,10 +20,17 @@ from opserve_server.pool.device import Device, WorkerDied
 from opserve_server.pool.messages import PARAMETERS_LIMIT, FrameError
 from opserve_server.pool.process import PRELOADED
 from opserve_server.pool.slabs import Slab
-from server.pool.toys import TOYS, open_descriptors, toy_call, toy_device
+from server.pool.toys import (
+    DEADLINE_S,
+    TOYS,
+    kill_worker,
+    open_descriptors,
+    toy_call,
+    toy_device,
+    until,
+)
 
 pytestmark = pytest.mark.system
-DEADLINE_S = 30
 
 
 @pytest.fixture
@@ -44,17 +51,6 @@ def slab(device: Device) -> Slab:
     slab = device.slabs.take(1)
     device.attach(slab)
     return slab
-
-
-def kill_worker(device: Device) -> None:
-    assert device.worker_pid is not None
-    os.kill(device.worker_pid, signal.SIGKILL)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110  # another process changes it
-            await asyncio.sleep(0)
 
 
 async def test_a_call_that_fits_no_frame_is_refused_while_there_is_no_worker(
@@ -200,32 +196,3 @@ def test_the_fork_server_starts_no_threads() -> None:
         "sys.exit(len(os.listdir('/proc/self/task')) - 1)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-async def test_a_call_that_runs_too_long_is_given_up_and_the_others_run_once() -> None:
-    device = toy_device(call_time_limit_s=0.5)
-    await device.start()
-    slab = device.slabs.take(1)
-    device.attach(slab)
-    endless = asyncio.create_task(device.run(toy_call("hang", slab, shares=(1,))))
-    behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
-    with pytest.raises(WorkerDied, match=r"longer than 0\.5 s"):
-        await endless
-    await behind
-    assert slab.memory[0] == 1
-    await device.stop()
-
-
-async def test_a_stopped_worker_is_killed_by_the_limit() -> None:
-    device = toy_device(call_time_limit_s=0.5)
-    await device.start()
-    slab = device.slabs.take(1)
-    device.attach(slab)
-    pid = device.worker_pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(WorkerDied):
-        await device.run(toy_call("count_units", slab))
-    await device.run(toy_call("count_units", slab))
-    assert device.worker_pid != pid
-    await device.stop()

@@ -1,7 +1,10 @@
 """A device whose workers run toy kernels, and calls for it."""
 
+import asyncio
 import gc
-from collections.abc import Mapping
+import os
+import signal
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,12 +13,19 @@ from opserve_server.pool.device import Device
 from opserve_server.pool.messages import KernelCall, Region
 from opserve_server.pool.slabs import Slab
 
-TOYS = {name: f"server.pool.toy.{name}" for name in ("count_units", "die", "fail", "hang", "meet")}
+NAMES = ("allocate", "count_units", "die", "fail", "hang", "meet", "work")
+TOYS = {name: f"server.pool.toy.{name}" for name in NAMES}
 UNITS = 200
+ENDLESS = 1 << 40
+DEADLINE_S = 30
 
 
 def toy_device(
-    kernels: Mapping[str, str] = TOYS, *, call_time_limit_s: float = 50, threads: int = 1
+    kernels: Mapping[str, str] = TOYS,
+    *,
+    call_time_limit_s: float = 50,
+    silence_limit_s: float = 50,
+    threads: int = 1,
 ) -> Device:
     return Device(
         name="toy-0",
@@ -24,6 +34,7 @@ def toy_device(
         slab_bytes=1 << 16,
         start_timeout_s=50,
         call_time_limit_s=call_time_limit_s,
+        silence_limit_s=silence_limit_s,
         threads=threads,
         kernels=kernels,
     )
@@ -47,3 +58,14 @@ def open_descriptors() -> list[str]:
         with suppress(FileNotFoundError):  # the listing's own
             targets.append(str(link.readlink()))
     return sorted(targets)
+
+
+def kill_worker(device: Device) -> None:
+    assert device.worker_pid is not None
+    os.kill(device.worker_pid, signal.SIGKILL)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110  # another process changes it
+            await asyncio.sleep(0)
