@@ -1,5 +1,6 @@
 """make bench: unary calls, whole calls and bulk bytes of the service beside bare gRPC."""
 
+import http.client
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -8,9 +9,11 @@ from dataclasses import dataclass
 import grpc
 
 from benchmarks.bare import Bare, yardstick_address
+from benchmarks.commands import BATCHED, COMMANDS_A_BATCH, Fills
 from benchmarks.measure import percentile, seconds_each, seconds_of
 from benchmarks.report import Goal, show_goals, show_rows, write_goals
 from benchmarks.rounds import Pair, Rounds, at_least, at_most, measure_rounds, rows
+from benchmarks.small_rest import REST_P50, SmallCalls, echo_connection
 from benchmarks.subject import Bulk, Planning, WholeCalls
 from opserve_client.private_service import private_service
 from opserve_server.allocator import keep_freed_memory
@@ -55,11 +58,15 @@ def main() -> None:
         yardstick = stack.enter_context(
             yardstick_address(buffer_bytes=LARGE_MIB * MIB, answer_bytes=planning.plan().ByteSize())
         )
+        echo = stack.enter_context(echo_connection())
+        rest = http.client.HTTPConnection(service.rest.removeprefix("http://"))
         bare = Bare(stack.enter_context(grpc.insecure_channel(yardstick)))
         measured = measure_rounds(
             (
                 lambda: unary_calls(planning, bare),
                 lambda: whole_calls(calls, bare),
+                Fills(channel).measure,
+                SmallCalls(rest, echo).measure,
                 Transfers(Bulk(channel, SMALL_MIB * MIB), bare, SMALL_MIB).measure,
                 Transfers(Bulk(channel, LARGE_MIB * MIB), bare, LARGE_MIB).measure,
             ),
@@ -78,7 +85,13 @@ def goals_of(measured: Rounds) -> list[Goal]:
         at_least(
             3.0, "whole call in one Submit: rate over its commands one by one", measured[SUBMIT]
         ),
+        at_least(
+            35.0,
+            f"{COMMANDS_A_BATCH} commands in one Submit: rate over one in a call",
+            measured[BATCHED],
+        ),
         at_most(1.3, "unary GetWorkspaceSize: p50 over a bare gRPC echo's", measured[P50]),
+        at_most(1.5, "small REST call: p50 over a bare Starlette echo's", measured[REST_P50]),
         *(
             at_least(
                 0.9,
