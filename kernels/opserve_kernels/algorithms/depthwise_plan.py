@@ -20,6 +20,7 @@ _IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
 _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
 _MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take less workspace
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
+_BLOCK_PRODUCTS = 1 << 25  # of a block, a few ms, unless a row has more
 _NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
 _SUM_LANES = 64  # opserve_kernels.sums.LANES, for sums that leave padding out
 _SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
@@ -212,14 +213,17 @@ class _Blocks:
 
     @staticmethod
     def of(product: DepthwiseProduct) -> "_Blocks":
-        """Blocks that fit, or else whose rows overlap by half at most."""
+        """Blocks that fit, or else whose rows overlap by half at most if products are few."""
         axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
         extent = [axis.extent for axis in axes]
         channels = product.convolution.output_channels if product.kind == WEIGH_OUTPUT else 1
         elements = prod(extent) * channels * _phases(product)[0]
         batch = product.convolution.batch
         cut = next((axis for axis in range(SPATIAL_RANK) if axes[axis].result > 1), -1)
-        whole = elements <= _COPY_ELEMENTS or _is_in_place(product)
+        results = prod(axis.result for axis in axes)
+        products = results * product.convolution.output_channels * product.convolution.taps
+        fits_whole = elements <= _COPY_ELEMENTS and products <= _BLOCK_PRODUCTS
+        whole = fits_whole or _is_in_place(product)
         if whole or cut < 0:
             most = max(1, min(batch, _COPY_ELEMENTS // elements))
             batches = -(-batch // most)
@@ -234,7 +238,8 @@ class _Blocks:
             )
         reach, result = axes[cut].reach, axes[cut].result
         fitting = _COPY_ELEMENTS * extent[cut] // elements - reach
-        row_blocks = -(-result // max(1, fitting, 2 * reach))
+        most = max(1, _BLOCK_PRODUCTS * result // products)
+        row_blocks = -(-result // min(most, max(1, fitting, 2 * reach)))
         rows = -(-result // row_blocks)
         extent[cut] = rows + reach
         return _Blocks(

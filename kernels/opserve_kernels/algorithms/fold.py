@@ -29,6 +29,9 @@ from opserve_kernels.algorithms.fold_plan import (
     LINES,
     NUMBER_FORMAT,
     PADDING,
+    PART_ROWS,
+    PART_TAPS,
+    PARTS,
     PERMUTED,
     PHASE_PITCH,
     PHASES,
@@ -40,7 +43,7 @@ from opserve_kernels.algorithms.fold_plan import (
     SOURCE_VIEW,
     STRIDE,
     SUMS,
-    UNIT_BLOCKS,
+    UNIT_PARTS,
     VALUES,
     WIDE,
     WIDTH,
@@ -54,6 +57,7 @@ Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Pair = tuple[int, int]
+Triple = tuple[int, int, int]
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64, UniTuple(int64, 2))")
@@ -65,13 +69,13 @@ def _positions_down(parameters: Integers, tap: int, rows: Pair) -> tuple[int, in
     return int(first), int(last), int(first * stride + shift - rows[0])
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def _taps_beside(parameters: Integers, tap: int) -> tuple[int, int, int]:
+@compiled("UniTuple(int64, 3)(int64[::1], int64, int64)")
+def _taps_beside(parameters: Integers, least: int, tap: int) -> tuple[int, int, int]:
     """The first of the taps up to this that shift by the same u; that u; the first tap's phase."""
     dilation, stride = parameters[DILATION + 1], parameters[STRIDE + 1]
     shift = tap * dilation - parameters[PADDING + 1]
     column = shift // stride
-    beside = min(tap, (shift - column * stride) // dilation)
+    beside = min(tap - least, (shift - column * stride) // dilation)
     return tap - beside, int(column), int(shift - column * stride - beside * dilation)
 
 
@@ -91,7 +95,8 @@ def _ahead(parameters: Integers, tap: int, rows: int) -> int:
 
 
 @compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 3), int64)"
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 3), "
+    "UniTuple(int64, 3))"
 )
 def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     parameters: Integers,
@@ -99,23 +104,23 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     floats: Floats,
     halves: Halves,
     plane: int,
-    down: tuple[int, int, int],
-    tap_row: int,
+    down: Triple,
+    taps_of: Triple,
 ) -> None:
-    """Adds the positions `down` (first, last, row in the block) under a row of taps."""
-    first, last, row = down
+    """Adds the positions `down` (first, last, row in the block) under taps (row, first, last)."""
+    (first, last, row), (tap_row, least, most_tap) = down, taps_of
     wide, columns, row_pitch = parameters[WIDE], parameters[COLUMNS], parameters[ROW_PITCH]
     high, taps = parameters[HIGH], parameters[KERNEL + 1]
     dilation, most = parameters[DILATION + 1], parameters[PHASES]
     phases, pitch = dilation * parameters[PHASE_PITCH], parameters[STRIDE] * row_pitch
-    view, values, tap = parameters[SOURCE_VIEW:], parameters[VALUES], taps - 1
+    view, values, tap = parameters[SOURCE_VIEW:], parameters[VALUES], most_tap - 1
     lines = (plane * parameters[KERNEL] + tap_row) * taps
     start = 0
     if parameters[SOURCE_PLAIN]:
         whole = parameters[KERNEL] * taps * high * wide
         start = position_of(view, plane * whole) + (tap_row * taps * high + first) * wide
-    while tap >= 0:
-        beside, column, phase = _taps_beside(parameters, tap)
+    while tap >= least:
+        beside, column, phase = _taps_beside(parameters, least, tap)
         left, right = max(0, -column), min(wide, columns - column)
         place = parameters[SUMS] + phase * parameters[PHASE_PITCH] + row * row_pitch + left + column
         count = min(tap - beside + 1, (most - phase - 1) // dilation + 1)
@@ -171,17 +176,30 @@ def _permute(parameters: Integers, source: Floats, result: Floats, plane: int, r
         deal_rows(source, result, (*from_, *to, *sizes), taps, high * wide)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 2))")
-def _add_taps(
-    parameters: Integers, scratch: Floats, floats: Floats, halves: Halves, plane: int, rows: Pair
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 2), int64)"
+)
+def _add_taps(  # noqa: PLR0913, PLR0917  # arrays and places
+    parameters: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    plane: int,
+    rows: Pair,
+    part: int,
 ) -> None:
-    """The sums of rows first .. last-1 of a plane."""
-    sums, count = parameters[SUMS], parameters[PHASES] * parameters[PHASE_PITCH]
-    scratch[sums : sums + count] = np.float32(0)
-    for tap_row in range(parameters[KERNEL] - 1, -1, -1):
-        down = _positions_down(parameters, tap_row, rows)
+    """Adds a part of the taps, counted from the last, to the sums of rows first .. last-1."""
+    if part == 0:
+        sums, count = parameters[SUMS], parameters[PHASES] * parameters[PHASE_PITCH]
+        scratch[sums : sums + count] = np.float32(0)
+    across = (parameters[KERNEL + 1] - 1) // parameters[PART_TAPS] + 1
+    last_row = parameters[KERNEL] - part // across * parameters[PART_ROWS]
+    last_tap = parameters[KERNEL + 1] - part % across * parameters[PART_TAPS]
+    first_tap = max(0, last_tap - parameters[PART_TAPS])
+    for tap_row in range(last_row - 1, max(0, last_row - parameters[PART_ROWS]) - 1, -1):
+        down, taps = _positions_down(parameters, tap_row, rows), (tap_row, first_tap, last_tap)
         if down[0] < down[1]:
-            _add_tap_row(parameters, scratch, floats, halves, plane, down, tap_row)
+            _add_tap_row(parameters, scratch, floats, halves, plane, down, taps)
 
 
 @compiled(
@@ -200,12 +218,15 @@ def run_fold(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Runs units first_unit .. last_unit-1; the buffers come as float32 and as halves."""
     blocks, height = parameters[BLOCKS], parameters[HEIGHT]
-    last_block = min(last_unit * parameters[UNIT_BLOCKS], parameters[PLANES] * blocks)
-    for block in range(first_unit * parameters[UNIT_BLOCKS], last_block):
+    parts, unit_parts = parameters[PARTS], parameters[UNIT_PARTS]
+    last = min(last_unit * unit_parts, parameters[PLANES] * blocks * parts)
+    for number in range(first_unit * unit_parts, last):
+        block, part = number // parts, number % parts
         plane, row = block // blocks, block % blocks * parameters[BLOCK_ROWS]
         rows = (row, min(row + parameters[BLOCK_ROWS], height))
         if parameters[PERMUTED]:
             _permute(parameters, source, result, plane, rows)
         else:
-            _add_taps(parameters, scratch, source, source_halves, plane, rows)
-            _store_rows(parameters, scratch, result, result_halves, plane, rows)
+            _add_taps(parameters, scratch, source, source_halves, plane, rows, part)
+            if part == parts - 1:
+                _store_rows(parameters, scratch, result, result_halves, plane, rows)

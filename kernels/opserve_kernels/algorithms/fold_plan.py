@@ -21,10 +21,14 @@ KERNEL, DILATION, PADDING, STRIDE = 5, 7, 9, 11
     SOURCE_PLAIN,
     RESULT_PLAIN,
     PERMUTED,
-    # Rows of the image in a block of a plane, blocks of a plane, blocks of a unit.
+    # Rows of the image in a block of a plane, blocks of a plane; rows of taps and taps of a row in
+    # a part of a block, parts of a block; parts of a unit.
     BLOCK_ROWS,
     BLOCKS,
-    UNIT_BLOCKS,
+    PART_ROWS,
+    PART_TAPS,
+    PARTS,
+    UNIT_PARTS,
     # Sums of a block: (phases, rows, columns of a phase), with LANES values behind a row; phases
     # that have no column are left out.
     PHASES,
@@ -35,14 +39,16 @@ KERNEL, DILATION, PADDING, STRIDE = 5, 7, 9, 11
     SUMS,
     VALUES,
     LINES,
-) = range(13, 27)
-SOURCE_VIEW, RESULT_VIEW = 27, 41
+) = range(13, 30)
+SOURCE_VIEW, RESULT_VIEW = 30, 44
 
 _BLOCK_ELEMENTS = (
     1 << 12
 )  # of the image, for each step of a stride: sums stay in the first-level cache
 _MOST_STEPS = 4  # of a stride that make blocks larger
 _UNIT_VALUES = 1 << 17  # columns' values that a unit adds, about 0.1 ms
+_PART_VALUES = 1 << 20  # that a part adds, about a millisecond
+_TAP_VALUES = 16  # that take as long as beginning a tap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +93,21 @@ def plan_fold(
     row_pitch = columns + LANES
     rows = _rows(fold, (columns if permuted else row_pitch) * phases, permuted=permuted)
     blocks = -(-height // rows)
-    unit_blocks = max(1, _UNIT_VALUES // max(1, rows * width * taps // prod(fold.stride)))
+    unit_parts = max(1, _UNIT_VALUES // max(1, rows * width * taps // prod(fold.stride)))
     loaded = min(fold.positions[0], (rows - 1) // fold.stride[0] + 1) * fold.positions[1]
+    part_rows, part_taps = fold.kernel if permuted else _part(fold, loaded)
+    parts = -(-fold.kernel[0] // part_rows) * -(-fold.kernel[1] // part_taps)
     numbers = (
         *(fold.planes, *fold.size, *fold.positions),
         *(*fold.kernel, *fold.dilation, *fold.padding, *fold.stride),
         *(fold.number_format, int(source_plain), int(result_plain), int(permuted)),
-        *(rows, blocks, unit_blocks, phases, columns, row_pitch, rows * row_pitch),
+        *(rows, blocks, part_rows, part_taps, parts, unit_parts),
+        *(phases, columns, row_pitch, rows * row_pitch),
         workspace.reserve(0 if permuted else phases * rows * row_pitch),
         workspace.reserve(0 if source_plain else loaded),
         workspace.reserve(0 if result_plain else rows * width),
     )
-    units = -(-fold.planes * blocks // unit_blocks)
+    units = -(-fold.planes * blocks * parts // unit_parts)
     return units, (*numbers, *fold.source, *fold.result)
 
 
@@ -123,6 +132,13 @@ def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
         return min(height, max(1, _BLOCK_ELEMENTS // row) * stride)
     fitting = max(1, _BLOCK_ELEMENTS * min(stride, _MOST_STEPS) // row)
     return min(height, fitting // stride * stride or fitting)
+
+
+def _part(fold: Fold, values: int) -> Pair:
+    """Rows of taps and taps of a row that a part adds, if each has so many values in a block."""
+    down, across = fold.kernel
+    most = max(1, _PART_VALUES // max(values, _TAP_VALUES))
+    return min(down, max(1, most // across)), min(across, most)
 
 
 def _are_plain(fold: Fold) -> tuple[bool, bool]:

@@ -48,12 +48,15 @@ def test_it_meets_the_oracle(name: str, wanted: int) -> None:
 
 
 @every_result
-@pytest.mark.parametrize("elements", [60, 200])
+@pytest.mark.parametrize(
+    ("elements", "products"), [(60, 1 << 25), (200, 1 << 25), (200, 700), (1 << 14, 1)]
+)
 @pytest.mark.parametrize("name", list(LONG))
 def test_images_that_are_cut_into_blocks_meet_it_too(
-    monkeypatch: pytest.MonkeyPatch, name: str, elements: int, wanted: int
+    monkeypatch: pytest.MonkeyPatch, name: str, elements: int, products: int, wanted: int
 ) -> None:
     monkeypatch.setattr(depthwise_plan, "_COPY_ELEMENTS", elements)
+    monkeypatch.setattr(depthwise_plan, "_BLOCK_PRODUCTS", products)
     monkeypatch.setattr(depthwise_plan, "_MOST_IN_PLACE", 0)
     monkeypatch.setattr(depthwise_plan, "_UNIT_PRODUCTS", 1)
     arrays = arrays_of(name, LONG[name])
@@ -128,12 +131,19 @@ def _any_case(draw: st.DrawFn) -> Case:
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-@given(case=_any_case(), elements=st.sampled_from([50, 4096]))
-def test_any_convolution_meets_the_oracle(wanted: int, case: Case, elements: int) -> None:
+@given(
+    case=_any_case(),
+    elements=st.sampled_from([50, 4096]),
+    products=st.sampled_from([1, 2000, 1 << 25]),
+)
+def test_any_convolution_meets_the_oracle(
+    wanted: int, case: Case, elements: int, products: int
+) -> None:
     arrays = case.arrays(np.random.default_rng(7))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(depthwise_plan, "_COPY_ELEMENTS", elements)
+        patch.setattr(depthwise_plan, "_BLOCK_PRODUCTS", products)
         result = result_of(case, arrays, wanted)
 
     assert_meets(result, ORACLES[wanted](case, arrays))
@@ -177,6 +187,17 @@ def test_usual_kernels_meet_the_oracle(wanted: int, case: Case, special: float |
     result = result_of(case, arrays, wanted, units=1)
 
     assert_meets(result, ORACLES[wanted](case, arrays))
+
+
+@every_result
+def test_a_unit_of_a_kernel_of_thousands_of_taps_is_bounded(wanted: int) -> None:
+    padding = (0, 127, 127)
+    case = Case(inputs=1, outputs=1, size=(1, 300, 300), kernel=(1, 255, 255), padding=padding)
+    arrays = arrays_of("many taps", case)
+
+    stage = planned_of(gradients_of(case, operands_of(case, arrays), wanted)).stage
+
+    assert 300**2 * 255**2 / (stage.units - 1) < 40_000_000
 
 
 def test_stages_of_a_call_share_the_workspace() -> None:

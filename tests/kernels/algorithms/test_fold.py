@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.execution import execute
+from kernels.execution import execute, plan_of
 from kernels.oracles.expectation import assert_meets
 from kernels.oracles.im2col_backward import expected
 from kernels.samples.im2col_backward import image
@@ -86,17 +86,28 @@ def test_sums_are_taken_in_the_order_that_is_promised(name: str) -> None:
 
 
 @every_sample
-@pytest.mark.parametrize("elements", [1, 30, 100])
-def test_blocks_of_any_size_give_the_same_bytes(
-    monkeypatch: pytest.MonkeyPatch, name: str, elements: int
+@pytest.mark.parametrize(("elements", "values"), [(1, 1), (30, 1 << 20), (100, 70), (1 << 14, 1)])
+def test_blocks_and_parts_of_any_size_give_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, name: str, elements: int, values: int
 ) -> None:
     _, whole = _folded(_SAMPLES[name])
 
     monkeypatch.setattr(fold_plan, "_BLOCK_ELEMENTS", elements)
     monkeypatch.setattr(fold_plan, "_UNIT_VALUES", 1)
+    monkeypatch.setattr(fold_plan, "_PART_VALUES", values)
     _, cut = _folded(_SAMPLES[name], units=1)
 
     assert cut.tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("kernel", [(1000, 1000), (1, 1_000_000)])
+def test_a_unit_of_a_million_taps_is_bounded(kernel: tuple[int, int]) -> None:
+    size = (kernel[0] + 3, kernel[1] + 3)
+
+    plan = plan_of(image("many taps", (1, 1, *size), kernel))
+
+    taps_of_all_rows = size[0] * prod(kernel)
+    assert taps_of_all_rows / plan.units < 500_000
 
 
 @pytest.mark.parametrize("dtypes", list(_CAST))
@@ -179,10 +190,15 @@ def _any_sample(draw: st.DrawFn) -> Sample:
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-@given(sample=_any_sample(), elements=st.sampled_from([20, 1 << 14]))
-def test_any_fold_is_the_sum_in_order(sample: Sample, elements: int) -> None:
+@given(
+    sample=_any_sample(),
+    elements=st.sampled_from([20, 1 << 14]),
+    values=st.sampled_from([1, 200, 1 << 20]),
+)
+def test_any_fold_is_the_sum_in_order(sample: Sample, elements: int, values: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fold_plan, "_BLOCK_ELEMENTS", elements)
+        patch.setattr(fold_plan, "_PART_VALUES", values)
         columns, out = _folded(sample)
 
     assert out.tobytes() == _in_order(sample, columns).tobytes()
