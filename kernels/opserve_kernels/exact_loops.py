@@ -33,7 +33,7 @@ from opserve_kernels.exact_strided import (
     load,
     store,
 )
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 
 Bytes = NDArray[np.uint8]
 
@@ -65,13 +65,13 @@ def run_exact_stage(
         _WITHIN[kind](stage, scratch, first, last)
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64)")
+@entry("void(int64[::1], float64[::1], int64, int64)")
 def _fill(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
     start, count, chunk = stage[0], stage[1], stage[2]
     scratch[start + first * chunk : start + min(last * chunk, count)] = 0.0
 
 
-@compiled(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
+@entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _load(stage: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
     start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
     begin, end = first * chunk, min(last * chunk, count)
@@ -79,7 +79,7 @@ def _load(stage: Integers, elements: Elements, scratch: Doubles, first: int, las
     load(elements, stage[5:], number_format, begin, target)
 
 
-@compiled(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
+@entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _store(stage: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
     start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
     begin, end = first * chunk, min(last * chunk, count)
@@ -87,7 +87,7 @@ def _store(stage: Integers, elements: Elements, scratch: Doubles, first: int, la
     store(source, number_format, stage[5:], begin, elements)
 
 
-@compiled(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
+@entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _sum(stage: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
     """Adds some of a channel's pixels to its total."""
     total, values, number_format = stage[1], stage[2], stage[3]
@@ -200,7 +200,7 @@ def _tap_sum(geometry: Integers, tap: int, output: Doubles, image: Doubles) -> n
     return total
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64)")
+@entry("void(int64[::1], float64[::1], int64, int64)")
 def _image(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
     g = stage[_GEOMETRY:]
     output, weight = scratch[stage[_LEFT] :], scratch[stage[_RIGHT] :]
@@ -219,7 +219,7 @@ def _image(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
                     _add_to_image(g, line, taps, source)
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64)")
+@entry("void(int64[::1], float64[::1], int64, int64)")
 def _output(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
     g = stage[_GEOMETRY:]
     image, weight = scratch[stage[_LEFT] :], scratch[stage[_RIGHT] :]
@@ -238,7 +238,7 @@ def _output(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
                     _add_to_output(g, line, taps, source)
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64)")
+@entry("void(int64[::1], float64[::1], int64, int64)")
 def _weight(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
     g = stage[_GEOMETRY:]
     image, output = scratch[stage[_LEFT] :], scratch[stage[_RIGHT] :]
@@ -257,7 +257,7 @@ def _weight(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
                     scratch[stage[_TOTAL] + row] += _tap_sum(g, tap_w, left, right)
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64)")
+@entry("void(int64[::1], float64[::1], int64, int64)")
 def _diagonal(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Zeros what belongs to no group: opserve_kernels.gradients.Diagonal."""
     start, groups, extend, group_k, group_c = stage[0], stage[1], stage[2], stage[3], stage[4]

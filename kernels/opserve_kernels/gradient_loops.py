@@ -33,7 +33,7 @@ from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
 from opserve_kernels.exact_loops import run_exact_stage
 from opserve_kernels.exact_plan import FIRST_EXACT_KIND
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.stages import HEADER, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
@@ -176,7 +176,7 @@ def _run_stage(  # a case for each kind
     return True
 
 
-@compiled("int64(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+@entry("int64(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
 def _run_stages(
     parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
 ) -> int:

@@ -24,7 +24,7 @@ _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
     rf"^\s*(?:from|import) ({_PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE
 )
-_LOOP = re.compile(r"^@compiled\(", re.MULTILINE)
+_LOOP = re.compile(r"^@(?:compiled|entry)\(", re.MULTILINE)
 _LOCK = "lock"  # a file of each folder; its time is when the folder was used last
 
 

@@ -1,23 +1,29 @@
-"""How every loop is compiled: one decorator, so that no kernel has options of its own.
+"""How every loop is compiled: two decorators, so that no kernel has options of its own.
 
-A loop is compiled for the signature it names when its module is imported (so here, unlike
-elsewhere, helpers stand above their callers) and kept in a cache: see loop_cache.
+`entry` is for what Python calls, `compiled` for what loops call: a way in from Python takes as
+long to compile as a small loop, and a worker as long to load. Each is compiled for the signature
+that it names (so here, unlike elsewhere, helpers stand above their callers).
 
 Numba copies what a function calls into it, and compiles all of that again with every caller. Here
-only functions without a loop of their own are copied. One with a loop is called by its name, which
-is bound when code is loaded: a module's import has loaded what the module calls.
+only functions without a loop of their own are copied; they are compiled when a caller is. One with
+a loop is called by its name, which is bound when code is loaded: a module's import has loaded what
+the module calls. Such loops and entries are compiled by the import and kept: see loop_cache.
 """
 
 import dis
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from numba import config, njit  # pyright: ignore[reportMissingTypeStubs]
+from numba import config  # pyright: ignore[reportMissingTypeStubs]
 from numba.core.compiler import Compiler  # pyright: ignore[reportMissingTypeStubs]
 from numba.core.compiler_lock import (  # pyright: ignore[reportMissingTypeStubs]
     global_compiler_lock,
 )
+from numba.core.registry import CPUDispatcher  # pyright: ignore[reportMissingTypeStubs]
 from typing_extensions import override
 
 from opserve_kernels.loop_cache import alone_in, folder_of
@@ -27,35 +33,46 @@ Result = TypeVar("Result")
 
 _BACKWARD_JUMPS = {code for name, code in dis.opmap.items() if "BACKWARD" in name}
 _CLOSURE = "<locals>"  # in the name of a function that another one made
+_OPTIONS = {
+    "nopython": True,
+    "nogil": True,
+    "fastmath": False,
+    "parallel": False,
+    "error_model": "numpy",
+    "boundscheck": None,
+    "no_cfunc_wrapper": True,
+}
 
 
 def compiled(
     signature: str,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Compiles a loop for one signature: no GIL, float arithmetic as written, one thread."""
-    compile_for_signature = njit(
-        signature,
-        nogil=True,
-        cache=True,
-        fastmath=False,
-        parallel=False,
-        error_model="numpy",
-        pipeline_class=_NamingCompiler,
-    )
+    """Compiles what loops call: no GIL, float arithmetic as written, one thread."""
 
-    def compile_function(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-        code = dis.Bytecode(function).codeobj
-        folder = folder_of(Path(code.co_filename))
-        with global_compiler_lock, alone_in(folder):
-            # Numba makes its settings at run time, where type checkers cannot see them.
-            config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-            dispatcher = compile_for_signature(function)
-        loops = not _BACKWARD_JUMPS.isdisjoint(code.co_code[::2])
-        if loops and _CLOSURE not in function.__qualname__:
-            _call_by_name(dispatcher)
-        return dispatcher
+    def declare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        loop: Any = _Loop(function, signature)
+        with _folder_of(function):
+            if _is_called_by_name(function):
+                _keep(loop, signature)
+        return loop  # type: ignore[no-any-return]  # numba's
 
-    return compile_function
+    return declare
+
+
+def entry(
+    signature: str,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Compiles what Python calls; loops may call it, too."""
+
+    def declare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        dispatcher: Any = CPUDispatcher(
+            function, targetoptions=_OPTIONS, pipeline_class=_NamingCompiler
+        )
+        with _folder_of(function):
+            _keep(dispatcher, signature)
+        return dispatcher  # type: ignore[no-any-return]  # numba's
+
+    return declare
 
 
 class _NamingCompiler(Compiler):
@@ -70,6 +87,75 @@ class _NamingCompiler(Compiler):
         if _CLOSURE not in state.func_id.func_qualname:
             state.func_id.unique_id = None
         return super().define_pipelines()  # type: ignore[no-untyped-call]
+
+
+class _Loop(CPUDispatcher):
+    """A function that loops call. Numba's type inference asks for it by `get_call_template`."""
+
+    def __init__(self, function: Callable[..., Any], signature: str) -> None:
+        options = _OPTIONS | {"no_cpython_wrapper": True}
+        super().__init__(function, targetoptions=options, pipeline_class=_NamingCompiler)
+        self._declared = signature
+
+    @override
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        if not self.overloads:
+            _compile(self, self._declared)
+        return super().get_call_template(args, kws)
+
+    @override
+    def __call__(self, *arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A way in from Python is compiled when it is first gone, which only tests do."""
+        return self._for_python(*arguments)
+
+    @cached_property
+    def _for_python(self) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:  # noqa: ANN401  # any loop's
+            return self(*arguments)
+
+        return CPUDispatcher(call, targetoptions=_OPTIONS)
+
+
+def _is_called_by_name(function: Callable[..., Any]) -> bool:
+    """True for one with a loop, but for closures."""
+    code = dis.Bytecode(function).codeobj
+    loops = not _BACKWARD_JUMPS.isdisjoint(code.co_code[::2])
+    return loops and _CLOSURE not in function.__qualname__
+
+
+@contextmanager
+def _folder_of(function: Callable[..., Any]) -> Generator[None]:
+    """Where numba keeps what is compiled meanwhile; other processes wait."""
+    folder = folder_of(Path(function.__code__.co_filename))
+    with global_compiler_lock, alone_in(folder), _collector_paused():
+        # Numba makes its settings at run time, where type checkers cannot see them.
+        config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        yield
+
+
+def _keep(dispatcher: Any, signature: str) -> None:  # noqa: ANN401  # numba's
+    """Compiles a function, or loads what another process has compiled."""
+    dispatcher.enable_caching()
+    _compile(dispatcher, signature)
+    if _is_called_by_name(dispatcher.py_func):
+        _call_by_name(dispatcher)
+
+
+def _compile(dispatcher: Any, signature: str) -> None:  # noqa: ANN401  # numba's
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """What compiling makes has few cycles; looking for them takes a tenth of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _call_by_name(dispatcher: Any) -> None:  # noqa: ANN401  # numba's

@@ -6,7 +6,7 @@ Loops run over slices that begin at 0: those a compiler turns into vectors.
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import BF16, FLOAT, FLOAT16
 from opserve_kernels.precision import from_bfloat, from_half, round_all, to_bfloat, to_half
 from opserve_kernels.views import VIEW_RANK
@@ -162,13 +162,13 @@ def store(
         done += run
 
 
-@compiled("float32[::1](uint8[::1])")
+@entry("float32[::1](uint8[::1])")
 def as_floats(buffer: NDArray[np.uint8]) -> Floats:
     """A buffer's whole float32 values."""
     return buffer[: buffer.size // 4 * 4].view(np.float32)
 
 
-@compiled("uint16[::1](uint8[::1])")
+@entry("uint16[::1](uint8[::1])")
 def as_halves(buffer: NDArray[np.uint8]) -> Halves:
     """A buffer's whole 16-bit patterns."""
     return buffer[: buffer.size // 2 * 2].view(np.uint16)

@@ -9,6 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.execution import execute
+from kernels.samples import REGISTRY_SAMPLES
+from opserve_kernels import loops
+
 INNER = """
 from opserve_kernels.loops import compiled
 
@@ -25,9 +29,9 @@ def total(values):
 """
 OUTER = """
 from tiny_inner import total, twice
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import entry
 
-@compiled("float64(float64[::1])")
+@entry("float64(float64[::1])")
 def twice_the_total(values):
     return twice(1) * total(values)
 """
@@ -91,3 +95,21 @@ def test_functions_find_each_other_whichever_process_compiled_them(tmp_path: Pat
     # Numba has counted another function before it compiles this one again.
     other = "import numba\nnumba.njit('int64()')(lambda: 1)\n"
     assert ended(start(tmp_path, other + CALL + MISSES)) == "[1, 0, 0]\n"
+
+
+def test_python_calls_entries_and_no_other_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(loop: loops._Loop, *_: object) -> None:
+        raise AssertionError(f"Python called {loop}: it should be an entry")
+
+    monkeypatch.setattr(loops._Loop, "__call__", refuse)
+
+    for samples in REGISTRY_SAMPLES.values():
+        for sample in samples:
+            execute(sample, sample.buffers())
+
+
+def test_a_function_without_a_loop_is_kept_in_its_callers_alone(tmp_path: Path) -> None:
+    ended(start(tmp_path, CALL))
+
+    kept = {file.name.partition("-")[0] for file in (tmp_path / "cache").rglob("*.nbc")}
+    assert kept == {"tiny_inner.total", "tiny_outer.twice_the_total"}

@@ -71,7 +71,7 @@ from opserve_kernels.algorithms.winograd_weights import (
     transform_rows,
     width_of,
 )
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
@@ -100,9 +100,7 @@ def _origin_of(stage: Integers) -> tuple[int, int]:
     return -y, -x
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64, int64)"
-)
+@entry("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64, int64)")
 def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,
@@ -132,7 +130,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
             transform_image(scratch, numbers, stage[KERNEL + 1])
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64, int64)")
+@entry("void(int64[::1], float32[::1], int64, int64, int64)")
 def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
     """Adds what LEFT_DEPTH channels of the source, from one on, give to the total of a chunk."""
     (channel, channels), depth = chunk_of(stage, chunk), depth_of(stage)
@@ -192,7 +190,7 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
         store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], index, floats, halves)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+@entry("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
 def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,

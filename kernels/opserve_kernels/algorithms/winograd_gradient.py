@@ -66,7 +66,7 @@ from opserve_kernels.algorithms.winograd_tiles import (
     transform_image,
     transform_output,
 )
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
@@ -133,7 +133,7 @@ def _transform(
             transform_image(scratch, numbers, stage[KERNEL + 1])
 
 
-@compiled(
+@entry(
     "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
     "UniTuple(int64, 3))"
 )
@@ -165,7 +165,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
         _transform(stage, scratch, table, side, tiles_of(stage, block), (begin, width))
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64)")
+@entry("void(int64[::1], float32[::1], int64, int64)")
 def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int) -> None:
     """Adds a block's part to the total of a chunk."""
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
@@ -194,7 +194,7 @@ def _store_line(stage: Integers, scratch: Floats, floats: Floats, halves: Halves
     store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], row * count, floats, halves)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64)")
+@entry("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64)")
 def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: Integers,
     scratch: Floats,

@@ -30,7 +30,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     WEIGHT_TAPS,
 )
 from opserve_kernels.algorithms.winograd_tiles import transform_kernel, transform_turned_kernel
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 from opserve_kernels.strided import load
 
 Floats = NDArray[np.float32]
@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 Pair = tuple[int, int]
 
 
-@compiled("int64(int64[::1])")
+@entry("int64(int64[::1])")
 def depth_of(stage: Integers) -> int:
     """Channels of the source in a group."""
     scatters = stage[DIRECTION] == SCATTER
@@ -75,7 +75,7 @@ def weight_index(stage: Integers, group: int, channel: int, k: int) -> int:
     return int((row * stage[IMAGE_CHANNELS] + image) * stage[WEIGHT_TAPS])
 
 
-@compiled(
+@entry(
     "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
     "UniTuple(int64, 2))"
 )
@@ -120,7 +120,7 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
         scratch[stage[FLAG]] = np.float32(1)
 
 
-@compiled(
+@entry(
     "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
     "UniTuple(int64, 2))"
 )

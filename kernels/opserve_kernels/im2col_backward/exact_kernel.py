@@ -28,7 +28,7 @@ from opserve_kernels.im2col_backward.plan import (
     WIDE,
     WIDTH,
 )
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import compiled, entry
 from opserve_kernels.views import VIEW_LENGTH
 
 
@@ -62,7 +62,7 @@ def _pixel(parameters: Integers, columns: Elements, index: int) -> np.float64:
     return total
 
 
-@compiled(f"void(int64[::1], {ELEMENTS}, {ELEMENTS}, float64[::1], int64, int64)")
+@entry(f"void(int64[::1], {ELEMENTS}, {ELEMENTS}, float64[::1], int64, int64)")
 def sum_exactly(
     parameters: Integers,
     columns: Elements,

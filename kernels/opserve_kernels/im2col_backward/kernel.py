@@ -15,14 +15,14 @@ from opserve_kernels.algorithms.fold import run_fold
 from opserve_kernels.exact_strided import elements_of
 from opserve_kernels.im2col_backward.exact_kernel import sum_exactly
 from opserve_kernels.im2col_backward.plan import GRAD_OUTPUT, OUT, SUM_EXACTLY
-from opserve_kernels.loops import compiled
+from opserve_kernels.loops import entry
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
 
-@compiled("void(int64[::1], uint8[::1], uint8[::1], uint8[::1], int64, int64)")
+@entry("void(int64[::1], uint8[::1], uint8[::1], uint8[::1], int64, int64)")
 def _run_fold(
     stage: Integers, source: Bytes, target: Bytes, workspace: Bytes, first: int, last: int
 ) -> None:
