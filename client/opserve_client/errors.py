@@ -5,7 +5,8 @@ OpserveError                what every failure carries: code, name, parameter, g
 ├── TbeError                a call of the TBE DSL was refused: "E60011"; a RuntimeError as well
 ├── DeconvError             a call of FT-DSP was refused: numbers of opserve's own
 └── AclrtError              sessions, memory, streams, events, devices: 1xxxxx, 2xxxxx, 5xxxxx
-    ├── ExecutionFailed     a kernel failed on the device (507015); carries the executor
+    ├── ExecutionFailed     a call failed (507015), was too late (107020) or aborted (107023);
+    │                       carries the executor
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
     └── ServiceUnreachable  no connection to the service, or it is going down (507901)
 """
@@ -127,7 +128,9 @@ class AclrtError(OpserveError):
 
 
 class ExecutionFailed(AclrtError):
-    """A kernel failed on the device; surfaces when its stream is synchronised.
+    """A call did not end well; surfaces when its stream is synchronised.
+
+    507015, its kernel failed; 107020, its deadline passed; 107023, its stream was aborted.
 
     Attributes:
         executor: Handle of the executor that failed.

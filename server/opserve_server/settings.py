@@ -120,6 +120,8 @@ class Settings(BaseSettings):
     """Live events of one session."""
     stream_queue_limit: Count = 1024
     """Entries that wait on one stream."""
+    stream_history_limit: Count = 256
+    """Ended entries that one stream remembers."""
     commands_per_submit_limit: Count = 1024
     """Commands of one Submit."""
     inline_bytes_limit: Bytes = 64 * _KIB

@@ -48,7 +48,14 @@ COMMANDS: list[Command] = [
     core.Read(buffer=3, offset=8, size_bytes=16),
     core.Copy(destination=4, destination_offset=1, source=3, source_offset=2, size_bytes=5),
     core.GetWorkspaceSize(operator="convolution_backward", arguments=ARGUMENTS, executor=2),
-    core.Execute(executor=2, workspace=5, workspace_offset=512, workspace_size=0, stream=1),
+    core.Execute(
+        executor=2,
+        workspace=5,
+        workspace_offset=512,
+        workspace_size=0,
+        stream=1,
+        timeout_ms=0,
+    ),
     core.SetRepeatable(executor=2),
     core.SetTensorBuffer(executor=2, index=12, buffer=6),
     core.DestroyExecutor(executor=2),
@@ -56,6 +63,7 @@ COMMANDS: list[Command] = [
     core.DestroyStream(stream=1),
     core.SetFailureMode(stream=1, mode=core.FailureMode.STOP),
     core.SynchronizeStream(stream=1, timeout_ms=-1),
+    core.AbortStream(stream=1),
     core.QueryStream(stream=1),
     core.CreateEvent(event=2),
     core.DestroyEvent(event=2),
@@ -127,6 +135,8 @@ ERRORS: Sequence[OpserveError] = [
     errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
     errors.Unavailable(_STATUS, "groups: given 3", **_PARTS),
     errors.ExecutionFailed("executor: given 4, whose kernel failed", executor=4),
+    errors.ExecutionAborted("executor: given 4, whose stream was aborted", executor=4),
+    errors.DeadlineMissed("executor: given 4, whose deadline passed", executor=4),
 ]
 ERROR_CLASSES = {
     found

@@ -9,34 +9,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
 
-from opserve_kernels.im2col_backward.schema import Im2colBackward
-from opserve_kernels.tensor import DataType, Tensor
+from opserve_kernels.status import Status
 from opserve_server.core import commands as c
+from opserve_server.core.dispatch import CALLS_AT_DEVICE
 from opserve_server.core.errors import ExecutionFailed, HandleNotFound, InvalidArgument
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.service import Service
 from opserve_server.pool.device import KernelFailed
 from server.core.fakes import LIMITS, FakeDevice, HeldCall, make_service
-from simulation.model import ModelExecutor, ModelSession, ModelStream
+from simulation.model import (
+    HURRY_MS,
+    ModelExecutor,
+    ModelSession,
+    ModelStream,
+    ModelWork,
+    image_call,
+)
 from simulation.virtual_time import VirtualTimeLoop
 
 STRANGER = Principal(tenant="stranger", name="nobody", scopes=frozenset({"operate"}))
 BUFFER_BYTES = 64
 QUEUED_WORK_LIMIT = 16
 Answer = TypeVar("Answer")
-
-
-def image_call(source: int, target: int) -> Im2colBackward:
-    """Columns (4, 4) of 2x2 blocks summed into an image (1, 3, 3)."""
-    return Im2colBackward(
-        grad_output=Tensor(shape=(4, 4), dtype=DataType.FLOAT, buffer=source),
-        input_size=(3, 3),
-        kernel_size=(2, 2),
-        dilation=(1, 1),
-        padding=(0, 0),
-        stride=(1, 1),
-        out=Tensor(shape=(1, 3, 3), dtype=DataType.FLOAT, buffer=target),
-    )
 
 
 class CoreMachine(RuleBasedStateMachine):
@@ -48,8 +42,8 @@ class CoreMachine(RuleBasedStateMachine):
         self.device = FakeDevice(auto=False)
         self.capacity = self.device.slabs.free_bytes
         self.open: ModelSession | None = None
-        self.records = 0
-        self.reached: set[int] = {0}
+        self.records, self.hurried = 0, 0
+        self.aborts: list[tuple[int, asyncio.Task[c.Result]]] = []
         self.service: Service
 
     @initialize()
@@ -90,48 +84,41 @@ class CoreMachine(RuleBasedStateMachine):
         self.settle()
         return answer
 
-    def claim(self, kind: str, handle: int) -> None:
-        assert handle > self.session.last[kind], f"{kind} handle {handle} was given out before"
-        self.session.last[kind] = handle
-
-    def bury(self, kind: str, handle: int) -> None:
-        self.session.dead[kind].append(handle)
-
     def pick(self, data: st.DataObject, handles: Collection[int]) -> int:
         return data.draw(st.sampled_from(sorted(handles)))
 
-    def advance_model(self) -> None:
-        """Lets streams pass the marks and the finished waits at their heads."""
-        moved = True
-        while moved:
-            moved = False
-            for stream in self.session.streams.values():
-                while stream.queue and stream.queue[0][0] != "run":
-                    kind, record = stream.queue[0]
-                    if kind == "wait" and record not in self.reached:
-                        break
-                    self.reached.add(record)
-                    stream.queue.popleft()
-                    moved = True
+    def at_device(self, stream: int) -> int:
+        return sum(held.stream == stream for held in self.device.held)
 
     # What must hold after every step
 
     @precondition(lambda self: self.open)
     @invariant()
-    def the_device_runs_the_head_of_each_stream(self) -> None:
-        running = {
-            handle
-            for handle, stream in self.session.streams.items()
-            if stream.queue and stream.queue[0][0] == "run"
-        }
-        assert {held.stream for held in self.device.held} == running
-        assert len(self.device.held) == len(running)
+    def the_device_has_the_calls_that_come_next(self) -> None:
+        waiting = 0
+        for handle, stream in self.session.streams.items():
+            assert self.at_device(handle) <= stream.next_runs, "a call went past what holds it"
+            waiting += stream.next_runs - self.at_device(handle)
+        assert len(self.device.held) <= CALLS_AT_DEVICE
+        assert len(self.device.held) == CALLS_AT_DEVICE or not waiting, "the device lacks a call"
+
+    @precondition(lambda self: self.open)
+    @invariant()
+    def the_device_was_told_to_stop_what_must_stop(self) -> None:
+        for handle, stream in self.session.streams.items():
+            told = [held.stopping for held in self.device.held if held.stream == handle]
+            running = list(stream.queue)[: len(told)]
+            assert told == [work.stopped_by is not None for work in running]
+        for handle, task in self.aborts:
+            stopping = any(held.stopping for held in self.device.held if held.stream == handle)
+            assert task.done() != stopping, "an abort ends with the last call that it stops"
+        self.aborts = [(handle, task) for handle, task in self.aborts if not task.done()]
 
     @precondition(lambda self: self.open)
     @invariant()
     def events_and_streams_tell_where_they_are(self) -> None:
         for handle, record in self.session.events.items():
-            assert self.run(c.QueryEvent(event=handle)).complete == (record in self.reached)
+            assert self.run(c.QueryEvent(event=handle)).complete == (record in self.session.reached)
         for handle, stream in self.session.streams.items():
             assert self.run(c.QueryStream(stream=handle)).complete == (not stream.queue)
 
@@ -151,7 +138,9 @@ class CoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open and not self.session.queued)
     @rule()
     def close_session(self) -> None:
-        self.everything_freed_comes_back()
+        for handle in self.session.buffers:
+            self.run(c.Free(buffer=handle))
+        self.run(c.Allocate(size_bytes=self.capacity))
         self.do(self.service.close_session(LOCAL, self.session.name))
         self.session_is_gone()
 
@@ -161,11 +150,6 @@ class CoreMachine(RuleBasedStateMachine):
         self.loop.advance(LIMITS.lease_default_s + 1)
         self.settle()
         self.session_is_gone()
-
-    def everything_freed_comes_back(self) -> None:
-        for handle in self.session.buffers:
-            self.run(c.Free(buffer=handle))
-        self.run(c.Allocate(size_bytes=self.capacity))
 
     def session_is_gone(self) -> None:
         with pytest.raises(HandleNotFound):
@@ -194,7 +178,7 @@ class CoreMachine(RuleBasedStateMachine):
             wanted += 1
         made = self.run(c.Allocate(size_bytes=BUFFER_BYTES, buffer=wanted))
         assert wanted in (0, made.buffer)
-        self.claim("buffer", made.buffer)
+        self.session.claim("buffer", made.buffer)
         self.run(c.Fill(buffer=made.buffer, size_bytes=BUFFER_BYTES, value=value))
         self.session.buffers[made.buffer] = bytes([value]) * BUFFER_BYTES
 
@@ -211,7 +195,7 @@ class CoreMachine(RuleBasedStateMachine):
         handle = self.pick(data, self.session.buffers)
         self.run(c.Free(buffer=handle))
         del self.session.buffers[handle]
-        self.bury("buffer", handle)
+        self.session.bury("buffer", handle)
 
     @precondition(lambda self: self.open and self.session.buffers and not self.session.queued)
     @rule(data=st.data())
@@ -247,7 +231,7 @@ class CoreMachine(RuleBasedStateMachine):
     def plan_call(self, source: int, target: int, *, repeatable: bool) -> None:
         arguments = image_call(source, target)
         planned = self.run(c.GetWorkspaceSize(operator="im2col_backward", arguments=arguments))
-        self.claim("executor", planned.executor)
+        self.session.claim("executor", planned.executor)
         if repeatable:
             self.run(c.SetRepeatable(executor=planned.executor))
         self.session.executors[planned.executor] = ModelExecutor(
@@ -259,26 +243,36 @@ class CoreMachine(RuleBasedStateMachine):
             self.open and self.session.executors and self.session.queued < QUEUED_WORK_LIMIT
         )
     )
-    @rule(data=st.data(), times=st.integers(1, 3))
-    def execute(self, data: st.DataObject, times: int) -> None:
+    @rule(data=st.data(), times=st.integers(1, 3), hurried=st.booleans(), marked=st.booleans())
+    def execute(self, data: st.DataObject, times: int, hurried: bool, marked: bool) -> None:
         handle = self.pick(data, self.session.executors)
         stream = self.pick(data, self.session.streams)
         for _ in range(times if self.session.executors[handle].repeatable else 1):
-            self.execute_once(handle, stream)
+            self.execute_once(handle, stream, hurried=hurried)
+            if marked and self.session.events:
+                self.record_once(self.pick(data, self.session.events), stream)
 
-    def execute_once(self, handle: int, stream: int) -> None:
+    def execute_once(self, handle: int, stream: int, *, hurried: bool) -> None:
         executor = self.session.executors[handle]
         workspace = 0
         if executor.workspace_size:
             workspace = self.run(c.Allocate(workspace_of=handle)).buffer
-            self.claim("buffer", workspace)
-        command = c.Execute(executor=handle, stream=stream, workspace=workspace)
+            self.session.claim("buffer", workspace)
+        work = ModelWork("run", handle)
+        timeout_ms = None
+        if hurried:
+            self.hurried += 1  # so that no two deadlines are the same
+            timeout_ms = HURRY_MS + self.hurried
+            work.deadline_s = self.loop.time() + timeout_ms / 1000
+        command = c.Execute(
+            executor=handle, stream=stream, workspace=workspace, timeout_ms=timeout_ms
+        )
         if executor.buffers <= self.session.buffers.keys():
             self.run(command)
-            self.session.streams[stream].queue.append(("run", handle))
+            self.session.streams[stream].queue.append(work)
             if not executor.repeatable:
                 del self.session.executors[handle]
-                self.bury("executor", handle)
+                self.session.bury("executor", handle)
         else:
             with pytest.raises(HandleNotFound):
                 self.run(command)
@@ -291,12 +285,14 @@ class CoreMachine(RuleBasedStateMachine):
         handle = self.pick(data, self.session.executors)
         self.run(c.DestroyExecutor(executor=handle))
         del self.session.executors[handle]
-        self.bury("executor", handle)
+        self.session.bury("executor", handle)
 
     @precondition(lambda self: self.device.held)
     @rule(data=st.data(), fails=st.booleans())
     def the_device_ends_a_call(self, data: st.DataObject, fails: bool) -> None:
-        self.end_call(data.draw(st.sampled_from(self.device.held)), fails=fails)
+        first, *rest = self.device.held
+        may_end = [first, *(held for held in rest if held.stopping)]
+        self.end_call(data.draw(st.sampled_from(may_end)), fails=fails)
 
     @precondition(lambda self: self.device.held)
     @rule(fails=st.booleans())
@@ -309,12 +305,38 @@ class CoreMachine(RuleBasedStateMachine):
 
     def end_call(self, held: HeldCall, *, fails: bool) -> None:
         stream = self.session.streams[held.stream]
-        _, executor = stream.queue.popleft()
+        place = [other for other in self.device.held if other.stream == held.stream].index(held)
+        assert place < len(stream.queue), "the device has a call that was dropped"
+        work = stream.queue[place]
+        del stream.queue[place]
         if fails:
-            stream.failed = stream.failed or executor
+            stream.fail(work, Status.ACL_ERROR_RT_AICORE_EXCEPTION)
+        elif work.stopped_by is not None:
+            stream.fail(work, work.stopped_by)
         self.device.finish(held, KernelFailed("planted") if fails else None)
         self.settle()
-        self.advance_model()
+        self.session.advance()
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def abort_stream(self, data: st.DataObject) -> None:
+        handle = self.pick(data, self.session.streams)
+        command = c.AbortStream(stream=handle)
+        self.session.streams[handle].abort(at_device=self.at_device(handle))
+        task = self.loop.create_task(self.service.run(LOCAL, self.session.name, command))
+        self.aborts.append((handle, task))
+        self.settle()
+        self.session.advance()
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def deadlines_pass(self) -> None:
+        at_device = {handle: self.at_device(handle) for handle in self.session.streams}
+        self.loop.advance(2 * HURRY_MS / 1000)
+        self.settle()
+        for handle, stream in self.session.streams.items():
+            stream.miss_deadlines(self.loop.time(), at_device=at_device[handle])
+        self.session.advance()
 
     # Streams and events
 
@@ -322,35 +344,38 @@ class CoreMachine(RuleBasedStateMachine):
     @rule()
     def create_stream(self) -> None:
         handle = self.run(c.CreateStream()).stream
-        self.claim("stream", handle)
+        self.session.claim("stream", handle)
         self.session.streams[handle] = ModelStream()
 
     @precondition(lambda self: self.open and len(self.session.events) < 4)
     @rule()
     def create_event(self) -> None:
         handle = self.run(c.CreateEvent()).event
-        self.claim("event", handle)
+        self.session.claim("event", handle)
         self.session.events[handle] = 0
 
     @precondition(lambda self: self.open and self.session.events)
     @rule(data=st.data())
     def record(self, data: st.DataObject) -> None:
         event = self.pick(data, self.session.events)
-        stream = self.pick(data, self.session.streams)
+        self.record_once(event, self.pick(data, self.session.streams))
+
+    def record_once(self, event: int, stream: int) -> None:
         self.records += 1
         self.session.events[event] = self.records
-        self.session.streams[stream].queue.append(("mark", self.records))
+        self.session.streams[stream].queue.append(ModelWork("mark", self.records))
         self.run(c.RecordEvent(event=event, stream=stream))
-        self.advance_model()
+        self.session.advance()
 
     @precondition(lambda self: self.open and self.session.events)
     @rule(data=st.data())
     def stream_wait(self, data: st.DataObject) -> None:
         event = self.pick(data, self.session.events)
         stream = self.pick(data, self.session.streams)
-        self.session.streams[stream].queue.append(("wait", self.session.events[event]))
+        record = self.session.events[event]
+        self.session.streams[stream].queue.append(ModelWork("wait", record))
         self.run(c.StreamWaitEvent(stream=stream, event=event))
-        self.advance_model()
+        self.session.advance()
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -369,7 +394,7 @@ class CoreMachine(RuleBasedStateMachine):
         elif stream.failed:
             with pytest.raises(ExecutionFailed) as failure:
                 self.run(command)
-            assert failure.value.executor == stream.failed
-            stream.failed = 0
+            assert (failure.value.executor, failure.value.status) == stream.failed
+            stream.failed = None
         else:
             self.run(command)

@@ -1,19 +1,23 @@
 """The core's state machine finds nothing, and finds every bug that is planted."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from opserve_server.core import operator_commands
+from opserve_server.core import dispatch, operator_commands
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Execute
-from opserve_server.core.errors import OpserveError
+from opserve_server.core.dispatch import Dispatcher, RoundRobin, Source
+from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.handles import HandleTable
+from opserve_server.core.history import Outcome
 from opserve_server.core.session import Session
-from opserve_server.core.streams import KernelRun, Mark, Stream
+from opserve_server.core.streams import Stream
+from opserve_server.core.work import Entry, KernelRun, Mark
 from simulation.core_machine import CoreMachine
 
 CLEAN = settings(
@@ -65,9 +69,11 @@ def lose_an_error(patch: pytest.MonkeyPatch) -> None:
     """A failure with work behind it is forgotten."""
     original = Stream._fail
 
-    def fail(self: Stream, work: KernelRun, failure: object) -> None:
-        if not self._queue:
-            original(self, work, failure)  # type: ignore[arg-type]
+    def fail(self: Stream, entry: Entry, outcome: Outcome, error: ExecutionFailed) -> None:
+        kept = self.error
+        original(self, entry, outcome, error)
+        if self._queue:
+            self.error = kept
 
     patch.setattr(Stream, "_fail", fail)
 
@@ -96,6 +102,73 @@ def fire_an_event_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "submit", submit)
 
 
+def pass_a_record(patch: pytest.MonkeyPatch) -> None:
+    """A call goes to the device although a record stands before it."""
+    original = Stream._advance
+
+    def advance(self: Stream) -> None:
+        self._queue = deque(sorted(self._queue, key=lambda e: isinstance(e.work, Mark)))
+        original(self)
+
+    patch.setattr(Stream, "_advance", advance)
+
+
+def idle_between_calls(patch: pytest.MonkeyPatch) -> None:
+    """The device gets a call only when it has none."""
+    patch.setattr(dispatch, "CALLS_AT_DEVICE", 1)
+
+
+def forget_a_stream(patch: pytest.MonkeyPatch) -> None:
+    """A stream loses its turn."""
+    original = RoundRobin.take
+
+    def take(self: RoundRobin) -> Source | None:
+        source = original(self)
+        return None if source is not None and source.handle > 1 else source
+
+    patch.setattr(RoundRobin, "take", take)
+
+
+def keep_aborted_calls(patch: pytest.MonkeyPatch) -> None:
+    """An abort stops what runs, and leaves what is queued."""
+
+    def drop(self: Stream, kinds: object, *, behind: int) -> list[KernelRun]:
+        del self, kinds, behind
+        return []
+
+    patch.setattr(Stream, "_drop", drop)
+
+
+def run_on_after_an_abort(patch: pytest.MonkeyPatch) -> None:
+    """An abort drops what is queued, and leaves what runs."""
+
+    def stop(self: Dispatcher, entry: Entry) -> None:
+        del self, entry
+
+    patch.setattr(Dispatcher, "stop", stop)
+
+
+def end_an_abort_early(patch: pytest.MonkeyPatch) -> None:
+    """An abort does not wait for what it stops."""
+
+    def over(self: Stream) -> "asyncio.Future[None]":
+        del self
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
+
+    patch.setattr(Stream, "over", over)
+
+
+def ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
+    """A deadline passes without notice."""
+
+    def miss(self: Stream, entry: Entry, run: KernelRun) -> None:
+        del self, entry, run
+
+    patch.setattr(Stream, "_miss_deadline", miss)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -105,6 +178,13 @@ def fire_an_event_early(patch: pytest.MonkeyPatch) -> None:
         lose_an_error,
         run_an_executor_twice,
         fire_an_event_early,
+        pass_a_record,
+        idle_between_calls,
+        forget_a_stream,
+        keep_aborted_calls,
+        run_on_after_an_abort,
+        end_an_abort_early,
+        ignore_deadlines,
     ],
 )
 def test_the_machine_finds_a_planted_bug(

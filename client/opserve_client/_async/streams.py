@@ -114,6 +114,7 @@ class AsyncStream:
         *,
         workspace_offset: int = 0,
         workspace_size: int | None = None,
+        timeout_ms: int | None = None,
     ) -> None:
         """Submits a planned call and returns at once: phase two (aclnnXxx).
 
@@ -122,6 +123,8 @@ class AsyncStream:
             workspace: Memory of plan.workspace_size bytes; None where that is 0.
             workspace_offset: Bytes from the start of the buffer, a multiple of 512.
             workspace_size: Bytes of workspace; None means the rest of the buffer.
+            timeout_ms: Milliseconds from now within which it must end, at least 1; past them it is
+                dropped, or stopped where it runs, and synchronize tells (107020). None: any time.
 
         Raises:
             AclnnError: 161001, the workspace is missing; 161002, it is too small or overlaps.
@@ -140,6 +143,7 @@ class AsyncStream:
             workspace_offset=offset,
             workspace_size=workspace_size,
             stream=self.handle,
+            timeout_ms=milliseconds(timeout_ms, parameter="timeout_ms"),
         )
         await self.owner.call(methods.EXECUTE, request)
 
@@ -147,7 +151,8 @@ class AsyncStream:
         """Waits for all work submitted so far, at most timeout_ms or the service's limit.
 
         Raises:
-            ExecutionFailed: The first failure of that work; names its executor.
+            ExecutionFailed: The first failure of that work; names its executor. 507015, its
+                kernel failed; 107020, its deadline passed; 107023, the stream was aborted.
             AclrtError: 507046, the work took longer.
         """
         limit = milliseconds(timeout_ms, parameter="timeout_ms")
@@ -160,6 +165,15 @@ class AsyncStream:
         """Whether all submitted work is done."""
         request = stream_pb2.QueryStreamRequest(session=self.owner.session, stream=self.handle)
         return (await self.owner.call(methods.QUERY_STREAM, request)).complete
+
+    async def abort(self) -> None:
+        """Drops its queued work and stops what runs (aclrtStreamAbort); it can be used afterwards.
+
+        Returns when nothing of that work is written any more. Records of events stay. The next
+        synchronize tells of a call that was dropped or stopped (107023).
+        """
+        request = stream_pb2.AbortStreamRequest(session=self.owner.session, stream=self.handle)
+        await self.owner.call(methods.ABORT_STREAM, request)
 
     async def set_failure_mode(self, mode: Literal["continue", "stop"]) -> None:
         """Sets, once, whether work behind a failed call runs or is dropped."""

@@ -194,6 +194,13 @@ SET_FAILURE_MODE = Method(
     "POST",
     _STREAM + ":setFailureMode",
 )
+ABORT_STREAM = Method(
+    "StreamService/AbortStream",
+    stream.AbortStreamRequest,
+    stream.AbortStreamResponse,
+    "POST",
+    _STREAM + ":abort",
+)
 QUERY_STREAM = Method(
     "StreamService/QueryStream",
     stream.QueryStreamRequest,
@@ -280,6 +287,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     DESTROY_STREAM,
     SYNCHRONIZE_STREAM,
     SET_FAILURE_MODE,
+    ABORT_STREAM,
     QUERY_STREAM,
     CREATE_EVENT,
     DESTROY_EVENT,

@@ -77,6 +77,7 @@ class Command(_message.Message):
     SYNCHRONIZE_EVENT_FIELD_NUMBER: _builtins.int
     EVENT_ELAPSED_TIME_FIELD_NUMBER: _builtins.int
     SET_FAILURE_MODE_FIELD_NUMBER: _builtins.int
+    ABORT_STREAM_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def allocate(self) -> _memory_service_pb2.AllocateRequest: ...
     @_builtins.property
@@ -127,6 +128,8 @@ class Command(_message.Message):
     def event_elapsed_time(self) -> _event_service_pb2.EventElapsedTimeRequest: ...
     @_builtins.property
     def set_failure_mode(self) -> _stream_service_pb2.SetFailureModeRequest: ...
+    @_builtins.property
+    def abort_stream(self) -> _stream_service_pb2.AbortStreamRequest: ...
     def __init__(
         self,
         *,
@@ -153,12 +156,13 @@ class Command(_message.Message):
         synchronize_event: _event_service_pb2.SynchronizeEventRequest | None = ...,
         event_elapsed_time: _event_service_pb2.EventElapsedTimeRequest | None = ...,
         set_failure_mode: _stream_service_pb2.SetFailureModeRequest | None = ...,
+        abort_stream: _stream_service_pb2.AbortStreamRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocate", b"allocate", "command", b"command", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort_stream", b"abort_stream", "allocate", b"allocate", "command", b"command", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocate", b"allocate", "command", b"command", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort_stream", b"abort_stream", "allocate", b"allocate", "command", b"command", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["allocate", "free", "fill", "write", "read", "copy", "get_workspace_size", "execute", "set_repeatable", "set_tensor_buffer", "destroy_executor", "create_stream", "destroy_stream", "synchronize_stream", "query_stream", "create_event", "destroy_event", "record_event", "stream_wait_event", "query_event", "synchronize_event", "event_elapsed_time", "set_failure_mode"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["allocate", "free", "fill", "write", "read", "copy", "get_workspace_size", "execute", "set_repeatable", "set_tensor_buffer", "destroy_executor", "create_stream", "destroy_stream", "synchronize_stream", "query_stream", "create_event", "destroy_event", "record_event", "stream_wait_event", "query_event", "synchronize_event", "event_elapsed_time", "set_failure_mode", "abort_stream"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -211,6 +215,7 @@ class CommandResult(_message.Message):
     SYNCHRONIZE_EVENT_FIELD_NUMBER: _builtins.int
     EVENT_ELAPSED_TIME_FIELD_NUMBER: _builtins.int
     SET_FAILURE_MODE_FIELD_NUMBER: _builtins.int
+    ABORT_STREAM_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def allocate(self) -> _memory_service_pb2.AllocateResponse: ...
@@ -259,6 +264,8 @@ class CommandResult(_message.Message):
     @_builtins.property
     def set_failure_mode(self) -> _stream_service_pb2.SetFailureModeResponse: ...
     @_builtins.property
+    def abort_stream(self) -> _stream_service_pb2.AbortStreamResponse: ...
+    @_builtins.property
     def error(self) -> Global___Error: ...
     def __init__(
         self,
@@ -286,13 +293,14 @@ class CommandResult(_message.Message):
         synchronize_event: _event_service_pb2.SynchronizeEventResponse | None = ...,
         event_elapsed_time: _event_service_pb2.EventElapsedTimeResponse | None = ...,
         set_failure_mode: _stream_service_pb2.SetFailureModeResponse | None = ...,
+        abort_stream: _stream_service_pb2.AbortStreamResponse | None = ...,
         error: Global___Error | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocate", b"allocate", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "error", b"error", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "result", b"result", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort_stream", b"abort_stream", "allocate", b"allocate", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "error", b"error", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "result", b"result", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocate", b"allocate", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "error", b"error", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "result", b"result", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort_stream", b"abort_stream", "allocate", b"allocate", "copy", b"copy", "create_event", b"create_event", "create_stream", b"create_stream", "destroy_event", b"destroy_event", "destroy_executor", b"destroy_executor", "destroy_stream", b"destroy_stream", "error", b"error", "event_elapsed_time", b"event_elapsed_time", "execute", b"execute", "fill", b"fill", "free", b"free", "get_workspace_size", b"get_workspace_size", "query_event", b"query_event", "query_stream", b"query_stream", "read", b"read", "record_event", b"record_event", "result", b"result", "set_failure_mode", b"set_failure_mode", "set_repeatable", b"set_repeatable", "set_tensor_buffer", b"set_tensor_buffer", "stream_wait_event", b"stream_wait_event", "synchronize_event", b"synchronize_event", "synchronize_stream", b"synchronize_stream", "write", b"write"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["allocate", "free", "fill", "write", "read", "copy", "get_workspace_size", "execute", "set_repeatable", "set_tensor_buffer", "destroy_executor", "create_stream", "destroy_stream", "synchronize_stream", "query_stream", "create_event", "destroy_event", "record_event", "stream_wait_event", "query_event", "synchronize_event", "event_elapsed_time", "set_failure_mode", "error"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["allocate", "free", "fill", "write", "read", "copy", "get_workspace_size", "execute", "set_repeatable", "set_tensor_buffer", "destroy_executor", "create_stream", "destroy_stream", "synchronize_stream", "query_stream", "create_event", "destroy_event", "record_event", "stream_wait_event", "query_event", "synchronize_event", "event_elapsed_time", "set_failure_mode", "abort_stream", "error"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 

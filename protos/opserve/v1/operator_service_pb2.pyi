@@ -146,6 +146,7 @@ class ExecuteRequest(_message.Message):
     WORKSPACE_SIZE_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     executor: _builtins.int
     workspace: _builtins.int
@@ -157,6 +158,10 @@ class ExecuteRequest(_message.Message):
     stream: _builtins.int
     """0 is the default stream."""
     request_id: _builtins.str
+    timeout_ms: _builtins.int
+    """Milliseconds from now within which the call must end, at least 1. Past them it is dropped, or stopped where it
+    runs, and counts as a failure of its stream (107020). Absent means no deadline.
+    """
     def __init__(
         self,
         *,
@@ -167,13 +172,19 @@ class ExecuteRequest(_message.Message):
         workspace_size: _builtins.int | None = ...,
         stream: _builtins.int = ...,
         request_id: _builtins.str = ...,
+        timeout_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_workspace_size", b"_workspace_size", "workspace_size", b"workspace_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms", "_workspace_size", b"_workspace_size", "timeout_ms", b"timeout_ms", "workspace_size", b"workspace_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_workspace_size", b"_workspace_size", "executor", b"executor", "request_id", b"request_id", "session", b"session", "stream", b"stream", "workspace", b"workspace", "workspace_offset", b"workspace_offset", "workspace_size", b"workspace_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms", "_workspace_size", b"_workspace_size", "executor", b"executor", "request_id", b"request_id", "session", b"session", "stream", b"stream", "timeout_ms", b"timeout_ms", "workspace", b"workspace", "workspace_offset", b"workspace_offset", "workspace_size", b"workspace_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__timeout_ms: _TypeAlias = _typing.Literal["timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__timeout_ms: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__workspace_size: _TypeAlias = _typing.Literal["workspace_size"]  # noqa: Y015
     _WhichOneofArgType__workspace_size: _TypeAlias = _typing.Literal["_workspace_size", b"_workspace_size"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout_ms) -> _WhichOneofReturnType__timeout_ms | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__workspace_size) -> _WhichOneofReturnType__workspace_size | None: ...
 
 Global___ExecuteRequest: _TypeAlias = ExecuteRequest  # noqa: Y015

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopserve/v1/stream_service.proto\x12\nopserve.v1\"J\n\x13\x43reateStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"&\n\x14\x43reateStreamResponse\x12\x0e\n\x06stream\x18\x01 \x01(\r\"K\n\x14\x44\x65stroyStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x17\n\x15\x44\x65stroyStreamResponse\"c\n\x18SynchronizeStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x17\n\ntimeout_ms\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_timeout_ms\"\x1b\n\x19SynchronizeStreamResponse\"5\n\x12QueryStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\"\'\n\x13QueryStreamResponse\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\"s\n\x15SetFailureModeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.opserve.v1.FailureMode\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x18\n\x16SetFailureModeResponse*]\n\x0b\x46\x61ilureMode\x12\x1c\n\x18\x46\x41ILURE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46\x41ILURE_MODE_CONTINUE\x10\x01\x12\x15\n\x11\x46\x41ILURE_MODE_STOP\x10\x02\x32\xc3\x03\n\rStreamService\x12Q\n\x0c\x43reateStream\x12\x1f.opserve.v1.CreateStreamRequest\x1a .opserve.v1.CreateStreamResponse\x12T\n\rDestroyStream\x12 .opserve.v1.DestroyStreamRequest\x1a!.opserve.v1.DestroyStreamResponse\x12`\n\x11SynchronizeStream\x12$.opserve.v1.SynchronizeStreamRequest\x1a%.opserve.v1.SynchronizeStreamResponse\x12W\n\x0eSetFailureMode\x12!.opserve.v1.SetFailureModeRequest\x1a\".opserve.v1.SetFailureModeResponse\x12N\n\x0bQueryStream\x12\x1e.opserve.v1.QueryStreamRequest\x1a\x1f.opserve.v1.QueryStreamResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopserve/v1/stream_service.proto\x12\nopserve.v1\"J\n\x13\x43reateStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"&\n\x14\x43reateStreamResponse\x12\x0e\n\x06stream\x18\x01 \x01(\r\"K\n\x14\x44\x65stroyStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x17\n\x15\x44\x65stroyStreamResponse\"c\n\x18SynchronizeStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x17\n\ntimeout_ms\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_timeout_ms\"\x1b\n\x19SynchronizeStreamResponse\"I\n\x12\x41\x62ortStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x15\n\x13\x41\x62ortStreamResponse\"5\n\x12QueryStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\"\'\n\x13QueryStreamResponse\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\"s\n\x15SetFailureModeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.opserve.v1.FailureMode\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x18\n\x16SetFailureModeResponse*]\n\x0b\x46\x61ilureMode\x12\x1c\n\x18\x46\x41ILURE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46\x41ILURE_MODE_CONTINUE\x10\x01\x12\x15\n\x11\x46\x41ILURE_MODE_STOP\x10\x02\x32\x93\x04\n\rStreamService\x12Q\n\x0c\x43reateStream\x12\x1f.opserve.v1.CreateStreamRequest\x1a .opserve.v1.CreateStreamResponse\x12T\n\rDestroyStream\x12 .opserve.v1.DestroyStreamRequest\x1a!.opserve.v1.DestroyStreamResponse\x12`\n\x11SynchronizeStream\x12$.opserve.v1.SynchronizeStreamRequest\x1a%.opserve.v1.SynchronizeStreamResponse\x12W\n\x0eSetFailureMode\x12!.opserve.v1.SetFailureModeRequest\x1a\".opserve.v1.SetFailureModeResponse\x12N\n\x0b\x41\x62ortStream\x12\x1e.opserve.v1.AbortStreamRequest\x1a\x1f.opserve.v1.AbortStreamResponse\x12N\n\x0bQueryStream\x12\x1e.opserve.v1.QueryStreamRequest\x1a\x1f.opserve.v1.QueryStreamResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opserve.v1.stream_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FAILUREMODE']._serialized_start=634
-  _globals['_FAILUREMODE']._serialized_end=727
+  _globals['_FAILUREMODE']._serialized_start=732
+  _globals['_FAILUREMODE']._serialized_end=825
   _globals['_CREATESTREAMREQUEST']._serialized_start=47
   _globals['_CREATESTREAMREQUEST']._serialized_end=121
   _globals['_CREATESTREAMRESPONSE']._serialized_start=123
@@ -45,14 +45,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SYNCHRONIZESTREAMREQUEST']._serialized_end=364
   _globals['_SYNCHRONIZESTREAMRESPONSE']._serialized_start=366
   _globals['_SYNCHRONIZESTREAMRESPONSE']._serialized_end=393
-  _globals['_QUERYSTREAMREQUEST']._serialized_start=395
-  _globals['_QUERYSTREAMREQUEST']._serialized_end=448
-  _globals['_QUERYSTREAMRESPONSE']._serialized_start=450
-  _globals['_QUERYSTREAMRESPONSE']._serialized_end=489
-  _globals['_SETFAILUREMODEREQUEST']._serialized_start=491
-  _globals['_SETFAILUREMODEREQUEST']._serialized_end=606
-  _globals['_SETFAILUREMODERESPONSE']._serialized_start=608
-  _globals['_SETFAILUREMODERESPONSE']._serialized_end=632
-  _globals['_STREAMSERVICE']._serialized_start=730
-  _globals['_STREAMSERVICE']._serialized_end=1181
+  _globals['_ABORTSTREAMREQUEST']._serialized_start=395
+  _globals['_ABORTSTREAMREQUEST']._serialized_end=468
+  _globals['_ABORTSTREAMRESPONSE']._serialized_start=470
+  _globals['_ABORTSTREAMRESPONSE']._serialized_end=491
+  _globals['_QUERYSTREAMREQUEST']._serialized_start=493
+  _globals['_QUERYSTREAMREQUEST']._serialized_end=546
+  _globals['_QUERYSTREAMRESPONSE']._serialized_start=548
+  _globals['_QUERYSTREAMRESPONSE']._serialized_end=587
+  _globals['_SETFAILUREMODEREQUEST']._serialized_start=589
+  _globals['_SETFAILUREMODEREQUEST']._serialized_end=704
+  _globals['_SETFAILUREMODERESPONSE']._serialized_start=706
+  _globals['_SETFAILUREMODERESPONSE']._serialized_end=730
+  _globals['_STREAMSERVICE']._serialized_start=828
+  _globals['_STREAMSERVICE']._serialized_end=1359
 # @@protoc_insertion_point(module_scope)

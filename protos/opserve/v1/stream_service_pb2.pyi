@@ -168,6 +168,46 @@ class SynchronizeStreamResponse(_message.Message):
 Global___SynchronizeStreamResponse: _TypeAlias = SynchronizeStreamResponse  # noqa: Y015
 
 @_typing.final
+class AbortStreamRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    stream: _builtins.int
+    request_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+        stream: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "session", b"session", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortStreamRequest: _TypeAlias = AbortStreamRequest  # noqa: Y015
+
+@_typing.final
+class AbortStreamResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortStreamResponse: _TypeAlias = AbortStreamResponse  # noqa: Y015
+
+@_typing.final
 class QueryStreamRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -55,6 +55,11 @@ class StreamServiceStub:
                 request_serializer=opserve_dot_v1_dot_stream__service__pb2.SetFailureModeRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_stream__service__pb2.SetFailureModeResponse.FromString,
                 _registered_method=True)
+        self.AbortStream = channel.unary_unary(
+                '/opserve.v1.StreamService/AbortStream',
+                request_serializer=opserve_dot_v1_dot_stream__service__pb2.AbortStreamRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_stream__service__pb2.AbortStreamResponse.FromString,
+                _registered_method=True)
         self.QueryStream = channel.unary_unary(
                 '/opserve.v1.StreamService/QueryStream',
                 request_serializer=opserve_dot_v1_dot_stream__service__pb2.QueryStreamRequest.SerializeToString,
@@ -81,7 +86,9 @@ class StreamServiceServicer:
 
     def SynchronizeStream(self, request, context):
         """Waits until all work submitted before this call is done.
-        Errors: the first error of that work, with the executor in the metadata; DEADLINE_EXCEEDED (507046).
+        Errors: the first error of that work, with the executor in the metadata: INTERNAL (507015) it failed,
+        DEADLINE_EXCEEDED (107020) its deadline passed, ABORTED (107023) the stream was aborted;
+        DEADLINE_EXCEEDED (507046) the work is not done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,6 +96,15 @@ class StreamServiceServicer:
 
     def SetFailureMode(self, request, context):
         """Sets what happens to the work behind a failed one (aclrtSetStreamFailureMode); once for each stream.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortStream(self, request, context):
+        """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
+        nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
+        call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +139,11 @@ def add_StreamServiceServicer_to_server(servicer, server):
                     servicer.SetFailureMode,
                     request_deserializer=opserve_dot_v1_dot_stream__service__pb2.SetFailureModeRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_stream__service__pb2.SetFailureModeResponse.SerializeToString,
+            ),
+            'AbortStream': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortStream,
+                    request_deserializer=opserve_dot_v1_dot_stream__service__pb2.AbortStreamRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_stream__service__pb2.AbortStreamResponse.SerializeToString,
             ),
             'QueryStream': grpc.unary_unary_rpc_method_handler(
                     servicer.QueryStream,
@@ -239,6 +260,33 @@ class StreamService:
             '/opserve.v1.StreamService/SetFailureMode',
             opserve_dot_v1_dot_stream__service__pb2.SetFailureModeRequest.SerializeToString,
             opserve_dot_v1_dot_stream__service__pb2.SetFailureModeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.StreamService/AbortStream',
+            opserve_dot_v1_dot_stream__service__pb2.AbortStreamRequest.SerializeToString,
+            opserve_dot_v1_dot_stream__service__pb2.AbortStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,10 +38,17 @@ class StreamServiceStub:
     """Waits for the stream's work, then ends it. Stream 0 cannot be destroyed (107000)."""
     SynchronizeStream: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.SynchronizeStreamRequest, _stream_service_pb2.SynchronizeStreamResponse]
     """Waits until all work submitted before this call is done.
-    Errors: the first error of that work, with the executor in the metadata; DEADLINE_EXCEEDED (507046).
+    Errors: the first error of that work, with the executor in the metadata: INTERNAL (507015) it failed,
+    DEADLINE_EXCEEDED (107020) its deadline passed, ABORTED (107023) the stream was aborted;
+    DEADLINE_EXCEEDED (507046) the work is not done.
     """
     SetFailureMode: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.SetFailureModeRequest, _stream_service_pb2.SetFailureModeResponse]
     """Sets what happens to the work behind a failed one (aclrtSetStreamFailureMode); once for each stream."""
+    AbortStream: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.AbortStreamRequest, _stream_service_pb2.AbortStreamResponse]
+    """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
+    nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
+    call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+    """
     QueryStream: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.QueryStreamRequest, _stream_service_pb2.QueryStreamResponse]
     """Tells whether the stream has work left (aclrtStreamQuery)."""
 
@@ -55,10 +62,17 @@ class StreamServiceAsyncStub(StreamServiceStub):
     """Waits for the stream's work, then ends it. Stream 0 cannot be destroyed (107000)."""
     SynchronizeStream: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.SynchronizeStreamRequest, _stream_service_pb2.SynchronizeStreamResponse]  # type: ignore[assignment]
     """Waits until all work submitted before this call is done.
-    Errors: the first error of that work, with the executor in the metadata; DEADLINE_EXCEEDED (507046).
+    Errors: the first error of that work, with the executor in the metadata: INTERNAL (507015) it failed,
+    DEADLINE_EXCEEDED (107020) its deadline passed, ABORTED (107023) the stream was aborted;
+    DEADLINE_EXCEEDED (507046) the work is not done.
     """
     SetFailureMode: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.SetFailureModeRequest, _stream_service_pb2.SetFailureModeResponse]  # type: ignore[assignment]
     """Sets what happens to the work behind a failed one (aclrtSetStreamFailureMode); once for each stream."""
+    AbortStream: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.AbortStreamRequest, _stream_service_pb2.AbortStreamResponse]  # type: ignore[assignment]
+    """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
+    nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
+    call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+    """
     QueryStream: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.QueryStreamRequest, _stream_service_pb2.QueryStreamResponse]  # type: ignore[assignment]
     """Tells whether the stream has work left (aclrtStreamQuery)."""
 
@@ -87,7 +101,9 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_stream_service_pb2.SynchronizeStreamResponse, _abc.Awaitable[_stream_service_pb2.SynchronizeStreamResponse]]:
         """Waits until all work submitted before this call is done.
-        Errors: the first error of that work, with the executor in the metadata; DEADLINE_EXCEEDED (507046).
+        Errors: the first error of that work, with the executor in the metadata: INTERNAL (507015) it failed,
+        DEADLINE_EXCEEDED (107020) its deadline passed, ABORTED (107023) the stream was aborted;
+        DEADLINE_EXCEEDED (507046) the work is not done.
         """
 
     @_abc_1.abstractmethod
@@ -97,6 +113,17 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_stream_service_pb2.SetFailureModeResponse, _abc.Awaitable[_stream_service_pb2.SetFailureModeResponse]]:
         """Sets what happens to the work behind a failed one (aclrtSetStreamFailureMode); once for each stream."""
+
+    @_abc_1.abstractmethod
+    def AbortStream(
+        self,
+        request: _stream_service_pb2.AbortStreamRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stream_service_pb2.AbortStreamResponse, _abc.Awaitable[_stream_service_pb2.AbortStreamResponse]]:
+        """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
+        nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
+        call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+        """
 
     @_abc_1.abstractmethod
     def QueryStream(

@@ -84,13 +84,17 @@ class GetWorkspaceSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execute:
-    """Phase two: submits an executor; without workspace_size the rest of the buffer counts."""
+    """Phase two: submits an executor; without workspace_size the rest of the buffer counts.
+
+    With timeout_ms it must end within as many milliseconds from now.
+    """
 
     executor: int = 0
     workspace: int = 0
     workspace_offset: int = 0
     workspace_size: int | None = None
     stream: int = 0
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,13 @@ class SynchronizeStream:
 
     stream: int = 0
     timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortStream:
+    """Drops a stream's queued work and stops what runs (aclrtStreamAbort)."""
+
+    stream: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +233,7 @@ Command = (
     | DestroyStream
     | SetFailureMode
     | SynchronizeStream
+    | AbortStream
     | QueryStream
     | CreateEvent
     | DestroyEvent

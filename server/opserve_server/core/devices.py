@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from opserve_server.pool.device import KernelTiming
 from opserve_server.pool.messages import KernelCall
 from opserve_server.pool.slabs import Slab, SlabPool
 
@@ -47,8 +48,12 @@ class Device(Protocol):
         """Takes a slab from the worker's sight."""
         ...
 
-    async def run(self, call: KernelCall) -> object:
-        """Runs a call to its end.
+    async def run(self, call: KernelCall) -> KernelTiming:
+        """Runs a call to its end; calls run in the order of `run`.
+
+        Cancelling it asks the worker to stop the call at its next slice, or never to begin it. The
+        cancellation ends when the worker has done so or is dead: nothing of the call's is written
+        any more.
 
         Raises:
             KernelFailed: The kernel raised.

@@ -10,12 +10,18 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── WaitTimedOut           a wait ended without its event: 507046, 507047
 ├── Unavailable            no device is ready, or the service drains: 207004, 507901
 └── ExecutionFailed        a kernel failed on the device: 507015
+    ├── ExecutionAborted   its stream was aborted: 107023
+    └── DeadlineMissed     its deadline passed: 107020
 """
+
+from typing import ClassVar
 
 from opserve_kernels.errors import InvalidArgument, OpserveError
 from opserve_kernels.status import Status
 
 __all__ = [
+    "DeadlineMissed",
+    "ExecutionAborted",
     "ExecutionFailed",
     "HandleNotFound",
     "InvalidArgument",
@@ -74,14 +80,26 @@ class Unavailable(OpserveError):
 
 
 class ExecutionFailed(OpserveError):
-    """A kernel failed on the device; surfaces at synchronise.
+    """A call failed on its stream; surfaces at synchronise.
 
     Attributes:
         executor: Handle of the executor that failed.
     """
 
+    code: ClassVar[Status] = Status.ACL_ERROR_RT_AICORE_EXCEPTION
+
     def __init__(self, message: str, *, executor: int) -> None:
-        super().__init__(
-            Status.ACL_ERROR_RT_AICORE_EXCEPTION, message, parameter="executor", given=executor
-        )
+        super().__init__(self.code, message, parameter="executor", given=executor)
         self.executor = executor
+
+
+class ExecutionAborted(ExecutionFailed):
+    """A call was stopped or dropped because its stream was aborted."""
+
+    code = Status.ACL_ERROR_RT_STREAM_ABORT
+
+
+class DeadlineMissed(ExecutionFailed):
+    """A call was stopped or dropped because its deadline had passed."""
+
+    code = Status.ACL_ERROR_RT_TASK_TIMEOUT

@@ -18,8 +18,8 @@ from opserve_server.core.commands import (
 )
 from opserve_server.core.events import Event, Record, elapsed_ms
 from opserve_server.core.session import Session
-from opserve_server.core.streams import Mark, Wait
 from opserve_server.core.waiting import wait_for_all, wait_seconds
+from opserve_server.core.work import Mark, Wait
 
 EventCommand = (
     CreateEvent
@@ -60,7 +60,7 @@ async def run(session: Session, command: EventCommand) -> EventCreated | Queried
 def _record(session: Session, command: RecordEvent) -> None:
     event = session.events.get(command.event)
     record = Record()
-    session.streams.get(command.stream).submit(Mark(record))
+    session.streams.get(command.stream).submit(Mark(event.handle, record))
     event.latest = record
 
 
@@ -68,7 +68,7 @@ def _stream_wait(session: Session, command: StreamWaitEvent) -> None:
     event = session.events.get(command.event)
     stream = session.streams.get(command.stream)
     if event.latest is not None:
-        stream.submit(Wait(event.latest))
+        stream.submit(Wait(event.handle, event.latest))
 
 
 async def _synchronize(session: Session, command: SynchronizeEvent) -> None:

@@ -14,6 +14,7 @@ class Limits:
     streams_limit: int
     events_limit: int
     stream_queue_limit: int
+    stream_history_limit: int
     commands_per_submit_limit: int
     inline_bytes_limit: int
     submit_bytes_limit: int

@@ -14,10 +14,10 @@ from opserve_server.core.commands import (
     SetRepeatable,
     SetTensorBuffer,
 )
-from opserve_server.core.errors import WrongState
+from opserve_server.core.errors import InvalidArgument, WrongState
 from opserve_server.core.executors import kernel_call, plan_executor
 from opserve_server.core.session import Session
-from opserve_server.core.streams import KernelRun
+from opserve_server.core.work import KernelRun
 
 OperatorCommand = GetWorkspaceSize | Execute | SetRepeatable | SetTensorBuffer | DestroyExecutor
 
@@ -62,12 +62,13 @@ def _execute(session: Session, command: Execute) -> None:
         raise null_argument("executor")
     executor = session.executors.get(command.executor)
     stream = session.streams.get(command.stream)
+    timeout_s = _timeout_s(command.timeout_ms)
     _refuse_after_stop(session)
     if executor.plan.workspace_size and not command.workspace:
         session.executors.remove(command.executor)
         raise null_argument("workspace")
     call, buffers = kernel_call(executor, command, buffer_of=session.buffers.get)
-    work = KernelRun(executor.handle, call)
+    work = KernelRun(executor.handle, call, timeout_s)
     stream.submit(work)
     for buffer in buffers:
         buffer.used_by(work.done)
@@ -75,6 +76,20 @@ def _execute(session: Session, command: Execute) -> None:
         session.memory.hide(call.workspace, work.done)
     if not executor.repeatable:
         session.executors.remove(command.executor)
+
+
+def _timeout_s(timeout_ms: int | None) -> float | None:
+    if timeout_ms is None:
+        return None
+    if timeout_ms < 1:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"timeout_ms: given {timeout_ms}, allowed at least 1, or none for no deadline",
+            parameter="timeout_ms",
+            given=timeout_ms,
+            allowed="at least 1",
+        )
+    return timeout_ms / 1000.0
 
 
 def _refuse_after_stop(session: Session) -> None:

@@ -1,57 +1,23 @@
 """The one core that both faces call: sessions, and commands in them."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 from opserve_kernels.description import OperatorDescription, describe
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
-from opserve_server.core import (
-    event_commands,
-    memory_commands,
-    operator_commands,
-    stream_commands,
-    transfers,
-)
-from opserve_server.core.commands import (
-    Allocate,
-    Command,
-    Copy,
-    CreateEvent,
-    CreateStream,
-    DestroyEvent,
-    DestroyExecutor,
-    DestroyStream,
-    EventElapsedTime,
-    Execute,
-    Failed,
-    Fill,
-    Free,
-    GetWorkspaceSize,
-    QueryEvent,
-    QueryStream,
-    Read,
-    RecordEvent,
-    Result,
-    SetFailureMode,
-    SetRepeatable,
-    SetTensorBuffer,
-    StreamWaitEvent,
-    SynchronizeEvent,
-    SynchronizeStream,
-    Write,
-    Written,
-)
+from opserve_server.core import memory_commands, transfers
+from opserve_server.core.batches import run_command, run_up_to_failure
+from opserve_server.core.commands import Command, Read, Result, Write, Written
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
-    OpserveError,
 )
+from opserve_server.core.history import HistoryEntry, LostEntries
 from opserve_server.core.limits import Limits
 from opserve_server.core.principal import Principal
 from opserve_server.core.requests import AnsweredRequests
@@ -168,7 +134,7 @@ class Service:
         return self._sessions.get(principal, session).lease_s
 
     async def close_session(self, principal: Principal, session: str) -> None:
-        """Ends a session: queued work is dropped, running work finishes, memory is returned."""
+        """Ends a session: queued work is dropped, running work stopped, memory returned."""
         await self._sessions.close(self._sessions.get(principal, session))
 
     def set_deterministic_level(
@@ -184,7 +150,7 @@ class Service:
 
         async def run_one() -> list[Result]:
             with found.in_progress():
-                return [await _run(found, command)]
+                return [await run_command(found, command)]
 
         found = self._sessions.get(principal, session)
         return (await self._once(found, request_id, [command], run_one))[0]
@@ -206,7 +172,7 @@ class Service:
 
         async def run_all() -> list[Result]:
             with found.in_progress():
-                return await _run_up_to_failure(found, commands)
+                return await run_up_to_failure(found, commands)
 
         found = self._sessions.get(principal, session)
         self._check_batch(commands)
@@ -244,6 +210,17 @@ class Service:
         """Copies bytes of a buffer to the host in chunks; see transfers.read."""
         found = self._sessions.get(principal, session)
         return transfers.read(found, buffer=buffer, offset=offset, size_bytes=size_bytes)
+
+    async def watch_stream(
+        self, principal: Principal, session: str, stream: int, *, after: int = 0
+    ) -> AsyncIterator[HistoryEntry | LostEntries]:
+        """What a stream's work came to, behind a sequence number, and then as it ends.
+
+        Ends with the stream or the session, whose lease a watcher does not renew while it waits.
+        """
+        history = self._sessions.get(principal, session).streams.get(stream).history
+        async for entry in history.watch(after):
+            yield entry
 
     async def stop(self) -> None:
         """Ends every session."""
@@ -299,49 +276,6 @@ def operator_not_found(name: str) -> HandleNotFound:
     """An operator that is not there (107017)."""
     calls = ", ".join(operator.call for operator in OPERATORS.values())
     return HandleNotFound("operator", name[:64], allowed=calls)
-
-
-async def _run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:
-    results: list[Result] = []
-    for command in commands:
-        try:
-            results.append(await _run(session, command))
-        except OpserveError as error:
-            results.append(Failed(error=error.with_traceback(None)))
-            break
-        await asyncio.sleep(0)  # other sessions have their turn between the commands of a batch
-    return results
-
-
-async def _run(session: Session, command: Command) -> Result:
-    session.check_open()
-    match command:
-        case Allocate() | Free() | Fill() | Write() | Read() | Copy():
-            return await memory_commands.run(session, command)
-        case (
-            GetWorkspaceSize() | Execute() | SetRepeatable() | SetTensorBuffer() | DestroyExecutor()
-        ):
-            return operator_commands.run(session, command)
-        case (
-            CreateStream()
-            | DestroyStream()
-            | SetFailureMode()
-            | SynchronizeStream()
-            | QueryStream()
-        ):
-            return await stream_commands.run(session, command)
-        case (
-            CreateEvent()
-            | DestroyEvent()
-            | RecordEvent()
-            | StreamWaitEvent()
-            | QueryEvent()
-            | SynchronizeEvent()
-            | EventElapsedTime()
-        ):
-            return await event_commands.run(session, command)
-        case _:
-            assert_never(command)
 
 
 def _inline_bytes(command: Command) -> int:

@@ -9,6 +9,7 @@ from opserve_kernels.operator import PlanOptions
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Content, Result
 from opserve_server.core.devices import Device
+from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import session_not_found
 from opserve_server.core.events import Event
 from opserve_server.core.executors import Executor
@@ -51,6 +52,7 @@ class Session:
         *,
         tenant: str,
         device: Device,
+        dispatcher: Dispatcher,
         lease_s: float,
         workspace_limit: int | None,
         limits: Limits,
@@ -59,6 +61,7 @@ class Session:
         self.name = name
         self.tenant = tenant
         self.device = device
+        self._dispatcher = dispatcher
         self.lease_s = lease_s
         self.workspace_limit = workspace_limit
         self.limits = limits
@@ -83,8 +86,9 @@ class Session:
         """A stream that runs on this session's device."""
         return Stream(
             handle,
-            run_kernel=self.device.run,
+            dispatcher=self._dispatcher,
             queue_limit=self.limits.stream_queue_limit,
+            history_limit=self.limits.stream_history_limit,
         )
 
     @property
@@ -123,13 +127,15 @@ class Session:
             self.renew()
 
     async def close(self) -> None:
-        """Drops queued work, waits for what is running, and returns all memory."""
+        """Drops queued work, stops what runs, and then returns all memory."""
         self.closed = True
         self.answered.cancel()
-        try:
-            await asyncio.gather(*(stream.close() for stream in self.streams))
-        finally:
-            self.memory.close()
+        for stream in self.streams:
+            stream.abort()
+        await asyncio.wait([stream.over() for stream in self.streams])
+        for stream in self.streams:
+            stream.history.end()
+        self.memory.close()
 
 
 def _content_bytes(results: list[Result]) -> int:

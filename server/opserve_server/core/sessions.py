@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
 from opserve_kernels.status import Status
 from opserve_server.core.devices import Device
+from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
     InvalidArgument,
     LimitExceeded,
@@ -43,6 +44,7 @@ class Sessions:
         new_name: Callable[[], str] = random_name,
     ) -> None:
         self._devices = devices
+        self._dispatchers = {device.name: Dispatcher(device) for device in devices}
         self._limits = limits
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
@@ -83,6 +85,7 @@ class Sessions:
             self._new_name(),
             tenant=principal.tenant,
             device=device,
+            dispatcher=self._dispatchers[device.name],
             lease_s=lease_s,
             workspace_limit=workspace_limit_bytes or None,
             limits=self._limits,

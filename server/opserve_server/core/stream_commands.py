@@ -5,6 +5,7 @@ from typing import assert_never
 
 from opserve_kernels.status import Status
 from opserve_server.core.commands import (
+    AbortStream,
     CreateStream,
     DestroyStream,
     Done,
@@ -19,7 +20,9 @@ from opserve_server.core.session import Session
 from opserve_server.core.streams import Stream
 from opserve_server.core.waiting import wait_for_all, wait_seconds
 
-StreamCommand = CreateStream | DestroyStream | SetFailureMode | SynchronizeStream | QueryStream
+StreamCommand = (
+    CreateStream | DestroyStream | SetFailureMode | SynchronizeStream | AbortStream | QueryStream
+)
 
 
 async def run(session: Session, command: StreamCommand) -> StreamCreated | Queried | Done:
@@ -39,6 +42,10 @@ async def run(session: Session, command: StreamCommand) -> StreamCreated | Queri
             await _wait(stream, timeout_s)
             session.check_open()  # the end of a session drops work: it is not done
             _raise_error(stream)
+        case AbortStream():
+            stream = session.streams.get(command.stream)
+            stream.abort()
+            await _wait(stream, session.limits.wait_limit_s)
         case QueryStream():
             return Queried(complete=session.streams.get(command.stream).complete)
         case _:
@@ -60,13 +67,13 @@ async def _destroy(session: Session, command: DestroyStream) -> None:
     while not stream.complete:  # work may be submitted during the wait
         await _wait(stream, max(deadline_s - asyncio.get_running_loop().time(), 0.0))
         session.check_open()
-    session.streams.remove(command.stream)
+    session.streams.remove(command.stream).history.end()
     _raise_error(stream)
 
 
 async def _wait(stream: Stream, timeout_s: float) -> None:
     await wait_for_all(
-        [] if stream.tail is None else [stream.tail],
+        [stream.over()],
         timeout_s=timeout_s,
         status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
         what=f"stream {stream.handle}",

@@ -3,97 +3,82 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from typing import assert_never
 
-from opserve_kernels.status import Status
+from opserve_kernels.status import AnyStatus, Status
 from opserve_server.core.commands import FailureMode
-from opserve_server.core.errors import ExecutionFailed, InvalidArgument, LimitExceeded
-from opserve_server.core.events import Record
-from opserve_server.pool.device import KernelFailed, WorkerDied
-from opserve_server.pool.messages import KernelCall
+from opserve_server.core.dispatch import CallStopped, Dispatcher
+from opserve_server.core.errors import (
+    DeadlineMissed,
+    ExecutionAborted,
+    ExecutionFailed,
+    InvalidArgument,
+    LimitExceeded,
+)
+from opserve_server.core.history import History, Outcome
+from opserve_server.core.work import Entry, KernelRun, Mark, Wait, Work
+from opserve_server.pool.device import KernelFailed, KernelTiming, WorkerDied
+
+_NS_PER_S = 1e9
 
 log = logging.getLogger(__name__)
 
 
-def _new_future() -> asyncio.Future[None]:
-    return asyncio.get_running_loop().create_future()
-
-
-@dataclass(slots=True, eq=False)
-class KernelRun:
-    """An executed call, waiting for its turn on the device."""
-
-    executor: int
-    call: KernelCall
-    done: asyncio.Future[None] = field(default_factory=_new_future)
-
-
-@dataclass(slots=True, eq=False)
-class Mark:
-    """A record of an event."""
-
-    record: Record
-
-    @property
-    def done(self) -> asyncio.Future[None]:
-        """Done when the record is."""
-        return self.record.done
-
-
-@dataclass(slots=True, eq=False)
-class Wait:
-    """A hold until a record of another stream is done."""
-
-    record: Record
-    done: asyncio.Future[None] = field(default_factory=_new_future)
-
-
-Work = KernelRun | Mark | Wait
-
-
 class Stream:
-    """Runs work in order, one after the other.
+    """Does work in order; its calls may lie at the device one behind the other.
+
+    A record or a wait holds what is behind it until all before it is over; so does every call in
+    STOP mode.
 
     Args:
         handle: Its handle.
-        run_kernel: Runs a call on the device.
+        dispatcher: Gives its calls to the device.
         queue_limit: Work that may wait at once.
+        history_limit: Ended work that is remembered.
 
     Attributes:
         error: The first failure that no synchronise has told yet.
         stopped: Whether a failure in STOP mode has ended all work on it.
+        history: What its work came to.
     """
 
     def __init__(
-        self,
-        handle: int,
-        *,
-        run_kernel: Callable[[KernelCall], Awaitable[object]],
-        queue_limit: int,
+        self, handle: int, *, dispatcher: Dispatcher, queue_limit: int, history_limit: int
     ) -> None:
         self.handle = handle
         self.error: ExecutionFailed | None = None
         self.stopped = False
+        self.history = History(limit=history_limit)
         self._mode: FailureMode | None = None
-        self._run_kernel = run_kernel
+        self._dispatcher = dispatcher
         self._queue_limit = queue_limit
-        self._queue: deque[Work] = deque()
-        self._last: Work | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._queue: deque[Entry] = deque()
+        self._at_device: dict[Entry, KernelRun] = {}
+        self._last = 0
+        self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._time = asyncio.get_running_loop().time
 
     @property
     def complete(self) -> bool:
-        """Whether all submitted work is done."""
-        return self._last is None or self._last.done.done()
+        """Whether all submitted work is over."""
+        return not self._queue and not self._at_device
 
     @property
-    def tail(self) -> asyncio.Future[None] | None:
-        """Done when everything submitted so far is; None where nothing was."""
-        return None if self._last is None else self._last.done
+    def has_call(self) -> bool:
+        """Whether its next work is a call that may go to the device now."""
+        alone = self._mode is FailureMode.STOP and self._at_device
+        return bool(self._queue) and isinstance(self._queue[0].work, KernelRun) and not alone
+
+    def over(self) -> asyncio.Future[None]:
+        """Done when everything submitted so far is over."""
+        waiter = self._waiters.get(self._last)
+        if waiter is None:
+            waiter = self._waiters[self._last] = asyncio.get_running_loop().create_future()
+            self._wake()
+        return waiter
 
     def set_failure_mode(self, mode: FailureMode) -> None:
-        """Sets what happens behind a failure; once.
+        """Sets what happens behind a failure; once. Calls at the device already are not held.
 
         Raises:
             InvalidArgument: 107000, it was set before.
@@ -124,10 +109,13 @@ class Stream:
     def submit(self, work: Work) -> None:
         """Queues work behind all before it."""
         self.check_room()
-        self._queue.append(work)
-        self._last = work
-        if self._task is None:
-            self._task = asyncio.create_task(self._drain(), name=f"stream {self.handle}")
+        self._last += 1
+        entry = Entry(work, self._last, self._time())
+        if isinstance(work, KernelRun) and work.timeout_s is not None:
+            loop = asyncio.get_running_loop()
+            entry.deadline = loop.call_later(work.timeout_s, self._miss_deadline, entry, work)
+        self._queue.append(entry)
+        self._advance()
 
     def take_error(self) -> ExecutionFailed | None:
         """The first failure since the last call; a stopped stream keeps it."""
@@ -136,53 +124,141 @@ class Stream:
             self.error = None
         return error
 
-    async def close(self) -> None:
-        """Drops queued work and waits for what is running; everything counts as done afterwards."""
-        running = self._task
-        dropped = list(self._queue)
-        self._queue.clear()
-        for work in dropped:
-            _finish(work)
-        if running is not None:
-            await running
+    def abort(self) -> None:
+        """Drops queued calls and waits at once, and stops the calls at the device.
 
-    async def _drain(self) -> None:
-        try:
-            while self._queue:
-                await self._carry_out(self._queue.popleft())
-        finally:
-            self._task = None
+        Records stay, and are reached when what is at the device is over.
+        """
+        why = f"stream {self.handle} was aborted"
+        dropped = self._drop((KernelRun, Wait), behind=0)
+        if dropped:
+            told = _told(dropped[0], f"was dropped, {len(dropped)} calls in all", why)
+            self.error = self.error or ExecutionAborted(told, executor=dropped[0].executor)
+        for entry, run in self._at_device.items():
+            told = _told(run, "was stopped", why)
+            self._stop(entry, ExecutionAborted(told, executor=run.executor))
+        self._advance()
 
-    async def _carry_out(self, work: Work) -> None:
-        if isinstance(work, Wait):
-            await asyncio.wait([work.record.done])
-        elif isinstance(work, KernelRun) and not self.stopped:
-            await self._run(work)
-        _finish(work)
+    def take_call(self) -> tuple[Entry, KernelRun]:
+        """Its next call, which goes to the device."""
+        entry = self._queue.popleft()
+        run = entry.work
+        assert isinstance(run, KernelRun), "has_call comes first"
+        entry.started_s = self._time()
+        self._at_device[entry] = run
+        return entry, run
 
-    async def _run(self, work: KernelRun) -> None:
-        try:
-            await self._run_kernel(work.call)
-        except (KernelFailed, WorkerDied) as failure:
-            self._fail(work, failure)
-        except Exception:
-            log.exception("stream %d lost a call of executor %d", self.handle, work.executor)
-            self._fail(work, None)
+    def end_call(self, entry: Entry, outcome: KernelTiming | Exception) -> None:
+        """A call that went to the device is over."""
+        run = self._at_device.pop(entry)
+        match outcome:
+            case KernelTiming(start_ns, end_ns):
+                entry.started_s = start_ns / _NS_PER_S
+                self._end(entry, Outcome.DONE, ended_s=end_ns / _NS_PER_S)
+            case CallStopped():
+                assert entry.stopped_by is not None, "only _stop stops a call"
+                self._fail(entry, Outcome.ABORTED, entry.stopped_by)
+            case _:
+                self._fail(entry, Outcome.FAILED, self._failure(run, outcome))
+        self._advance()
 
-    def _fail(self, work: KernelRun, failure: KernelFailed | WorkerDied | None) -> None:
-        reason = str(failure) if failure else "the service failed to run it"
-        error = ExecutionFailed(
-            f"executor {work.executor} ({work.call.operator}) failed on stream {self.handle}: "
-            f"{reason}",
-            executor=work.executor,
-        )
+    def _advance(self) -> None:
+        """Passes what needs no device, offers the next call, and tells who waits."""
+        while self._queue and not self._at_device and self._passes(self._queue[0]):
+            self._end(self._queue.popleft(), Outcome.DONE)
+        if self.has_call:
+            self._dispatcher.offer(self)
+        else:
+            self._dispatcher.withdraw(self)
+        self._wake()
+
+    def _passes(self, entry: Entry) -> bool:
+        """Whether the entry at the head is over; nothing is at the device."""
+        match entry.work:
+            case KernelRun():
+                return False
+            case Mark(_, record):
+                entry.started_s = self._time()
+                record.reach()
+                return True
+            case Wait(_, record):
+                if entry.started_s is None:
+                    entry.started_s = self._time()
+                    record.done.add_done_callback(lambda _: self._advance())
+                return record.done.done()
+            case _:
+                assert_never(entry.work)
+
+    def _wake(self) -> None:
+        first = next(iter(self._at_device or self._queue), None)
+        for number in [n for n in self._waiters if first is None or n < first.number]:
+            self._waiters.pop(number).set_result(None)
+
+    def _miss_deadline(self, entry: Entry, run: KernelRun) -> None:
+        assert run.timeout_s is not None
+        late = f"its deadline of {run.timeout_s * 1000:.0f} ms on stream {self.handle} had passed"
+        if entry in self._at_device:
+            told = _told(run, "was stopped", late)
+            self._stop(entry, DeadlineMissed(told, executor=run.executor))
+            return
+        self._queue.remove(entry)
+        told = _told(run, "was dropped", late)
+        self._fail(entry, Outcome.DROPPED, DeadlineMissed(told, executor=run.executor))
+        self._advance()
+
+    def _stop(self, entry: Entry, error: ExecutionFailed) -> None:
+        """Asks the device once: a second cancellation would not wait for the device's word."""
+        if entry.stopped_by is None:
+            entry.stopped_by = error
+            self._dispatcher.stop(entry)
+
+    def _drop(self, kinds: tuple[type[Work], ...], *, behind: int) -> list[KernelRun]:
+        """Ends queued work of some kinds behind a number; the calls among it."""
+        dropped = [e for e in self._queue if e.number > behind and isinstance(e.work, kinds)]
+        for entry in dropped:
+            self._end(entry, Outcome.DROPPED, status=Status.ACL_ERROR_RT_STREAM_ABORT)
+        gone = set(dropped)
+        self._queue = deque(entry for entry in self._queue if entry not in gone)
+        return [entry.work for entry in dropped if isinstance(entry.work, KernelRun)]
+
+    def _failure(self, run: KernelRun, outcome: Exception) -> ExecutionFailed:
+        known = isinstance(outcome, KernelFailed | WorkerDied)
+        if not known:
+            log.error(
+                "stream %d lost a call of executor %d", self.handle, run.executor, exc_info=outcome
+            )
+        reason = str(outcome) if known else "the service failed to run it"
+        told = _told(run, f"failed on stream {self.handle}", reason)
+        return ExecutionFailed(told, executor=run.executor)
+
+    def _fail(self, entry: Entry, outcome: Outcome, error: ExecutionFailed) -> None:
+        """A call ends badly; in STOP mode none behind it runs, unless the stream was aborted."""
+        self._end(entry, outcome, status=error.status)
         self.error = self.error or error
-        if self._mode is FailureMode.STOP:
+        if self._mode is FailureMode.STOP and not isinstance(error, ExecutionAborted):
             self.stopped = True
+            self._drop((KernelRun,), behind=entry.number)
+
+    def _end(
+        self,
+        entry: Entry,
+        outcome: Outcome,
+        *,
+        ended_s: float | None = None,
+        status: AnyStatus | None = None,
+    ) -> None:
+        """Work is over: nobody waits for it and its buffers are free."""
+        if entry.deadline is not None:
+            entry.deadline.cancel()
+        if isinstance(entry.work, KernelRun):
+            entry.work.done.set_result(None)
+        self.history.add(
+            entry,
+            ended_s=self._time() if ended_s is None else ended_s,
+            outcome=outcome,
+            status=status,
+        )
 
 
-def _finish(work: Work) -> None:
-    if isinstance(work, Mark):
-        work.record.reach()
-    else:
-        work.done.set_result(None)
+def _told(run: KernelRun, what: str, why: str) -> str:
+    return f"executor {run.executor} ({run.call.operator}) {what}: {why}"

@@ -23,6 +23,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.calls import malformed, shortened
 from opserve_server.core.commands import (
+    AbortStream,
     Allocate,
     Command,
     Copy,
@@ -251,6 +252,7 @@ _COMMANDS: Mapping[str, Callable[[Message], Command]] = {
     "create_stream": _plain(CreateStream),
     "destroy_stream": _plain(DestroyStream),
     "synchronize_stream": _plain(SynchronizeStream),
+    "abort_stream": _plain(AbortStream),
     "query_stream": _plain(QueryStream),
     "create_event": _plain(CreateEvent),
     "destroy_event": _plain(DestroyEvent),

@@ -14,6 +14,8 @@ from grpc import StatusCode
 
 from opserve_server.calls import RETRY_AFTER_S, call_id, hidden, shortened
 from opserve_server.core.errors import (
+    DeadlineMissed,
+    ExecutionAborted,
     ExecutionFailed,
     HandleNotFound,
     InvalidArgument,
@@ -194,5 +196,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     WaitTimedOut: Row(StatusCode.DEADLINE_EXCEEDED),
     Unavailable: Row(StatusCode.UNAVAILABLE, (_retry_info,)),
     ExecutionFailed: Row(StatusCode.INTERNAL),
+    ExecutionAborted: Row(StatusCode.ABORTED),
+    DeadlineMissed: Row(StatusCode.DEADLINE_EXCEEDED),
     OpserveError: Row(StatusCode.INTERNAL),
 }

@@ -265,6 +265,12 @@ class StreamFace(StreamServiceServicer):
         )
 
     @override
+    async def AbortStream(
+        self, request: stream_pb.AbortStreamRequest, context: Context
+    ) -> stream_pb.AbortStreamResponse:
+        return stream_pb.AbortStreamResponse(**await _run(self.service, "abort_stream", request))
+
+    @override
     async def QueryStream(
         self, request: stream_pb.QueryStreamRequest, context: Context
     ) -> stream_pb.QueryStreamResponse:

@@ -14,6 +14,8 @@ from starlette.responses import Response
 from opserve_kernels.status import Status
 from opserve_server.calls import RETRY_AFTER_S, malformed, shortened
 from opserve_server.core.errors import (
+    DeadlineMissed,
+    ExecutionAborted,
     ExecutionFailed,
     HandleNotFound,
     InvalidArgument,
@@ -67,6 +69,8 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     WaitTimedOut: Row(HTTPStatus.GATEWAY_TIMEOUT),
     Unavailable: Row(HTTPStatus.SERVICE_UNAVAILABLE, retry=True),
     ExecutionFailed: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
+    ExecutionAborted: Row(HTTPStatus.CONFLICT),
+    DeadlineMissed: Row(HTTPStatus.GATEWAY_TIMEOUT),
     OpserveError: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
 }
 

@@ -74,6 +74,7 @@ COMMAND_ROUTES = (
     CommandRoute("DELETE", "/streams/{stream}", core.DestroyStream),
     CommandRoute("GET", "/streams/{stream}", core.QueryStream, core.Queried),
     CommandRoute("POST", "/streams/{stream}:synchronize", core.SynchronizeStream),
+    CommandRoute("POST", "/streams/{stream}:abort", core.AbortStream),
     CommandRoute("POST", "/streams/{stream}:setFailureMode", core.SetFailureMode),
     CommandRoute("POST", "/streams/{stream}:waitEvent", core.StreamWaitEvent),
     CommandRoute("POST", "/events", core.CreateEvent, core.EventCreated),

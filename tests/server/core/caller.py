@@ -67,3 +67,29 @@ class Caller:
         await self.run(c.Execute(executor=planned.executor, workspace=workspace, stream=stream))
         await asyncio.sleep(0)
         return workspace
+
+    async def repeatable(self) -> c.Execute:
+        """A call that may run any number of times."""
+        planned = await self.plan()
+        await self.run(c.SetRepeatable(executor=planned.executor))
+        workspace = await self.buffer(planned.workspace_size)
+        return c.Execute(executor=planned.executor, workspace=workspace)
+
+    async def streams(self, count: int) -> list[int]:
+        return [(await self.run(c.CreateStream())).stream for _ in range(count)]
+
+    async def submit(self, *commands: c.Command) -> None:
+        await self.service.submit(LOCAL, self.name, commands)
+        await asyncio.sleep(1)
+
+    async def finish(self, failure: Exception | None = None) -> int:
+        """Ends the call that the device has had longest; the stream of it."""
+        held = self.device.held[0]
+        self.device.finish(held, failure)
+        await asyncio.sleep(1)
+        return held.stream
+
+
+def on(execute: c.Execute, stream: int, timeout_ms: int | None = None) -> c.Execute:
+    """The same call on a stream, with a deadline."""
+    return replace(execute, stream=stream, timeout_ms=timeout_ms)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from opserve_server.core.limits import Limits
 from opserve_server.core.service import Service
+from opserve_server.pool.device import KernelTiming
 from opserve_server.pool.messages import KernelCall
 from opserve_server.pool.slabs import Slab, SlabPool
 
@@ -17,6 +18,7 @@ LIMITS = Limits(
     streams_limit=8,
     events_limit=8,
     stream_queue_limit=32,
+    stream_history_limit=16,
     commands_per_submit_limit=64,
     inline_bytes_limit=64 * KIB,
     submit_bytes_limit=256 * KIB,
@@ -30,7 +32,7 @@ LIMITS = Limits(
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class HeldCall:
     """A call that the device holds.
 
@@ -39,12 +41,14 @@ class HeldCall:
         call: What runs.
         done: Set by the test.
         before: Bytes of its regions when it started.
+        stopping: Whether the device was told to stop it, which it does when `done` is set.
     """
 
     stream: int
     call: KernelCall
     done: "asyncio.Future[None]"
     before: list[bytes]
+    stopping: bool = False
 
 
 @dataclass
@@ -73,18 +77,33 @@ class FakeDevice:
     def detach(self, slab: Slab) -> None:
         del self.attached[slab.id]
 
-    async def run(self, call: KernelCall) -> object:
+    async def run(self, call: KernelCall) -> KernelTiming:
         self.calls.append(call)
         self._check_workspace(call)
-        before = self._bytes(call)
+        start_ns = self._now_ns()
         if not self.auto:
             task = asyncio.current_task()
             assert task is not None
             stream = int(task.get_name().removeprefix("stream "))
             done = asyncio.get_running_loop().create_future()
-            self.held.append(HeldCall(stream, call, done, before))
-            await done
-        return None
+            held = HeldCall(stream, call, done, self._bytes(call))
+            self.held.append(held)
+            await self._end_of(held)
+        return KernelTiming(start_ns, self._now_ns())
+
+    async def _end_of(self, held: HeldCall) -> None:
+        try:
+            await asyncio.wait([held.done])
+        except asyncio.CancelledError:
+            if not held.done.done():
+                held.stopping = True
+                await asyncio.wait([held.done])
+                held.done.result()
+                raise
+        held.done.result()
+
+    def _now_ns(self) -> int:
+        return round(asyncio.get_running_loop().time() * 1e9)
 
     def finish(self, held: HeldCall, failure: Exception | None = None) -> None:
         """Ends a held call, well or with a failure; nobody else may have touched its memory."""

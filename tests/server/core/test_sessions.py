@@ -234,10 +234,11 @@ async def test_nothing_runs_in_a_session_that_is_ending(caller: Caller) -> None:
     await asyncio.sleep(1)
     closing = asyncio.create_task(caller.service.close_session(LOCAL, caller.name))
     await asyncio.sleep(1)
+    assert caller.device.held[0].stopping
+    caller.device.finish(caller.device.held[0])
     *_, failed = await submitted
     assert isinstance(failed, c.Failed)
     assert isinstance(failed.error, HandleNotFound)
-    caller.device.finish(caller.device.held[0])
     await closing
     assert len(caller.device.calls) == 1
     assert caller.device.slabs.free_bytes == caller.device.memory_bytes

@@ -44,6 +44,8 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.WaitTimedOut: StatusCode.DEADLINE_EXCEEDED,
     errors.Unavailable: StatusCode.UNAVAILABLE,
     errors.ExecutionFailed: StatusCode.INTERNAL,
+    errors.ExecutionAborted: StatusCode.ABORTED,
+    errors.DeadlineMissed: StatusCode.DEADLINE_EXCEEDED,
 }
 
 

@@ -32,6 +32,7 @@ ROUTES: dict[type[Command], tuple[str, str, int]] = {
     core.DestroyStream: ("DELETE", "/streams/1", 204),
     core.SetFailureMode: ("POST", "/streams/1:setFailureMode", 204),
     core.SynchronizeStream: ("POST", "/streams/1:synchronize", 204),
+    core.AbortStream: ("POST", "/streams/1:abort", 204),
     core.QueryStream: ("GET", "/streams/1", 200),
     core.CreateEvent: ("POST", "/events", 201),
     core.DestroyEvent: ("DELETE", "/events/2", 204),
@@ -49,6 +50,7 @@ IN_PATH: dict[type[Command], list[str]] = {
     core.StreamWaitEvent: ["stream"],
     core.SetFailureMode: ["stream"],
     core.SynchronizeStream: ["stream"],
+    core.AbortStream: ["stream"],
     core.RecordEvent: ["event"],
     core.SynchronizeEvent: ["event"],
 }

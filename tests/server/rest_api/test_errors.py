@@ -30,6 +30,8 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.WaitTimedOut: 504,
     errors.Unavailable: 503,
     errors.ExecutionFailed: 500,
+    errors.ExecutionAborted: 409,
+    errors.DeadlineMissed: 504,
 }
 
 

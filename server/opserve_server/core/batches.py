@@ -1,0 +1,89 @@
+"""Commands of a session, one or many in order: who carries out which."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import assert_never
+
+from opserve_server.core import (
+    event_commands,
+    memory_commands,
+    operator_commands,
+    stream_commands,
+)
+from opserve_server.core.commands import (
+    AbortStream,
+    Allocate,
+    Command,
+    Copy,
+    CreateEvent,
+    CreateStream,
+    DestroyEvent,
+    DestroyExecutor,
+    DestroyStream,
+    EventElapsedTime,
+    Execute,
+    Failed,
+    Fill,
+    Free,
+    GetWorkspaceSize,
+    QueryEvent,
+    QueryStream,
+    Read,
+    RecordEvent,
+    Result,
+    SetFailureMode,
+    SetRepeatable,
+    SetTensorBuffer,
+    StreamWaitEvent,
+    SynchronizeEvent,
+    SynchronizeStream,
+    Write,
+)
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.session import Session
+
+
+async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:
+    """Runs commands in order up to the first failure, whose Failed is the last result."""
+    results: list[Result] = []
+    for command in commands:
+        try:
+            results.append(await run_command(session, command))
+        except OpserveError as error:
+            results.append(Failed(error=error.with_traceback(None)))
+            break
+        await asyncio.sleep(0)  # other sessions have their turn between the commands of a batch
+    return results
+
+
+async def run_command(session: Session, command: Command) -> Result:
+    """Runs one command; raises OpserveError."""
+    session.check_open()
+    match command:
+        case Allocate() | Free() | Fill() | Write() | Read() | Copy():
+            return await memory_commands.run(session, command)
+        case (
+            GetWorkspaceSize() | Execute() | SetRepeatable() | SetTensorBuffer() | DestroyExecutor()
+        ):
+            return operator_commands.run(session, command)
+        case (
+            CreateStream()
+            | DestroyStream()
+            | SetFailureMode()
+            | SynchronizeStream()
+            | AbortStream()
+            | QueryStream()
+        ):
+            return await stream_commands.run(session, command)
+        case (
+            CreateEvent()
+            | DestroyEvent()
+            | RecordEvent()
+            | StreamWaitEvent()
+            | QueryEvent()
+            | SynchronizeEvent()
+            | EventElapsedTime()
+        ):
+            return await event_commands.run(session, command)
+        case _:
+            assert_never(command)

@@ -1,0 +1,143 @@
+"""What a stream's history tells, to whom, and for how long."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from opserve_kernels.status import Status
+from opserve_server.core import commands as c
+from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.history import HistoryEntry, LostEntries, Outcome, WorkKind
+from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.pool.device import KernelFailed
+from server.core.caller import Caller, on
+from server.core.fakes import LIMITS
+
+
+def watch(caller: Caller, stream: int, after: int) -> AsyncIterator[HistoryEntry | LostEntries]:
+    return caller.service.watch_stream(LOCAL, caller.name, stream, after=after)
+
+
+async def sequences(caller: Caller, stream: int, after: int) -> list[int]:
+    """The numbers of all entries that come until the stream ends."""
+    watching = watch(caller, stream, after)
+    return [entry.sequence async for entry in watching if isinstance(entry, HistoryEntry)]
+
+
+async def told(caller: Caller, count: int) -> list[HistoryEntry | LostEntries]:
+    """The first entries of the default stream's history."""
+    watching = watch(caller, 0, after=0)
+    return [await anext(watching) for _ in range(count)]
+
+
+async def test_a_history_tells_what_work_came_to_and_when(caller: Caller) -> None:
+    call = await caller.repeatable()
+    event = (await caller.run(c.CreateEvent())).event
+    began_s = asyncio.get_running_loop().time()
+    wait = c.StreamWaitEvent(event=event)
+    await caller.submit(call, call, call, c.RecordEvent(event=event), wait)
+    await caller.finish()
+    await caller.finish(KernelFailed("planted"))
+    await caller.finish()
+    done, failed, _, record, waited = await told(caller, 5)
+    common: dict[str, Any] = {
+        "kind": WorkKind.EXECUTE,
+        "handle": call.executor,
+        "operator": "im2col_backward",
+    }
+    assert done == HistoryEntry(
+        sequence=1,
+        number=1,
+        queued_s=began_s,
+        started_s=began_s,
+        ended_s=began_s + 1,
+        outcome=Outcome.DONE,
+        status=None,
+        **common,
+    )
+    assert failed == HistoryEntry(
+        sequence=2,
+        number=2,
+        queued_s=began_s,
+        started_s=began_s,
+        ended_s=began_s + 2,
+        outcome=Outcome.FAILED,
+        status=Status.ACL_ERROR_RT_AICORE_EXCEPTION,
+        **common,
+    )
+    for entry, kind in ((record, WorkKind.RECORD), (waited, WorkKind.WAIT)):
+        assert isinstance(entry, HistoryEntry)
+        assert (entry.kind, entry.handle, entry.operator) == (kind, event, "")
+        assert entry.outcome is Outcome.DONE
+        assert (entry.started_s, entry.ended_s) == (began_s + 3, began_s + 3)
+
+
+async def test_a_history_tells_what_was_aborted_dropped_and_late(caller: Caller) -> None:
+    call = await caller.repeatable()
+    await caller.submit(on(call, 0, 2000), call, on(call, 0, 3000), call)
+    await asyncio.sleep(3)
+    aborting = asyncio.create_task(caller.run(c.AbortStream()))
+    await asyncio.sleep(1)
+    await caller.finish()
+    await caller.finish()
+    await aborting
+    entries = await told(caller, 4)
+    assert [
+        (entry.number, entry.outcome, entry.status)
+        for entry in entries
+        if isinstance(entry, HistoryEntry)
+    ] == [
+        (3, Outcome.DROPPED, Status.ACL_ERROR_RT_TASK_TIMEOUT),
+        (4, Outcome.DROPPED, Status.ACL_ERROR_RT_STREAM_ABORT),
+        (1, Outcome.ABORTED, Status.ACL_ERROR_RT_TASK_TIMEOUT),
+        (2, Outcome.ABORTED, Status.ACL_ERROR_RT_STREAM_ABORT),
+    ]
+
+
+async def test_a_watcher_waits_for_more_and_ends_with_the_stream(caller: Caller) -> None:
+    event = (await caller.run(c.CreateEvent())).event
+    (stream,) = await caller.streams(1)
+    record = c.RecordEvent(event=event, stream=stream)
+    await caller.submit(record, record)
+
+    readers = [asyncio.create_task(sequences(caller, stream, after=1)) for _ in range(3)]
+    await asyncio.sleep(1)
+    readers.pop().cancel()
+    await caller.submit(record)
+    assert not any(reader.done() for reader in readers)
+    await caller.run(c.DestroyStream(stream=stream))
+    assert await asyncio.gather(*readers) == [[2, 3], [2, 3]]
+
+
+async def test_a_watcher_ends_with_its_session_and_does_not_keep_it(caller: Caller) -> None:
+    reader = asyncio.create_task(sequences(caller, 0, after=0))
+    await asyncio.sleep(LIMITS.lease_default_s + 1)
+    assert await reader == []
+    with pytest.raises(HandleNotFound):
+        await anext(watch(caller, 0, after=0))
+
+
+async def test_a_watcher_that_comes_too_late_is_told_what_it_lost(caller: Caller) -> None:
+    event = (await caller.run(c.CreateEvent())).event
+    watching = watch(caller, 0, after=0)
+    await caller.submit(c.RecordEvent(event=event))
+    first = await anext(watching)
+    assert isinstance(first, HistoryEntry)
+    beyond = LIMITS.stream_history_limit + 3
+    for _ in range(beyond):
+        await caller.run(c.RecordEvent(event=event))
+    assert await anext(watching) == LostEntries(first=2, last=4)
+    rest = [await anext(watching) for _ in range(LIMITS.stream_history_limit)]
+    assert [entry.sequence for entry in rest if isinstance(entry, HistoryEntry)] == list(
+        range(5, beyond + 2)
+    )
+
+
+async def test_a_stranger_watches_nothing(caller: Caller) -> None:
+    stranger = Principal(tenant="stranger", name="nobody", scopes=frozenset())
+    with pytest.raises(HandleNotFound):
+        await anext(caller.service.watch_stream(stranger, caller.name, 0))
+    with pytest.raises(HandleNotFound):
+        await anext(watch(caller, 9, after=0))
