@@ -12,7 +12,8 @@ from opserve_server.core.events import Record
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.session import Session
 from opserve_server.core.sessions import Sessions
-from opserve_server.core.streams import KernelRun, Mark, Stream, Wait
+from opserve_server.core.streams import Stream
+from opserve_server.core.work import KernelRun, Mark, Wait
 from opserve_server.pool.device import Device
 from simulation.world import CALM, Weather, World
 
