@@ -161,11 +161,15 @@ class World:
             turn, befall = at_turn
             self.loop.at_turn = self.loop.turns + turn, lambda: befall(self)
         begun = self.loop.turns
-        async with asyncio.timeout(WORLD_TIME_LIMIT_S):
-            await self._everybody_works()
-        self.turns_of_work = self.loop.turns - begun
-        await asyncio.gather(*self._closing)
-        await self._ends_cleanly()
+        try:
+            async with asyncio.timeout(WORLD_TIME_LIMIT_S):
+                await self._everybody_works()
+            self.turns_of_work = self.loop.turns - begun
+            await asyncio.gather(*self._closing)
+            await self._ends_cleanly()
+        except BaseException:
+            await self.device.stop()  # else calls wait for ever for a worker
+            raise
         self._check()
         assert not unhandled
 
