@@ -16,7 +16,6 @@ from opserve_kernels.algorithms.outer_plan import plan_outer
 from opserve_kernels.algorithms.packed_plan import plan_packed
 from opserve_kernels.algorithms.preference import preferred
 from opserve_kernels.algorithms.product import GATHER, SCATTER
-from opserve_kernels.algorithms.unread import without_unread_rows
 from opserve_kernels.algorithms.weight_costs import weight_costs
 from opserve_kernels.algorithms.winograd_plan import plan_winograd, plan_winograd_weight
 from opserve_kernels.convolution import Convolution
@@ -88,22 +87,21 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=result, result=output
     )
-    read = without_unread_rows(product)
 
     def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
         if by is Algorithm.OUTER:
-            return [plan_outer(ADD_OUTER, read, place, workspace)]
+            return [plan_outer(ADD_OUTER, product, place, workspace)]
         flag = workspace.reserve(1)
         with workspace.passing():
             if by is Algorithm.DOTS:
-                stage = plan_dots(MULTIPLY_DOTS, read, place, flag, workspace)
+                stage = plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)
             else:
                 assert place == INTO_TENSOR
                 stage = plan_winograd_weight(TRANSFORM_WEIGHT, product, flag, workspace)
-        instead = plan_outer(ADD_OUTER, read, place, workspace)
+        instead = plan_outer(ADD_OUTER, product, place, workspace)
         return [stage, replace(instead, condition=flag)]
 
-    algorithm = algorithm or _preferred(weight_costs(read), planned)
+    algorithm = algorithm or _preferred(weight_costs(product), planned)
     return _told(named(Product.WEIGHT, algorithm), planned(algorithm, workspace))
 
 
