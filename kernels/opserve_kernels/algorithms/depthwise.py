@@ -247,14 +247,23 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     other_halves: Halves,
     number: int,
 ) -> None:
-    """Adds a block to the sums of grad_weight."""
+    """Adds a block to the sums of grad_weight.
+
+    In place, the first block of a plane adds all of it if that is finite; behind the totals it
+    leaves for the others whether it did.
+    """
     group, entry, entries, row = _block_of(stage, number)
     taps, left, totals = stage[TAPS], stage[OTHER], stage[TOTAL]
     if stage[IN_PLACE]:
-        planes = (group, entry, entries)
-        compare_planes(stage, scratch, source, source_halves, other, other_halves, planes, totals)
-        if are_finite(scratch[totals : totals + taps]):
-            _add_totals(stage, scratch, 0)
+        planes, done = (group, entry, entries), totals + stage[TOTAL_PITCH] - 1
+        if row == 0:
+            compare_planes(
+                stage, scratch, source, source_halves, other, other_halves, planes, totals
+            )
+            scratch[done] = np.float32(are_finite(scratch[totals : totals + taps]))
+            if scratch[done]:
+                _add_totals(stage, scratch, 0)
+        if scratch[done]:
             return
     _load_block(stage, scratch, source, source_halves, number)
     offsets = stage[TABLE] + stage[RESULT_PHASES] + 1 + taps
@@ -313,12 +322,12 @@ def _run_blocks(  # noqa: PLR0913, PLR0917  # arrays and integers
         if block == 0 or number == first:
             finite = _load_weights(stage, scratch, table, other, other_halves, group)
         if finite and stage[IN_PLACE]:
-            _, entry, entries, _ = _block_of(stage, number)
-            planes = (group, entry, entries)
-            weights = stage[WEIGHTS]
-            weigh_planes(
-                stage, scratch, source, source_halves, result, result_halves, planes, weights
-            )
+            _, entry, entries, row = _block_of(stage, number)
+            planes, weights = (group, entry, entries), stage[WEIGHTS]
+            if row == 0:
+                weigh_planes(
+                    stage, scratch, source, source_halves, result, result_halves, planes, weights
+                )
             continue
         _load_block(stage, scratch, source, source_halves, number)
         _weigh_block(stage, scratch, table, result, result_halves, number, finite)

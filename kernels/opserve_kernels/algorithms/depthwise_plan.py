@@ -222,9 +222,8 @@ class _Blocks:
         cut = next((axis for axis in range(SPATIAL_RANK) if axes[axis].result > 1), -1)
         results = prod(axis.result for axis in axes)
         products = results * product.convolution.output_channels * product.convolution.taps
-        fits_whole = elements <= _COPY_ELEMENTS and products <= _BLOCK_PRODUCTS
-        whole = fits_whole or _is_in_place(product)
-        if whole or cut < 0:
+        is_short = products <= _BLOCK_PRODUCTS or _is_in_place(product)
+        if (elements <= _COPY_ELEMENTS and is_short) or cut < 0:
             most = max(1, min(batch, _COPY_ELEMENTS // elements))
             batches = -(-batch // most)
             return _Blocks(
@@ -273,7 +272,7 @@ def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) ->
     phase_pitch = blocks.elements
     channel_pitch = source_phases * phase_pitch
     copies = channels if scatters else 1
-    total_pitch = taps + _SUM_LANES if compares else blocks.elements + _SLACK
+    total_pitch = taps + _SUM_LANES + 1 if compares else blocks.elements + _SLACK
     totals = convolution.stride[-1] if scatters else 1
     table = workspace.reserve(result_phases + 1 + taps + taps * copies)
     at_once = _unit_blocks(product, blocks) if _is_in_place(product) and blocks.count == 1 else 0

@@ -177,14 +177,22 @@ def _usual_case(draw: st.DrawFn) -> Case:
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-@given(case=_usual_case(), special=st.sampled_from([None, np.inf]))
-def test_usual_kernels_meet_the_oracle(wanted: int, case: Case, special: float | None) -> None:
+@given(
+    case=_usual_case(),
+    special=st.sampled_from([None, np.inf]),
+    elements=st.sampled_from([50, 1 << 14]),
+)
+def test_usual_kernels_meet_the_oracle(
+    wanted: int, case: Case, special: float | None, elements: int
+) -> None:
     arrays = case.arrays(np.random.default_rng(8))
     if special is not None:
         for array in arrays:
             array.flat[array.size // 3] = special
 
-    result = result_of(case, arrays, wanted, units=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(depthwise_plan, "_COPY_ELEMENTS", elements)
+        result = result_of(case, arrays, wanted, units=1)
 
     assert_meets(result, ORACLES[wanted](case, arrays))
 
@@ -219,6 +227,14 @@ def test_stages_of_a_call_share_the_workspace() -> None:
 
     assert [stage.units for stage in stages] == [planned.stage.units for planned in apart]
     assert workspace.size_bytes == before + max(planned.workspace_size for planned in apart)
+
+
+@every_result
+def test_the_workspace_of_large_planes_is_as_small_as_a_block(wanted: int) -> None:
+    case = Case(groups=2, inputs=2, outputs=2, size=(1, 500, 500))
+    operands = operands_of(case, arrays_of("large", case))
+
+    assert planned_of(gradients_of(case, operands, wanted)).workspace_size < 200_000
 
 
 def test_other_calls_do_not_fit() -> None:
