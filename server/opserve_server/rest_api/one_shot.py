@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from opserve_kernels.operator import Operator
@@ -25,6 +25,7 @@ from opserve_server.rest_api.models import parse, run_body, values_of
 from opserve_server.rest_api.npz import ArrayLimits, dump_arrays, load_arrays
 from opserve_server.rest_api.routes import Endpoint
 
+Answer = TypeVar("Answer")
 DTYPES_HEADER = "X-Opserve-Dtypes"
 _PARTS = 2
 
@@ -64,9 +65,34 @@ def run_endpoint(
                     arrays=arrays,
                     output_bytes_limit=limits.run_bytes,
                 )
-                return await _answer(await run_once(service, LOCAL, call))
+                running = run_once(service, LOCAL, call)
+                return await _answer(await _while_awaited(request, running))
 
     return endpoint
+
+
+async def _while_awaited(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """What some work comes to. It is cancelled, to its end, when nobody waits for it any more.
+
+    Raises:
+        ClientDisconnect: The caller has gone.
+    """
+    running, leaving = asyncio.create_task(work), asyncio.create_task(_leaves(request))
+    try:
+        await asyncio.wait([running, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            raise ClientDisconnect
+        return running.result()
+    finally:
+        for task in (running, leaving):
+            task.cancel()
+        await asyncio.wait([running, leaving])
+
+
+async def _leaves(request: Request) -> None:
+    """Ends when the caller goes; the body was read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @asynccontextmanager

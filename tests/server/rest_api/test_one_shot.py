@@ -354,3 +354,49 @@ async def test_calls_at_work_at_the_same_time_are_bounded() -> None:
         responses = await asyncio.gather(*(run(client) for _ in range(4)))
     assert [response.status_code for response in responses] == [200] * 4
     assert service.most == 1
+
+
+class EndlessService(RecordingService):
+    """Its calls end when they are cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    @override
+    async def run(
+        self, principal: Principal, session: str, command: Command, *, request_id: str = ""
+    ) -> Result:
+        if isinstance(command, core.SynchronizeStream):
+            self.begun.set()
+            await asyncio.get_running_loop().create_future()
+        return await super().run(principal, session, command, request_id=request_id)
+
+
+async def test_a_call_ends_when_its_caller_goes_away() -> None:
+    service = EndlessService()
+    files = {
+        "args": ("args.json", json.dumps({"arguments": ARGUMENTS}).encode()),
+        "tensors": ("in.npz", npz(dy=DY, x=X, w=W)),
+    }
+    request = httpx2.Request("POST", f"http://test{RUN}", files=files)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": RUN,
+        "query_string": b"",
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+    }
+    body = iter([{"type": "http.request", "body": request.read(), "more_body": False}])
+
+    async def receive() -> Any:  # an ASGI message
+        for message in body:
+            return message
+        await service.begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        raise AssertionError(f"nobody is there to be told {message}")
+
+    await Face(service).app()(scope, receive, send)
+    assert service.others[-1] == ("close_session", SESSION)
