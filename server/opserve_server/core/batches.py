@@ -42,17 +42,23 @@ from opserve_server.core.commands import (
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.session import Session
 
+COMMANDS_A_TURN = 16
+"""Commands of a batch between two turns of others; small ones take some 10 microseconds each."""
+_LONG = (Allocate, GetWorkspaceSize)
+"""Commands that may take milliseconds: to make pages, and to plan."""
+
 
 async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:
     """Runs commands in order up to the first failure, whose Failed is the last result."""
     results: list[Result] = []
-    for command in commands:
+    for number, command in enumerate(commands, 1):
         try:
             results.append(await run_command(session, command))
         except OpserveError as error:
             results.append(Failed(error=error.with_traceback(None)))
             break
-        await asyncio.sleep(0)  # other sessions have their turn between the commands of a batch
+        if isinstance(command, _LONG) or number % COMMANDS_A_TURN == 0:
+            await asyncio.sleep(0)  # other sessions have their turn
     return results
 
 

@@ -94,7 +94,8 @@ async def test_a_copy_waits_for_the_work_on_its_buffer(caller: Caller) -> None:
 async def test_long_memory_work_lets_other_calls_through(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_commands, "_SLICE_BYTES", KIB)
+    for size in ("_SLICE_BYTES", "_AT_ONCE_BYTES"):
+        monkeypatch.setattr(memory_commands, size, KIB)
     buffer = await caller.buffer(64 * KIB)
     command = c.Fill(buffer=buffer, size_bytes=64 * KIB, value=1)
     filling = asyncio.create_task(caller.run(command))
