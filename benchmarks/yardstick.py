@@ -9,7 +9,7 @@ import uvloop
 
 from opserve_server.allocator import keep_freed_memory
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
 ECHO = "/yardstick.Yardstick/Echo"
 UPLOAD = "/yardstick.Yardstick/Upload"
 DOWNLOAD = "/yardstick.Yardstick/Download"

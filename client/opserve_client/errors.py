@@ -25,11 +25,15 @@ FT_DSP = "opserve.ft_dsp"
 INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
 UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
 TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
+CORRUPTED = (507052, "ACL_ERROR_RT_COPY_DATA")
 OVER_LIMIT = (207012, "ACL_ERROR_RT_OVER_LIMIT")
 NOT_SUPPORTED = (207000, "ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
 INVALID_HANDLE = (107017, "ACL_ERROR_RT_INVALID_HANDLE")
 WORTH_A_RETRY = frozenset({UNREACHABLE[0], 207004})
 """Codes of what may succeed a moment later: no connection, and no device that is ready."""
+
+WORTH_RESUMING = WORTH_A_RETRY | {CORRUPTED[0]}
+"""Codes after which an upload or a download goes on from what has come through."""
 
 _INVALID_ARGUMENTS = {
     OPSERVE: (161002, "ACLNN_ERR_PARAM_INVALID"),
@@ -253,6 +257,11 @@ def not_mappable(buffer: int) -> OpserveError:
 def unreachable(message: str) -> OpserveError:
     """The exception for a connection that cannot be made or broke."""
     return error_for(message, code=UNREACHABLE[0], name=UNREACHABLE[1])
+
+
+def corrupted(*, given: str, allowed: str) -> OpserveError:
+    """The exception for bytes that changed on their way."""
+    return _refusal(*CORRUPTED, parameter="crc32c", given=given, allowed=allowed)
 
 
 def timed_out(message: str) -> OpserveError:

@@ -1,4 +1,4 @@
-"""How the C library keeps the memory of the front process, through which chunks of 1 MiB stream."""
+"""How the C library keeps the memory of the front process, through which chunks stream."""
 
 import ctypes
 import sys

@@ -128,8 +128,8 @@ class Settings(BaseSettings):
     """Data of one Write or Read inside a Submit, bytes."""
     submit_bytes_limit: Bytes = _MIB
     """Data of all Writes and Reads of one Submit, bytes."""
-    chunk_bytes: Bytes = _MIB
-    """Largest piece in which a buffer is read, bytes."""
+    chunk_bytes: Bytes = 256 * _KIB
+    """Largest piece in which a buffer is read, bytes; a larger one holds up others' calls."""
     request_ids_limit: Count = 1024
     """Answers that one session keeps for retries with the same request id."""
     retained_bytes_limit: Bytes = 4 * _MIB

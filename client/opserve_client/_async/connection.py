@@ -1,6 +1,8 @@
 """Calls with request ids, deadlines and safe retries: the one place for all three."""
 
 import random
+from collections.abc import AsyncIterator
+from itertools import count
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
 
@@ -9,10 +11,20 @@ import numpy as np
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
-from opserve_client.errors import WORTH_A_RETRY, OpserveError, unreachable
+from opserve_client.errors import (
+    WORTH_A_RETRY,
+    WORTH_RESUMING,
+    OpserveError,
+    incomprehensible,
+    unreachable,
+)
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 ATTEMPTS = 3
+TRANSFER_ATTEMPTS = 6
+"""Without a byte in between; they take 3 s, a tenth of the usual lease."""
+SEGMENT_BYTES = 32 * 2**20
+"""Bytes of an upload that are sent again at most when a connection breaks."""
 _FIRST_PAUSE_S = 0.1
 _SLOWEST_BYTES_PER_S = 2**20
 
@@ -58,20 +70,43 @@ class AsyncConnection:
         return await self._call_once(method, request)
 
     async def write(self, request: WriteRequest, data: memoryview) -> None:
-        """Copies bytes into a buffer."""
-        request.size_bytes = len(data)
-        timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
-        await self._transport.write(request, data, timeout_s=timeout_s)
+        """Copies bytes into a buffer, segment by segment; one that is lost is sent again."""
+        for start in range(0, max(len(data), 1), SEGMENT_BYTES):
+            segment = data[start : start + SEGMENT_BYTES]
+            place = WriteRequest(
+                session=request.session,
+                buffer=request.buffer,
+                offset=request.offset + start,
+                size_bytes=len(segment),
+            )
+            for failures in count(1):
+                try:
+                    await self._write_segment(place, segment)
+                    break
+                except OpserveError as error:
+                    await self._pause_or_give_up(error, failures)
 
     async def read(self, request: ReadRequest) -> memoryview:
-        """Copies bytes of a buffer to the host."""
-        timeout_s = self._timeout_s + request.size_bytes / _SLOWEST_BYTES_PER_S
-        content, received = memoryview(b""), 0
-        async for chunk in self._transport.read(request, timeout_s=timeout_s):
-            if not received:  # the service has said that there are so many bytes
-                content = np.empty(request.size_bytes, np.uint8).data
-            content[received : received + len(chunk)] = chunk
-            received += len(chunk)
+        """Copies bytes of a buffer to the host; after a failure goes on from what has come."""
+        content, received, failures = memoryview(b""), 0, 0
+        rest = ReadRequest()
+        rest.CopyFrom(request)
+        while rest.size_bytes:
+            try:
+                async for chunk in self._read_rest(rest):
+                    if not received:  # the service has said that there are so many bytes
+                        content = np.empty(request.size_bytes, np.uint8).data
+                    content[received : received + len(chunk)] = chunk
+                    received += len(chunk)
+                    failures = 0
+                rest.size_bytes = 0
+            except OpserveError as error:
+                failures += 1
+                await self._pause_or_give_up(error, failures)
+                rest.offset = request.offset + received
+                rest.size_bytes = request.size_bytes - received
+        if received != request.size_bytes:
+            raise incomprehensible(f"read: {received} bytes came, not {request.size_bytes}")
         return content
 
     async def close(self) -> None:
@@ -84,6 +119,19 @@ class AsyncConnection:
         if self.closed:
             raise unreachable(f"{method.rpc}: the client is closed")
         return await self._transport.call(method, request, timeout_s=self._timeout_s)
+
+    async def _write_segment(self, request: WriteRequest, segment: memoryview) -> None:
+        timeout_s = self._timeout_s + len(segment) / _SLOWEST_BYTES_PER_S
+        await self._transport.write(request, segment, timeout_s=timeout_s)
+
+    def _read_rest(self, request: ReadRequest) -> AsyncIterator[bytes]:
+        timeout_s = self._timeout_s + request.size_bytes / _SLOWEST_BYTES_PER_S
+        return self._transport.read(request, timeout_s=timeout_s)
+
+    async def _pause_or_give_up(self, error: OpserveError, failures: int) -> None:
+        if self.closed or failures == TRANSFER_ATTEMPTS or error.code not in WORTH_RESUMING:
+            raise error
+        await self._sleep(_pause_s(failures))
 
 
 def _pause_s(attempt: int) -> float:

@@ -109,14 +109,16 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Write(self, request_iterator, context):
-        """Copies host bytes into a buffer, in chunks of at most 1 MiB.
+        """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+        A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+        Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Read(self, request, context):
-        """Copies bytes of a buffer to the host, in chunks of at most 1 MiB.
+        """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -49,9 +49,12 @@ class MemoryServiceStub:
     Copy: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.CopyRequest, _memory_service_pb2.CopyResponse]
     """Copies between buffers of the session; the ranges may not overlap."""
     Write: _grpc.StreamUnaryMultiCallable[_memory_service_pb2.WriteRequest, _memory_service_pb2.WriteResponse]
-    """Copies host bytes into a buffer, in chunks of at most 1 MiB."""
+    """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+    A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+    Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+    """
     Read: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.ReadRequest, _memory_service_pb2.ReadResponse]
-    """Copies bytes of a buffer to the host, in chunks of at most 1 MiB."""
+    """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -74,9 +77,12 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Copy: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.CopyRequest, _memory_service_pb2.CopyResponse]  # type: ignore[assignment]
     """Copies between buffers of the session; the ranges may not overlap."""
     Write: _aio.StreamUnaryMultiCallable[_memory_service_pb2.WriteRequest, _memory_service_pb2.WriteResponse]  # type: ignore[assignment]
-    """Copies host bytes into a buffer, in chunks of at most 1 MiB."""
+    """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+    A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+    Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+    """
     Read: _aio.UnaryStreamMultiCallable[_memory_service_pb2.ReadRequest, _memory_service_pb2.ReadResponse]  # type: ignore[assignment]
-    """Copies bytes of a buffer to the host, in chunks of at most 1 MiB."""
+    """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Device memory of a session (aclrtMalloc, aclrtFree, aclrtMemset, aclrtMemcpy).
@@ -126,7 +132,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_memory_service_pb2.WriteRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.WriteResponse, _abc.Awaitable[_memory_service_pb2.WriteResponse]]:
-        """Copies host bytes into a buffer, in chunks of at most 1 MiB."""
+        """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+        A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+        Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+        """
 
     @_abc_1.abstractmethod
     def Read(
@@ -134,6 +143,6 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ReadRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.ReadResponse], _abc.AsyncIterator[_memory_service_pb2.ReadResponse]]:
-        """Copies bytes of a buffer to the host, in chunks of at most 1 MiB."""
+        """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

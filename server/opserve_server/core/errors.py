@@ -9,6 +9,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
 ├── WaitTimedOut           a wait ended without its event: 507046, 507047
 ├── Unavailable            no device is ready, or the service drains: 207004, 507901
+├── DataCorrupted          bytes are not what their sender's checksum says: 507052
 └── ExecutionFailed        a kernel failed on the device: 507015
     ├── ExecutionAborted   its stream was aborted: 107023
     └── DeadlineMissed     its deadline passed: 107020
@@ -20,6 +21,7 @@ from opserve_kernels.errors import InvalidArgument, OpserveError
 from opserve_kernels.status import Status
 
 __all__ = [
+    "DataCorrupted",
     "DeadlineMissed",
     "ExecutionAborted",
     "ExecutionFailed",
@@ -77,6 +79,19 @@ class WaitTimedOut(OpserveError):
 
 class Unavailable(OpserveError):
     """The service cannot take this now; a later try may succeed."""
+
+
+class DataCorrupted(OpserveError):
+    """Bytes changed on their way (507052)."""
+
+    def __init__(self, checksum: str, *, given: object, allowed: object) -> None:
+        super().__init__(
+            Status.ACL_ERROR_RT_COPY_DATA,
+            f"{checksum}: given {given}, allowed {allowed}, that of the bytes that came",
+            parameter=checksum,
+            given=given,
+            allowed=allowed,
+        )
 
 
 class ExecutionFailed(OpserveError):

@@ -14,6 +14,7 @@ from grpc import StatusCode
 
 from opserve_server.calls import RETRY_AFTER_S, call_id, hidden, shortened
 from opserve_server.core.errors import (
+    DataCorrupted,
     DeadlineMissed,
     ExecutionAborted,
     ExecutionFailed,
@@ -195,6 +196,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     LimitExceeded: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
     WaitTimedOut: Row(StatusCode.DEADLINE_EXCEEDED),
     Unavailable: Row(StatusCode.UNAVAILABLE, (_retry_info,)),
+    DataCorrupted: Row(StatusCode.DATA_LOSS),
     ExecutionFailed: Row(StatusCode.INTERNAL),
     ExecutionAborted: Row(StatusCode.ABORTED),
     DeadlineMissed: Row(StatusCode.DEADLINE_EXCEEDED),

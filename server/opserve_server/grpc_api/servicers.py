@@ -23,6 +23,7 @@ from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
 from opserve_server.calls import malformed
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
+from opserve_server.grpc_api.checksums import crc32c, intact
 from opserve_server.grpc_api.convert import (
     batch_of,
     command_of,
@@ -163,17 +164,17 @@ class MemoryFace(MemoryServiceServicer):
             size_bytes=request.size_bytes,
         )
         async for chunk in chunks:
-            yield memory_pb.ReadResponse(data=chunk)
+            yield memory_pb.ReadResponse(data=chunk, crc32c=crc32c(chunk))
 
 
 async def _chunks(
     first: memory_pb.WriteRequest, others: AsyncIterator[memory_pb.WriteRequest]
 ) -> AsyncIterator[bytes]:
-    yield first.data
+    yield intact(first)
     async for message in others:
         if message.session or message.buffer or message.offset or message.size_bytes:
             raise malformed("data", given="a second header", allowed="data alone")
-        yield message.data
+        yield intact(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from opserve_kernels.status import Status
 from opserve_server.calls import RETRY_AFTER_S, malformed, shortened
 from opserve_server.core.errors import (
+    DataCorrupted,
     DeadlineMissed,
     ExecutionAborted,
     ExecutionFailed,
@@ -68,6 +69,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     BodyTooLarge: Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     WaitTimedOut: Row(HTTPStatus.GATEWAY_TIMEOUT),
     Unavailable: Row(HTTPStatus.SERVICE_UNAVAILABLE, retry=True),
+    DataCorrupted: Row(HTTPStatus.BAD_REQUEST),
     ExecutionFailed: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
     ExecutionAborted: Row(HTTPStatus.CONFLICT),
     DeadlineMissed: Row(HTTPStatus.GATEWAY_TIMEOUT),

@@ -75,6 +75,18 @@ async def test_what_replaces_a_workspace_is_replaced_when_it_is_mapped_too(calle
         assert found is not None, "no call is left that would keep it hidden"
 
 
+async def test_what_replaces_a_workspace_returns_with_it(caller: Caller) -> None:
+    caller.device.auto = True
+    planned = await caller.plan()
+    workspace = await caller.buffer(planned.workspace_size)
+    expose(caller, workspace)
+    await caller.run(c.Execute(executor=planned.executor, workspace=workspace))
+    for buffer in (1, 2, workspace):
+        await caller.run(c.Free(buffer=buffer))
+    await caller.run(c.SynchronizeStream())
+    await caller.buffer(caller.device.memory_bytes)
+
+
 async def test_memory_that_was_mapped_is_no_other_sessions(caller: Caller) -> None:
     whole = caller.device.memory_bytes
     buffer = await caller.buffer(whole)

@@ -43,6 +43,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.LimitExceeded: StatusCode.RESOURCE_EXHAUSTED,
     errors.WaitTimedOut: StatusCode.DEADLINE_EXCEEDED,
     errors.Unavailable: StatusCode.UNAVAILABLE,
+    errors.DataCorrupted: StatusCode.DATA_LOSS,
     errors.ExecutionFailed: StatusCode.INTERNAL,
     errors.ExecutionAborted: StatusCode.ABORTED,
     errors.DeadlineMissed: StatusCode.DEADLINE_EXCEEDED,

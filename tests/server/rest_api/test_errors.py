@@ -29,6 +29,7 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.LimitExceeded: 429,
     errors.WaitTimedOut: 504,
     errors.Unavailable: 503,
+    errors.DataCorrupted: 400,
     errors.ExecutionFailed: 500,
     errors.ExecutionAborted: 409,
     errors.DeadlineMissed: 504,

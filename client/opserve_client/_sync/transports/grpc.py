@@ -9,6 +9,7 @@ from typing_extensions import override
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import CHUNK_BYTES, Transport
+from opserve_client.wire.checksums import crc32c, intact
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 
@@ -49,7 +50,7 @@ class GrpcTransport(Transport):
         )
         try:
             for response in stub(request, timeout=timeout_s):
-                yield response.data
+                yield intact(response)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -59,8 +60,13 @@ class GrpcTransport(Transport):
 
 
 def _write_messages(request: WriteRequest, data: memoryview) -> Iterator[WriteRequest]:
-    first = WriteRequest(data=bytes(data[:CHUNK_BYTES]))
+    first = _chunk(data[:CHUNK_BYTES])
     first.MergeFrom(request)
     yield first
     for start in range(CHUNK_BYTES, len(data), CHUNK_BYTES):
-        yield WriteRequest(data=bytes(data[start : start + CHUNK_BYTES]))
+        yield _chunk(data[start : start + CHUNK_BYTES])
+
+
+def _chunk(part: memoryview) -> WriteRequest:
+    data = bytes(part)
+    return WriteRequest(data=data, crc32c=crc32c(data))

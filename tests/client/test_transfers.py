@@ -1,0 +1,126 @@
+"""Uploads and downloads go on from what came through, and notice what was changed on the way."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
+from opserve_client import AclrtError, OpserveError, ServiceUnreachable
+from opserve_client._sync import connection
+from opserve_client._sync.connection import TRANSFER_ATTEMPTS, Connection
+from opserve_client.errors import corrupted, unreachable
+from opserve_client.transports import Transport
+from opserve_client.wire.checksums import crc32c, intact
+from opserve_client.wire.methods import Method, RequestT, ResponseT
+
+SIZE = 1000
+SEGMENT = 64
+
+
+class Broken(Transport):
+    """A buffer behind a wire that fails after so many bytes, again and again.
+
+    Attributes:
+        content: Of the buffer.
+        breaks: Bytes that come through before each failure.
+        carried: Bytes that were sent, those that were lost included.
+    """
+
+    def __init__(self, breaks: list[int], error: OpserveError | None = None) -> None:
+        self.content = bytearray(SIZE)
+        self.breaks = breaks
+        self.carried = 0
+        self._error = error or unreachable("planted")
+
+    @override
+    def call(
+        self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
+    ) -> ResponseT:
+        raise AssertionError("no transfer makes a call")
+
+    @override
+    def write(self, request: WriteRequest, data: memoryview, *, timeout_s: float) -> WriteResponse:
+        assert (request.session, request.buffer) == ("s", 3)
+        assert request.size_bytes == len(data)
+        whole = self._through(len(data))
+        self.content[request.offset : request.offset + whole] = data[:whole]
+        self.carried += whole
+        if whole < len(data):
+            raise self._error
+        return WriteResponse(size_bytes=len(data))
+
+    @override
+    def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes]:
+        assert (request.session, request.buffer) == ("s", 3)
+        whole = self._through(request.size_bytes)
+        for start in range(request.offset, request.offset + whole, 7):
+            yield bytes(self.content[start : min(start + 7, request.offset + whole)])
+        self.carried += whole
+        if whole < request.size_bytes:
+            raise self._error
+
+    @override
+    def close(self) -> None:
+        pass
+
+    def _through(self, size: int) -> int:
+        if self.breaks and self.breaks[0] < size:
+            return self.breaks.pop(0)
+        return size
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.setattr(connection, "SEGMENT_BYTES", SEGMENT)
+    return np.random.default_rng(8).integers(0, 256, SIZE, np.uint8).tobytes()
+
+
+def through(transport: Transport) -> Connection:
+    return Connection(transport, timeout_s=1, sleep=lambda _: None)
+
+
+@pytest.mark.parametrize("code", [507901, 207004, 507052])
+def test_a_download_goes_on_from_what_came(data: bytes, code: int) -> None:
+    error = AclrtError("planted", code=code)
+    transport = Broken([300, 0, 1, 600, 98], error)
+    transport.content[:] = data
+    request = ReadRequest(session="s", buffer=3, size_bytes=SIZE)
+    assert through(transport).read(request).tobytes() == data
+    assert transport.carried == SIZE, "no byte came twice"
+    assert request.size_bytes == SIZE
+
+
+def test_an_upload_sends_again_no_more_than_a_segment(data: bytes) -> None:
+    breaks = [1, 63, 0, 40, 7]
+    transport = Broken(list(breaks))
+    through(transport).write(WriteRequest(session="s", buffer=3), memoryview(data))
+    assert transport.content == data
+    assert transport.carried == SIZE + sum(breaks)
+
+
+def test_a_transfer_that_gets_nowhere_is_given_up(data: bytes) -> None:
+    transport = Broken([0] * 2 * TRANSFER_ATTEMPTS)
+    with pytest.raises(ServiceUnreachable):
+        through(transport).write(WriteRequest(session="s", buffer=3), memoryview(data))
+    assert len(transport.breaks) == TRANSFER_ATTEMPTS
+    with pytest.raises(ServiceUnreachable):
+        through(transport).read(ReadRequest(session="s", buffer=3, size_bytes=SIZE))
+    assert not transport.breaks
+
+
+def test_a_refusal_is_told_at_once(data: bytes) -> None:
+    transport = Broken([0] * 9, AclrtError("planted", code=107017))
+    with pytest.raises(AclrtError, match="107017"):
+        through(transport).write(WriteRequest(session="s", buffer=3), memoryview(data))
+    assert len(transport.breaks) == 8
+
+
+def test_a_chunk_that_was_changed_is_noticed() -> None:
+    data = b"some bytes"
+    assert intact(ReadResponse(data=data, crc32c=crc32c(data))) == data
+    assert intact(ReadResponse(data=data)) == data
+    with pytest.raises(AclrtError) as raised:
+        intact(ReadResponse(data=b"other bytes", crc32c=crc32c(data)))
+    assert raised.value.code == corrupted(given="", allowed="").code == 507052
