@@ -35,7 +35,7 @@ from opserve_kernels.exact_plan import FIRST_EXACT_KIND
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
 from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.stages import HEADER, stages_between
+from opserve_kernels.stages import HEADER, TAKE_TURNS, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import LANES, add_lanes
 from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
@@ -47,6 +47,7 @@ Integers = NDArray[np.int64]
 Buffers = tuple[Bytes, ...]
 
 _LAST_SIZE, _LAST_STEP = VIEW_RANK + 1, VIEW_LENGTH - 1  # of a view
+_SUM_VIEW = 11  # of the image, in a stage of sums; that of the result is behind it
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
 _NOTHING = np.empty(0, np.uint8)
@@ -83,7 +84,7 @@ def _sum_block(
     stage: Integers, floats: Floats, halves: Halves, scratch: Floats, first: int, count: int
 ) -> None:
     """Adds elements to the lanes: runs of float32 from where they lie, others once loaded."""
-    view, block, lanes = stage[8:], stage[2], stage[4]
+    view, block, lanes = stage[_SUM_VIEW:], stage[3], stage[5]
     width, rows, step = view[_LAST_SIZE], view[_LAST_SIZE - 1], view[_LAST_STEP - 1]
     if block != WHERE_THEY_LIE:
         load(floats, halves, view, FLOAT, first, scratch[block : block + count])
@@ -100,12 +101,16 @@ def _sum_block(
             done, row, start, column = done + run, row + 1, start + step, 0
 
 
-@compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
-def _sum_channels(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
-    """Adds a chunk of a channel's pixels to its total, block by block."""
+@compiled("void(int64[::1], uint8[::1], uint8[::1], float32[::1], int64, int64)")
+def _sum_channels(
+    stage: Integers, buffer: Bytes, result: Bytes, scratch: Floats, first: int, last: int
+) -> None:
+    """Adds chunks of a channel's pixels to its total, block by block; then stores all totals."""
     floats, halves = as_floats(buffer), as_halves(buffer)
-    totals, lanes = scratch[stage[1] :], scratch[stage[4] :][:LANES]
-    block_size, pixels, chunks, chunk = stage[3], stage[5], stage[6], stage[7]
+    totals, lanes = scratch[stage[2] :][: stage[6]], scratch[stage[5] :][:LANES]
+    block_size, pixels, chunks, chunk = stage[4], stage[7], stage[8], stage[9]
+    if first == 0:
+        totals[:] = np.float32(0)
     for unit in range(first, last):
         channel = unit // chunks
         begin = unit % chunks * chunk
@@ -115,6 +120,9 @@ def _sum_channels(stage: Integers, buffer: Bytes, scratch: Floats, first: int, l
             element = channel * pixels + pixel
             _sum_block(stage, floats, halves, scratch, element, min(block_size, end - pixel))
             totals[channel] += add_lanes(lanes)
+    if last == totals.size * chunks:
+        number_format, view = stage[10], stage[_SUM_VIEW + VIEW_LENGTH :]
+        store(totals, number_format, view, 0, as_floats(result), as_halves(result))
 
 
 @compiled("void(int64[::1], float32[::1], int64, int64)")
@@ -166,7 +174,8 @@ def _run_stage(  # a case for each kind
     elif kind == STORE:
         _store(stage, buffers[int(stage[0])], scratch, first, last)
     elif kind == SUM_CHANNELS:
-        _sum_channels(stage, buffers[int(stage[0])], scratch, first, last)
+        image, result = buffers[int(stage[0])], buffers[int(stage[1])]
+        _sum_channels(stage, image, result, scratch, first, last)
     elif kind == KEEP_DIAGONAL:
         _keep_diagonal(stage, scratch, first, last)
     elif kind in (SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT):
@@ -174,6 +183,28 @@ def _run_stage(  # a case for each kind
     else:
         return False
     return True
+
+
+@compiled("void(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+def _run_in_turns(
+    parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
+) -> None:
+    """Units first_unit .. last_unit-1 of stages that take turns."""
+    turns, start = parameters[0], 0
+    for turn in range(turns):
+        position = 1
+        while position < parameters.size:
+            kind, units = parameters[position], parameters[position + 1]
+            count = parameters[position + 2]
+            stage = parameters[position + HEADER : position + HEADER + count]
+            begin = (units * turn + turns - 1) // turns
+            end = (units * (turn + 1) + turns - 1) // turns
+            first = max(begin, begin + first_unit - start)
+            last = min(end, begin + last_unit - start)
+            if first < last:
+                _run_stage(kind, stage, buffers, scratch, first, last)
+            position += HEADER + count
+            start += end - begin
 
 
 @entry("int64(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
@@ -193,7 +224,9 @@ def _run_stages(
         first, last = done - start, min(last_unit - start, units)
         if first < last:
             runs = condition < 0 or scratch[condition] != 0
-            if runs and not _run_stage(kind, stage, buffers, scratch, first, last):
+            if kind == TAKE_TURNS:
+                _run_in_turns(stage, buffers, scratch, first, last)
+            elif runs and not _run_stage(kind, stage, buffers, scratch, first, last):
                 break
             done = start + last
         position += HEADER + count

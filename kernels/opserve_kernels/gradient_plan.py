@@ -1,11 +1,11 @@
 """Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
-from opserve_kernels.algorithms.names import asked_for
+from opserve_kernels.algorithms.names import Algorithm, asked_for
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
@@ -15,7 +15,7 @@ from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import shares_of
-from opserve_kernels.stages import Stage, plan_of
+from opserve_kernels.stages import Stage, plan_of, taking_turns
 from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
 
@@ -27,10 +27,11 @@ WHERE_THEY_LIE = -1
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
 _LANES = 64  # partial sums: opserve_kernels.sums.LANES
+_CACHED_VALUES = 1 << 22  # of image and output, 16 MiB: what a last-level cache holds of a call
 
 
 def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions) -> Plan:
-    """The plan of a call that sums something: channel sums first, then input, then weight.
+    """The plan of a call that sums something: input first, then weight, then channel sums.
 
     Raises:
         InvalidArgument: An algorithm is asked for that cannot compute its gradient.
@@ -41,29 +42,46 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     fastest, *others = choices(gradients, asked, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):
-        plans.append(_plan_with(choice, gradients, threads))
+        plans.append(_plan_with(choice, gradients, replace(options, threads=threads)))
         if options.workspace_limit is None or plans[-1].workspace_size <= options.workspace_limit:
             return plans[-1]
     return min(plans, key=lambda plan: plan.workspace_size)
 
 
-def _plan_with(choice: Choice, gradients: Gradients, threads: int) -> Plan:
-    """The stages of each share; the parts of a share take turns in its part of the workspace."""
+def _plan_with(choice: Choice, gradients: Gradients, options: PlanOptions) -> Plan:
+    """The stages of each share: one by one in the same part of the workspace, or by turns."""
     workspace = Workspace()
     shares: list[list[Stage]] = []
-    for parts in shares_of(gradients, threads, partial(cost_of, algorithms=choice)):
-        shares.append([])
+    told: set[str] = set()
+    by_turns = _go_by_turns(choice, gradients, options)
+    for parts in shares_of(gradients, options.threads, partial(cost_of, algorithms=choice)):
+        stages: list[Stage] = []
         for part in parts:
-            with workspace.passing():
-                shares[-1] += _stages_of(part, choice, workspace)
+            with nullcontext() if by_turns else workspace.passing():
+                stages += _stages_of(part, choice, workspace)
+        told |= {stage.algorithm for stage in stages if stage.algorithm}
+        shares.append(taking_turns(stages) if by_turns else stages)
         workspace.go_behind()
-    told = {stage.algorithm for stage in chain(*shares) if stage.algorithm}
     return replace(plan_of(shares, workspace), algorithms=tuple(sorted(told)))
+
+
+def _go_by_turns(choice: Choice, gradients: Gradients, options: PlanOptions) -> bool:
+    """Whether all stages go through the channels together, so that each is read from memory once.
+
+    That pays where little is done with a value and where a cache has lost it when the next stage
+    comes. Each stage needs workspace of its own.
+    """
+    convolution = gradients.convolution
+    return (
+        set(choice.values()) == {Algorithm.DEPTHWISE}
+        and convolution.image_elements + convolution.output_elements > _CACHED_VALUES
+        and options.workspace_limit is None
+    )
 
 
 def _stages_of(part: Gradients, choice: Choice, workspace: Workspace) -> list[Stage]:
     if part.sums:
-        return _sum_stages(part.sums, workspace)
+        return [_sum_stage(part.sums, workspace)]
     (product,) = part.products
     return product_stages(part, choice[product], workspace)
 
@@ -81,7 +99,7 @@ def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
     return plan_of([stages], workspace)
 
 
-def _sum_stages(sums: ChannelSums, workspace: Workspace) -> list[Stage]:
+def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:
     """Sums in float32 of an image as it was given."""
     image, result = sums.image, sums.result
     pixels = image.count // result.count
@@ -89,14 +107,11 @@ def _sum_stages(sums: ChannelSums, workspace: Workspace) -> list[Stage]:
     block_size = min(_SUM_ELEMENTS, pixels)
     runs = image.dtype == DataType.FLOAT and image.view()[-1] == 1
     block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
-    lanes, total = workspace.reserve(_LANES), workspace.reserve(result.count)
-    numbers = (image.place, total, block, block_size, lanes)
-    return [
-        fill(total, result.count),
-        Stage(
-            kind=SUM_CHANNELS,
-            units=result.count * chunks,
-            parameters=(*numbers, pixels, chunks, COPY_ELEMENTS, *image.view()),
-        ),
-        store(result, total, result.view()),
-    ]
+    lanes, totals = workspace.reserve(_LANES), workspace.reserve(result.count)
+    places = (image.place, result.place, totals, block, block_size, lanes)
+    sizes = (result.count, pixels, chunks, COPY_ELEMENTS)
+    return Stage(
+        kind=SUM_CHANNELS,
+        units=result.count * chunks,
+        parameters=(*places, *sizes, result.number_format, *image.view(), *result.view()),
+    )

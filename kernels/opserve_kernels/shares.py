@@ -91,11 +91,9 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
 
 
 def products_of(gradients: Gradients) -> Iterator[Gradients]:
-    """What a call computes, one by one: sums, the image's gradient, the output's, the weight's."""
+    """What a call computes, one by one: the image's gradient, the output's, the weight's, sums."""
     nothing = Gradients(convolution=gradients.convolution)
     image, output, weight = gradients.image, gradients.output, gradients.weight
-    if gradients.sums:
-        yield replace(nothing, sums=gradients.sums)
     if gradients.grad_image:
         yield replace(nothing, output=output, weight=weight, grad_image=gradients.grad_image)
     if gradients.grad_output:
@@ -108,6 +106,8 @@ def products_of(gradients: Gradients) -> Iterator[Gradients]:
             grad_weight=gradients.grad_weight,
             diagonal=gradients.diagonal,
         )
+    if gradients.sums:
+        yield replace(nothing, sums=gradients.sums)
 
 
 def even(count: int, parts: int, step: int = 1) -> list[Bound]:

@@ -1,6 +1,6 @@
 """A plan's parameters as a list of stages, each a loop over some of the call's work units."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,6 +14,11 @@ Integers = NDArray[np.int64]
 # Numbers before the parameters of a stage: its kind, units, how many they are and its condition.
 HEADER = 4
 ALWAYS = -1
+
+TAKE_TURNS = 5
+"""Kind of a stage; those of the other modules have other numbers."""
+
+_MOST_TURNS = 1 << 12  # which are counted to find a unit: about 0.01 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +41,26 @@ class Stage:
     algorithm: str = ""
 
 
+def taking_turns(stages: Sequence[Stage]) -> list[Stage]:
+    """Stages without conditions as one, in which a part of each follows another's.
+
+    Turn t of n ends behind unit units * (t + 1) / n of each, rounded up: with one unit more than
+    there are turns, which a stage may prepare itself in, each turn has one and the first two.
+    """
+    if len(stages) == 1:
+        return list(stages)
+    assert all(stage.condition == ALWAYS for stage in stages)
+    turns = max(1, min(_MOST_TURNS, *(stage.units - 1 for stage in stages)))
+    units = sum(stage.units for stage in stages)
+    return [Stage(kind=TAKE_TURNS, units=units, parameters=(turns, *_packed(stages)))]
+
+
 def plan_of(shares: Sequence[Sequence[Stage]], workspace: Workspace) -> Plan:
     """The plan of a call with the stages of each share, which need that workspace."""
-    packed: list[int] = []
-    for stage in chain(*shares):
-        numbers = (stage.kind, stage.units, len(stage.parameters), stage.condition)
-        packed += (*numbers, *stage.parameters)
     return Plan(
         workspace_size=workspace.size_bytes,
         shares=tuple(sum(stage.units for stage in share) for share in shares),
-        parameters=tuple(packed),
+        parameters=tuple(_packed(chain(*shares))),
     )
 
 
@@ -78,3 +93,9 @@ def stages_between(
             yield kind, parameters, first, last
         position += HEADER + count
         start += units
+
+
+def _packed(stages: Iterable[Stage]) -> Iterator[int]:
+    for stage in stages:
+        yield from (stage.kind, stage.units, len(stage.parameters), stage.condition)
+        yield from stage.parameters

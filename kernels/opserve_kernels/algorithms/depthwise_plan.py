@@ -65,18 +65,14 @@ def fits(gradients: Gradients) -> bool:
 
 
 def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    """The stages of a call's products, one after the other in the same part of the workspace.
+    """The stages of a call's products, each with a part of the workspace, which need no order.
 
     Args:
         kind: Number of the stages, whose loop is opserve_kernels.algorithms.depthwise.
         gradients: A call that fits.
-        workspace: Grows by what the largest needs.
+        workspace: Grows by what they need.
     """
-    stages: list[Stage] = []
-    for product in depthwise_products(gradients):
-        with workspace.passing():
-            stages.append(plan_depthwise(kind, product, workspace))
-    return stages
+    return [plan_depthwise(kind, product, workspace) for product in depthwise_products(gradients)]
 
 
 def depthwise_products(gradients: Gradients) -> list[DepthwiseProduct]:
