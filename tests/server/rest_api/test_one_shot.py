@@ -375,10 +375,8 @@ class EndlessService(RecordingService):
 
 async def test_a_call_ends_when_its_caller_goes_away() -> None:
     service = EndlessService()
-    files = {
-        "args": ("args.json", json.dumps({"arguments": ARGUMENTS}).encode()),
-        "tensors": ("in.npz", npz(dy=DY, x=X, w=W)),
-    }
+    args = json.dumps({"arguments": ARGUMENTS}).encode()
+    files = {"args": ("args.json", args), "tensors": ("in.npz", npz(dy=DY, x=X, w=W))}
     request = httpx2.Request("POST", f"http://test{RUN}", files=files)
     scope = {
         "type": "http",
