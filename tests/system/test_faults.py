@@ -32,13 +32,14 @@ sys.stdin.read()
 
 @pytest.fixture
 async def own_service() -> AsyncIterator[Addresses]:
-    """A service in this process, whose workers a test may kill."""
+    """A service in this process, whose workers a test may kill or stop."""
     settings = Settings(
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],
         device_memory_bytes=MEMORY_BYTES,
         slab_bytes=2**20,
+        worker_silence_limit_s=2,
     )
     async with running(settings) as addresses:
         yield addresses
@@ -62,10 +63,10 @@ async def check_once(session: AsyncSession) -> None:
     np.testing.assert_array_equal(out, exact)
 
 
-def kill_the_worker() -> int:
+def signal_the_worker(number: signal.Signals) -> int:
     (worker,) = multiprocessing.active_children()
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGKILL)
+    os.kill(worker.pid, number)
     return worker.pid
 
 
@@ -77,10 +78,26 @@ async def test_calls_go_on_when_the_worker_is_killed(own_service: Addresses) -> 
         other.open_session() as over_rest,
     ):
         await check_once(session)
-        killed = kill_the_worker()
+        killed = signal_the_worker(signal.SIGKILL)
         await asyncio.gather(check_once(session), check_once(over_rest))
-        assert kill_the_worker() != killed
+        assert signal_the_worker(signal.SIGKILL) != killed
         await check_once(session)
+
+
+async def test_a_worker_that_stands_still_is_not_ready_and_is_replaced(
+    own_service: Addresses,
+) -> None:
+    async with AsyncClient(own_service.grpc) as client, client.open_session() as session:
+        await check_once(session)
+        stopped = signal_the_worker(signal.SIGSTOP)
+        call = asyncio.create_task(check_once(session))
+        async with asyncio.timeout(30):
+            while (await client.list_devices())[0].ready:
+                assert not call.done()
+            await call
+        (worker,) = multiprocessing.active_children()
+        assert worker.pid != stopped
+        assert (await client.list_devices())[0].ready
 
 
 async def test_the_memory_of_a_dead_client_returns_with_its_lease(own_service: Addresses) -> None:

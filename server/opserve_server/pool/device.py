@@ -38,6 +38,7 @@ CALLS_IN_FLIGHT_LIMIT = 256
 DEATHS_LIMIT = 2
 RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
+NO_WORKER = "no worker can be started"
 KERNELS = {operator.name: operator.kernel for operator in OPERATORS.values()}
 
 log = logging.getLogger(__name__)
@@ -127,6 +128,7 @@ class Device:
         self._pending: dict[int, _Pending] = {}
         self._attached: dict[int, Slab] = {}
         self._worker: WorkerProcess | None = None
+        self._quarantined = False
         self._pulse: Pulse
         self._stopping: asyncio.Future[None]
         self._keeper: asyncio.Task[None] | None = None
@@ -194,6 +196,8 @@ class Device:
         async with self._room:
             if self._keeper is None or self._keeper.done() or self._stopping.done():
                 raise WorkerDied("the device is not started, or stopped")
+            if self._quarantined:
+                raise WorkerDied(NO_WORKER)
             pending = _Pending(frame, asyncio.get_running_loop().create_future())
             self._pending[call_id] = pending
             if self._worker is not None:
@@ -231,7 +235,10 @@ class Device:
             current = await self._start_replacement()
 
     async def _start_replacement(self) -> WorkerProcess | None:
-        """A new worker, at once or, while none starts, with growing delays; None when stopped."""
+        """A new worker, at once or, while none starts, with growing delays; None when stopped.
+
+        When only the longest delay is left, calls are refused until one starts.
+        """
         for attempt in count():
             delay_s = RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)]
             await asyncio.wait([self._stopping], timeout=delay_s)
@@ -239,8 +246,9 @@ class Device:
                 return None if self._stopping.done() else await self._start_worker()
             except (TimeoutError, WorkerDied):
                 log.exception("%s: a new worker did not start", self.name)
-            if attempt + 1 >= len(RESTART_DELAYS_S):
-                self._give_up_calls("no worker can be started")
+            if attempt + 2 >= len(RESTART_DELAYS_S):
+                self._quarantined = True
+                self._give_up_calls(NO_WORKER)
         return None
 
     async def _start_worker(self) -> WorkerProcess:
@@ -275,6 +283,7 @@ class Device:
             current.kill()
 
         self._worker = current
+        self._quarantined = False
         self._pulse = Pulse(silence_limit_s=self._silence_limit_s, ask=ask, on_silence=on_silence)
         for slab in self._attached.values():
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)

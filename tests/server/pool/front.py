@@ -1,23 +1,28 @@
-"""A front process for a test to kill: starts a device, busy or idle, and tells its worker's id."""
+"""A front process for a test to kill: starts a device, busy or idle, and tells its processes."""
 
 import asyncio
 import sys
+from multiprocessing import forkserver, resource_tracker
+from typing import Any
 
-from server.pool.toys import UNITS, toy_call, toy_device
+from server.pool.toys import toy_call, toy_device, until
 
 
-async def main(shares: tuple[int, ...]) -> None:
-    device = toy_device(threads=len(shares))
+async def main(operator: str, shares: tuple[int, ...]) -> None:
+    device = toy_device(threads=2)
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
-    running = asyncio.create_task(device.run(toy_call("work", slab, shares=shares)))
-    while not slab.memory[UNITS - 1]:  # noqa: ASYNC110  # another process sets it
-        await asyncio.sleep(0)
-    print(device.worker_pid, flush=True)  # noqa: T201
-    await asyncio.wait([running])
+    running = asyncio.create_task(device.run(toy_call(operator, slab, shares=shares)))
+    await until(lambda: bool(slab.memory[0]))
+    if operator == "count_units":
+        await running
+    server: Any = forkserver
+    tracker: Any = resource_tracker
+    fork_server = server._forkserver._forkserver_pid
+    print(device.worker_pid, fork_server, tracker._resource_tracker._pid, flush=True)  # noqa: T201
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(tuple(map(int, sys.argv[1:]))))
+    asyncio.run(main(sys.argv[1], tuple(map(int, sys.argv[2:]))))

@@ -13,7 +13,7 @@ import pytest
 
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
 from opserve_server.pool.slabs import Slab
-from server.pool.toys import ENDLESS, UNITS, open_descriptors, toy_call, toy_device
+from server.pool.toys import DEADLINE_S, ENDLESS, UNITS, open_descriptors, toy_call, toy_device
 
 pytestmark = pytest.mark.system
 
@@ -120,21 +120,25 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    "shares", [(UNITS,), (ENDLESS,), (UNITS, ENDLESS)], ids=["idle", "busy", "second thread busy"]
+    "call",
+    [("count_units", UNITS), ("work", ENDLESS), ("work", 1, ENDLESS), ("hang", 1), ("hang", 0, 1)],
+    ids=["idle", "busy", "second thread busy", "hanging", "second thread hanging"],
 )
-def test_a_worker_ends_when_its_front_is_killed(shares: tuple[int, ...]) -> None:
+def test_nothing_is_left_of_a_front_that_is_killed(call: tuple[object, ...]) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("front.py"), *map(str, shares)],
+        [sys.executable, Path(__file__).with_name("front.py"), *map(str, call)],
         stdout=subprocess.PIPE,
         env=environment,
     ) as front:
         assert front.stdout is not None
-        worker = os.pidfd_open(int(front.stdout.readline()))
+        left = [os.pidfd_open(int(pid)) for pid in front.stdout.readline().split()]
+        assert len(left) == 3, "a worker, the fork server and the resource tracker"
         front.kill()
-    readable, _, _ = select.select([worker], [], [], 30)
-    os.close(worker)
-    assert readable, "the worker outlived its front"
+    for process in left:
+        ended, _, _ = select.select([process], [], [], DEADLINE_S)
+        os.close(process)
+        assert ended, "a process outlived the front"
 
 
 def test_the_front_never_imports_numba() -> None:
