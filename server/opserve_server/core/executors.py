@@ -197,15 +197,16 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
         )
     if size < needed:
         raise invalid_argument("workspace_size", given=size, allowed=f"at least {needed} bytes")
-    used = [
-        *((name, tensor.buffer, _bytes(tensor)) for _, name, tensor in executor.used_tensors),
+    there = [
+        *((name, _bytes(t)) for _, name, t in executor.used_tensors if t.buffer == buffer.handle),
         *(
-            (named.parameter, named.handle, (0, named.size_bytes))
+            (named.parameter, (0, named.size_bytes))
             for named in executor.plan.buffers
+            if named.handle == buffer.handle
         ),
     ]
-    for name, handle, taken in used:
-        if handle == buffer.handle and _intersect(taken, (offset, offset + needed)):
+    for name, taken in there:
+        if _intersect(taken, (offset, offset + needed)):
             raise invalid_argument(
                 "workspace",
                 given=f"bytes {offset} to {offset + needed} of buffer {buffer.handle}, where "
