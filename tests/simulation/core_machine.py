@@ -372,8 +372,8 @@ class CoreMachine(RuleBasedStateMachine):
     def stream_wait(self, data: st.DataObject) -> None:
         event = self.pick(data, self.session.events)
         stream = self.pick(data, self.session.streams)
-        record = self.session.events[event]
-        self.session.streams[stream].queue.append(ModelWork("wait", record))
+        if record := self.session.events[event]:  # one that was never recorded holds nothing up
+            self.session.streams[stream].queue.append(ModelWork("wait", record))
         self.run(c.StreamWaitEvent(stream=stream, event=event))
         self.session.advance()
 
