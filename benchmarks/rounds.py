@@ -59,3 +59,9 @@ def at_least(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
 def at_most(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
     """A goal whose ratio is to be low."""
     return Goal(goal=text, value=ratio_of(pairs).value, target=target, better="lower")
+
+
+def at_most_beyond(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
+    """A goal for what the subject takes more than its yardstick, in their unit."""
+    more = figure([pair.subject - pair.yardstick for pair in pairs]).value
+    return Goal(goal=text, value=more, target=target, better="lower")

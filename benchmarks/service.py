@@ -10,11 +10,22 @@ import grpc
 
 from benchmarks.bare import Bare, yardstick_address
 from benchmarks.commands import BATCHED, COMMANDS_A_BATCH, Fills
+from benchmarks.mapped import CALL, WRITE, Calls, Copies
 from benchmarks.measure import percentile, seconds_each, seconds_of
+from benchmarks.neighbours import BESIDE, neighbours
 from benchmarks.report import Goal, show_goals, show_rows, write_goals
-from benchmarks.rounds import Pair, Rounds, at_least, at_most, measure_rounds, rows
+from benchmarks.rounds import (
+    Pair,
+    Rounds,
+    at_least,
+    at_most,
+    at_most_beyond,
+    measure_rounds,
+    rows,
+)
 from benchmarks.small_rest import REST_P50, SmallCalls, echo_connection
-from benchmarks.subject import Bulk, Planning, WholeCalls
+from benchmarks.subject import LEASE_S, Bulk, Planning, WholeCalls
+from opserve_client import Client
 from opserve_client.private_service import private_service
 from opserve_server.allocator import keep_freed_memory
 
@@ -61,6 +72,9 @@ def main() -> None:
         echo = stack.enter_context(echo_connection())
         rest = http.client.HTTPConnection(service.rest.removeprefix("http://"))
         bare = Bare(stack.enter_context(grpc.insecure_channel(yardstick)))
+        client = stack.enter_context(Client(service.grpc))
+        session = stack.enter_context(client.open_session(lease_s=LEASE_S))
+        beside = stack.enter_context(neighbours(service.grpc, channel))
         measured = measure_rounds(
             (
                 lambda: unary_calls(planning, bare),
@@ -69,6 +83,9 @@ def main() -> None:
                 SmallCalls(rest, echo).measure,
                 Transfers(Bulk(channel, SMALL_MIB * MIB), bare, SMALL_MIB).measure,
                 Transfers(Bulk(channel, LARGE_MIB * MIB), bare, LARGE_MIB).measure,
+                Copies(session).measure,
+                Calls(session).measure,
+                beside.measure,
             ),
             rounds=ROUNDS,
         )
@@ -101,6 +118,9 @@ def goals_of(measured: Rounds) -> list[Goal]:
             for size in (SMALL_MIB, LARGE_MIB)
             for row, name in streamed
         ),
+        at_least(0.9, "mapped write of 64 MiB: rate over a memcpy's", measured[WRITE]),
+        at_most_beyond(6.0, "16 MiB up, operator, 16 MiB down: ms beyond it", measured[CALL]),
+        at_most(2.0, "small call beside an upload: p99 over that beside a hog", measured[BESIDE]),
     ]
 
 
