@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
     "docs/two-phases.md",
+    "docs/bytes.md",
     "docs/tbe.md",
     "docs/profiles.md",
     "docs/numerics.md",
