@@ -82,7 +82,7 @@ class Client:
     ) -> None:
         self.session = ""
         self.lanes: list[Lane] = []
-        self.finished: list[tuple[Lane, bool]] = []
+        self.finished: list[Lane] = []
         self._service = service
         self._random = random
         self._name_of = name_of
@@ -99,7 +99,7 @@ class Client:
                     await self._open()
                 await self._random.choice(self._habits())()
             except SessionLost:
-                self._forget(ended=True)
+                self._forget()
             await asyncio.sleep(self._random.uniform(0, PAUSE_S))
 
     async def finish(self) -> None:
@@ -110,13 +110,13 @@ class Client:
                     await self._synchronize(lane)
                     await self._read(lane)
                 await self._close()
-                self._forget(ended=False)
+                self._forget()
         except SessionLost:
-            self._forget(ended=True)
+            self._forget()
 
     def die(self) -> None:
         """Says nothing any more; what it had goes on until its lease ends."""
-        self._forget(ended=True)
+        self._forget()
 
     def cut_off(self) -> None:
         """Loses the answer it waits for."""
@@ -136,8 +136,8 @@ class Client:
             lambda: self._replace_buffer(lane),
         ]
 
-    def _forget(self, *, ended: bool) -> None:
-        self.finished += [(lane, ended) for lane in self.lanes]
+    def _forget(self) -> None:
+        self.finished += self.lanes
         self.session, self.lanes, self._record = "", [], None
 
     async def _open(self) -> None:

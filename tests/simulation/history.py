@@ -85,9 +85,9 @@ class Runs:
         return self.by_name.get(call.name, [])
 
     def failed(self, call: Submitted) -> bool:
-        """Whether it ran and did not end well."""
+        """Whether it was given up: its last run did not end well, or it had none."""
         runs = self.of_call(call)
-        return bool(runs) and runs[-1].outcome != "done"
+        return not runs or runs[-1].outcome != "done"
 
 
 def check_at_most_once(runs: Runs, submitted: Iterable[Submitted]) -> None:
@@ -120,7 +120,7 @@ def check_events(runs: Runs, stream: StreamHistory) -> None:
 
 
 def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
-    """A synchronise returns when all is over, and tells the first failure, once."""
+    """A synchronise returns when all is over, and tells the first call that was given up, once."""
     told = 0
     for covered, at_s, executor in stream.synchronised:
         calls = stream.calls[:covered]
@@ -129,9 +129,3 @@ def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
         failed = [call.executor for call in calls[told:] if runs.failed(call)]
         assert executor == (failed[0] if failed else 0), f"told {executor}, failed {failed}"
         told = covered
-
-
-def check_run(runs: Runs, stream: StreamHistory, *, ended: bool) -> None:
-    """A taken call runs, unless its session ended first."""
-    for call in stream.calls:
-        assert ended or runs.of_call(call), f"executor {call.executor} was taken and never ran"
