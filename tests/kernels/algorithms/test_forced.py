@@ -5,7 +5,9 @@ import pytest
 
 from kernels.algorithms.forced import CALLS, assert_within_the_bound, forced, possible
 from kernels.execution import execute, plan_of
+from kernels.parts import more_than_padded
 from kernels.samples import REGISTRY_SAMPLES
+from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.operator import PlanOptions
@@ -16,6 +18,14 @@ CHOOSING = [
     for sample in samples
     if sample.profile != "reference" and plan_of(sample).algorithms
 ]
+# Without padding, of whole vectors or as few channels as a row of registers holds.
+WITHOUT_PADDING = (
+    *((Algorithm.PACKED, shape) for shape in ((16, 16, 1), (32, 16, 1), (1, 16, 1))),
+    *((Algorithm.DOTS, shape) for shape in ((16, 16, 1), (16, 1, 1), (1, 16, 1))),
+    *((Algorithm.OUTER, shape) for shape in ((16, 16, 3), (32, 16, 3), (48, 48, 3))),
+    *((Algorithm.COLUMNS, shape) for shape in ((17, 17, 3), (1, 16, 3))),
+    *((Algorithm.WINOGRAD, shape) for shape in ((16, 16, 3), (48, 48, 3))),
+)
 each_call = pytest.mark.parametrize(
     ("algorithm", "sample"),
     [
@@ -54,3 +64,18 @@ def test_it_may_be_cut_anywhere(algorithm: Algorithm, sample: Sample) -> None:
 def test_whatever_can_compute_a_sample_is_within_the_bound(sample: Sample) -> None:
     for way in possible(sample):
         assert_within_the_bound(sample, PlanOptions(algorithms=(way,)))
+
+
+@pytest.mark.parametrize(("algorithm", "shape"), WITHOUT_PADDING)
+def test_no_part_of_the_workspace_has_padding_that_nobody_asked_for(
+    algorithm: Algorithm, shape: tuple[int, int, int]
+) -> None:
+    channels, outputs, taps = shape
+    size = 15 + taps
+    sample = convolution("wide", (2, channels, size, size), (outputs, channels, taps, taps))
+    options = forced(sample, algorithm)
+    for way in options.algorithms:
+        product, _, _ = way.partition(":")
+        mask = (product == "image", product == "weight", False)
+        one = sample.but("one", output_mask=mask)
+        assert np.all(more_than_padded(one, PlanOptions(algorithms=(way,)))), way
