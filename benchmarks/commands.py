@@ -6,8 +6,8 @@ import grpc
 
 from benchmarks.measure import seconds_of
 from benchmarks.rounds import Pair
-from benchmarks.subject import open_session, submit
-from opserve.v1.command_service_pb2 import Command
+from benchmarks.subject import open_session
+from opserve.v1.command_service_pb2 import Command, SubmitRequest
 from opserve.v1.command_service_pb2_grpc import CommandServiceStub
 from opserve.v1.memory_service_pb2 import AllocateRequest, FillRequest
 from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
@@ -31,8 +31,8 @@ class Fills:
         self._commands = CommandServiceStub(channel)
         request = AllocateRequest(session=self._session, size_bytes=BUFFER_BYTES)
         buffer = self._memory.Allocate(request).buffer
-        self._batch = [Command(fill=FillRequest(buffer=buffer, size_bytes=BUFFER_BYTES))]
-        self._batch *= COMMANDS_A_BATCH
+        fill = Command(fill=FillRequest(buffer=buffer, size_bytes=BUFFER_BYTES))
+        self._batch = SubmitRequest(session=self._session, commands=[fill] * COMMANDS_A_BATCH)
         self._single = FillRequest(session=self._session, buffer=buffer, size_bytes=BUFFER_BYTES)
 
     def measure(self) -> Mapping[str, Pair]:
@@ -47,4 +47,6 @@ class Fills:
 
     def _fill_in_batches(self) -> None:
         for _ in range(BATCHES):
-            submit(self._commands, self._session, self._batch)
+            results = self._commands.Submit(self._batch).results
+            assert len(results) == COMMANDS_A_BATCH
+            assert results[-1].HasField("fill")

@@ -65,7 +65,9 @@ class SmallCalls:
     def __init__(self, ours: http.client.HTTPConnection, echo: http.client.HTTPConnection) -> None:
         self._ours = ours
         self._echo = echo
-        ours.request("POST", "/v1/sessions", b'{"lease_s": 600}')
+        ours.request(
+            "POST", "/v1/sessions", b'{"lease_s": 600}', {"Content-Type": "application/json"}
+        )
         session = json.loads(ours.getresponse().read())["session"]
         self._path = PATH.format(session=session)
 

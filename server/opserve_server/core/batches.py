@@ -42,8 +42,8 @@ from opserve_server.core.commands import (
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.session import Session
 
-COMMANDS_A_TURN = 16
-"""Commands of a batch between two turns of others; small ones take some 10 microseconds each."""
+COMMANDS_A_TURN = 64
+"""Commands of a batch between two turns of others; small ones take some 5 microseconds each."""
 _LONG = (Allocate, GetWorkspaceSize)
 """Commands that may take milliseconds: to make pages, and to plan."""
 

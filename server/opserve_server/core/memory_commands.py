@@ -65,10 +65,13 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
         InvalidArgument: 107000, the range leaves the buffer.
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
+    session.check_open()
+    buffer = session.buffers.get(handle)
+    view = buffer.view(offset, size_bytes)
+    if not buffer.users:
+        return view
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + session.limits.wait_limit_s
-    session.check_open()
-    view = session.buffers.get(handle).view(offset, size_bytes)
     while users := session.buffers.get(handle).users:  # more may come during the wait
         await wait_for_all(
             list(users),

@@ -80,14 +80,14 @@ def batch_of(messages: Iterable[WireCommand], *, session: str, request_id: str) 
         InvalidArgument: 100000, a command is empty, contradicts itself or names another session.
     """
     commands: list[Command] = []
+    outer = {"session": session, "request_id": request_id}
     for index, message in enumerate(messages):
         name = message.WhichOneof("command")
         if name is None:
             raise malformed(f"commands.{index}", given="nothing", allowed="one command")
         inner: Message = getattr(message, name)
-        _check_inner(inner, f"commands.{index}.{name}.session", "session", session)
-        _check_inner(inner, f"commands.{index}.{name}.request_id", "request_id", request_id)
         try:
+            _check_inner(inner, outer)
             commands.append(command_of(name, inner))
         except InvalidArgument as error:
             parameter = f"commands.{index}.{name}.{error.parameter}"
@@ -110,8 +110,19 @@ def result_of(name: str, result: Result) -> CommandResult:
     """One command's answer in a Submit."""
     if isinstance(result, Failed):
         return CommandResult(error=_error(result.error))
-    answer: dict[str, Any] = {name: values_of(result)}
+    values = values_of(result)
+    return _answer(name, values) if values else _empty_answer(name)
+
+
+def _answer(name: str, values: dict[str, Any]) -> CommandResult:
+    answer: dict[str, Any] = {name: values}
     return CommandResult(**answer)
+
+
+@cache
+def _empty_answer(name: str) -> CommandResult:
+    """The answer of a command that has nothing to tell; a batch takes a copy of it."""
+    return _answer(name, {})
 
 
 def device_of(info: DeviceInfo) -> Device:
@@ -124,10 +135,11 @@ def deterministic_level_of(number: int) -> DeterministicLevel:
     return _member(_DETERMINISTIC_LEVELS, number, "level")
 
 
-def _check_inner(message: Message, parameter: str, name: str, outer: str) -> None:
-    given = getattr(message, name, "")
-    if given not in {"", outer}:
-        raise malformed(parameter, given=given, allowed="nothing, or what the batch says")
+def _check_inner(message: Message, outer: Mapping[str, str]) -> None:
+    for name, allowed in outer.items():
+        given = getattr(message, name, "")
+        if given and given != allowed:
+            raise malformed(name, given=given, allowed="nothing, or what the batch says")
 
 
 def _error(error: OpserveError) -> Error:
@@ -202,8 +214,8 @@ def _value(name: str, value: Any) -> object:  # noqa: ANN401  # a message or a n
 def _tensor(name: str, message: WireTensor) -> Tensor:
     return Tensor(
         shape=tuple(message.shape),
-        dtype=_member(_DATA_TYPES, message.dtype, f"{name}.dtype"),
-        format=_member(_FORMATS, message.format, f"{name}.format"),
+        dtype=_member(_DATA_TYPES, message.dtype, name, "dtype"),
+        format=_member(_FORMATS, message.format, name, "format"),
         strides=tuple(message.strides.values) if message.HasField("strides") else None,
         offset=message.offset,
         storage_shape=(
@@ -213,11 +225,11 @@ def _tensor(name: str, message: WireTensor) -> Tensor:
     )
 
 
-def _member(table: Mapping[int, Member], number: int, parameter: str) -> Member:
+def _member(table: Mapping[int, Member], number: int, *parameter: str) -> Member:
     member = table.get(number)
     if member is None:
         allowed = ", ".join(sorted({str(known) for known in table.values()}))
-        raise malformed(parameter, given=number, allowed=allowed)
+        raise malformed(".".join(parameter), given=number, allowed=allowed)
     return member
 
 
