@@ -1,4 +1,4 @@
-"""The subject: opserve by its raw stubs, so that the service is measured and not its client."""
+"""The subject: opserve by raw stubs and chunks: the service is measured and not its client."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -20,6 +20,8 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceStub
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve.v1.stream_service_pb2_grpc import StreamServiceStub
+from opserve_client.wire.chunks import read_chunk, write_messages
+from opserve_client.wire.methods import READ, WRITE
 
 SHAPES = {
     "grad_output": (1, 4, 8, 8),
@@ -75,15 +77,29 @@ class Bulk:
 
     def __init__(self, channel: grpc.Channel, size_bytes: int) -> None:
         self._session = open_session(channel)
-        self._memory = MemoryServiceStub(channel)
         request = memory.AllocateRequest(session=self._session, size_bytes=size_bytes)
-        self._buffer = self._memory.Allocate(request).buffer
+        self._buffer = MemoryServiceStub(channel).Allocate(request).buffer
+        self._write: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(WRITE.path)
+        self._read: grpc.UnaryStreamMultiCallable[memory.ReadRequest, bytes] = channel.unary_stream(
+            READ.path, memory.ReadRequest.SerializeToString
+        )
 
     def upload(self, data: memoryview) -> None:
-        self._memory.Write(write_requests(self._session, self._buffer, data))
+        request = memory.WriteRequest(
+            session=self._session, buffer=self._buffer, size_bytes=len(data)
+        )
+        self._write(write_messages(request, data))
 
     def download(self, target: memoryview) -> None:
-        download(self._memory, self._session, self._buffer, target)
+        request = memory.ReadRequest(
+            session=self._session, buffer=self._buffer, size_bytes=len(target)
+        )
+        offset = 0
+        for message in self._read(request):
+            data = read_chunk(message)
+            target[offset : offset + len(data)] = data
+            offset += len(data)
+        assert offset == len(target)
 
 
 class WholeCalls:

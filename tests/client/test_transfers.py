@@ -4,15 +4,20 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
+from hypothesis import strategies as st
 from typing_extensions import override
 
+from opserve.chunks import crc32c
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
 from opserve_client import AclrtError, OpserveError, ServiceUnreachable
 from opserve_client._sync import connection
 from opserve_client._sync.connection import TRANSFER_ATTEMPTS, Connection
 from opserve_client.errors import corrupted, unreachable
 from opserve_client.transports import Transport
-from opserve_client.wire.checksums import crc32c, intact
+from opserve_client.wire import chunks
+from opserve_client.wire.chunks import read_chunk
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 SIZE = 1000
@@ -117,10 +122,43 @@ def test_a_refusal_is_told_at_once(data: bytes) -> None:
     assert len(transport.breaks) == 8
 
 
-def test_a_chunk_that_was_changed_is_noticed() -> None:
-    data = b"some bytes"
-    assert intact(ReadResponse(data=data, crc32c=crc32c(data))) == data
-    assert intact(ReadResponse(data=data)) == data
+@given(data=st.binary(max_size=300), checked=st.booleans())
+def test_a_chunk_is_read_as_the_message_that_it_is(data: bytes, checked: bool) -> None:
+    chunk = ReadResponse(data=data)
+    if checked:
+        chunk.crc32c = crc32c(data)
+    assert read_chunk(chunk.SerializeToString()) == data
     with pytest.raises(AclrtError) as raised:
-        intact(ReadResponse(data=b"other bytes", crc32c=crc32c(data)))
+        read_chunk(ReadResponse(data=data, crc32c=crc32c(data) ^ 1).SerializeToString())
     assert raised.value.code == corrupted(given="", allowed="").code == 507052
+
+
+@given(message=st.binary(max_size=40))
+@example(b"")
+@example(b"\x0a\xff\xff\xff\xff\xff")
+@example(b"\x0a\x01\x15\x15\0\0\0\0")
+def test_bytes_that_are_no_chunk_are_refused_or_read_as_protobuf_does(message: bytes) -> None:
+    try:
+        expected = ReadResponse.FromString(message)
+    except DecodeError:
+        with pytest.raises(OpserveError):
+            read_chunk(message)
+        return
+    if expected.HasField("crc32c") and expected.crc32c != crc32c(expected.data):
+        with pytest.raises(AclrtError, match="507052"):
+            read_chunk(message)
+    else:
+        assert read_chunk(message) == expected.data
+
+
+@given(size=st.integers(0, 700))
+def test_an_upload_is_the_messages_that_it_is(size: int) -> None:
+    data = bytes(index % 251 for index in range(size))
+    request = WriteRequest(session="s", buffer=3, offset=7, size_bytes=size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK_BYTES", 200)
+        messages = [*map(WriteRequest.FromString, chunks.write_messages(request, memoryview(data)))]
+    assert b"".join(message.data for message in messages) == data
+    assert all(message.crc32c == crc32c(message.data) for message in messages)
+    assert [message.session for message in messages] == ["s"] + [""] * (len(messages) - 1)
+    assert (messages[0].buffer, messages[0].offset, messages[0].size_bytes) == (3, 7, size)

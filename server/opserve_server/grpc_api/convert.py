@@ -54,7 +54,7 @@ from opserve_server.core.commands import (
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
 from opserve_server.core.service import DeterministicLevel, DeviceInfo
-from opserve_server.grpc_api.checksums import intact
+from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
 Member = TypeVar("Member")
@@ -170,7 +170,7 @@ def _write(message: Message) -> Command:
     assert isinstance(message, WriteRequest)
     if message.size_bytes not in {0, len(message.data)}:
         raise malformed("size_bytes", given=message.size_bytes, allowed=len(message.data))
-    return Write(buffer=message.buffer, offset=message.offset, data=intact(message))
+    return Write(buffer=message.buffer, offset=message.offset, data=chunk_of(message).intact)
 
 
 def _set_failure_mode(message: Message) -> Command:

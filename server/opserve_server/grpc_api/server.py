@@ -23,6 +23,7 @@ from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_
 from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_server
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
 from opserve_server.core.service import Service
+from opserve_server.grpc_api.bulk import bulk_handlers
 from opserve_server.grpc_api.errors import Telling
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.servicers import (
@@ -70,6 +71,8 @@ def grpc_server(
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
     telling = Telling(server)
+    # Before the generated methods of the same service: the first that is found is called.
+    telling.add_registered_method_handlers("opserve.v1.MemoryService", bulk_handlers(service))
     for add_to, face in _SERVICES:
         add_to(face(service), telling)
     health.add_to(server)

@@ -1,6 +1,5 @@
 """The gRPC services: each method converts, calls the core, and converts back."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,10 +19,8 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceServicer
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceServicer
 from opserve.v1.session_service_pb2_grpc import SessionServiceServicer
 from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
-from opserve_server.calls import malformed
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
-from opserve_server.grpc_api.checksums import crc32c, intact
 from opserve_server.grpc_api.convert import (
     batch_of,
     command_of,
@@ -107,7 +104,7 @@ class SessionFace(SessionServiceServicer):
 
 @dataclass(frozen=True, slots=True)
 class MemoryFace(MemoryServiceServicer):
-    """Device memory."""
+    """Device memory, but for Write and Read: bulk.py has those."""
 
     service: Service
 
@@ -134,47 +131,6 @@ class MemoryFace(MemoryServiceServicer):
         self, request: memory_pb.CopyRequest, context: Context
     ) -> memory_pb.CopyResponse:
         return memory_pb.CopyResponse(**await _run(self.service, "copy", request))
-
-    @override
-    async def Write(
-        self, request_iterator: AsyncIterator[memory_pb.WriteRequest], context: Context
-    ) -> memory_pb.WriteResponse:
-        first = await anext(request_iterator, None)
-        if first is None:
-            raise malformed("buffer", given="no message", allowed="a message that names it")
-        written = await self.service.write(
-            LOCAL,
-            first.session,
-            buffer=first.buffer,
-            offset=first.offset,
-            size_bytes=first.size_bytes,
-            chunks=_chunks(first, request_iterator),
-        )
-        return memory_pb.WriteResponse(size_bytes=written.size_bytes)
-
-    @override
-    async def Read(
-        self, request: memory_pb.ReadRequest, context: Context
-    ) -> AsyncIterator[memory_pb.ReadResponse]:
-        chunks = self.service.read(
-            LOCAL,
-            request.session,
-            buffer=request.buffer,
-            offset=request.offset,
-            size_bytes=request.size_bytes,
-        )
-        async for chunk in chunks:
-            yield memory_pb.ReadResponse(data=chunk, crc32c=crc32c(chunk))
-
-
-async def _chunks(
-    first: memory_pb.WriteRequest, others: AsyncIterator[memory_pb.WriteRequest]
-) -> AsyncIterator[bytes]:
-    yield intact(first)
-    async for message in others:
-        if message.session or message.buffer or message.offset or message.size_bytes:
-            raise malformed("data", given="a second header", allowed="data alone")
-        yield intact(message)
 
 
 @dataclass(frozen=True, slots=True)

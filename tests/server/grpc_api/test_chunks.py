@@ -4,15 +4,17 @@ from collections.abc import AsyncIterator
 
 import grpc
 import pytest
+from google.protobuf.message import DecodeError
 from grpc import StatusCode
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from opserve.chunks import crc32c
 from opserve.v1 import memory_service_pb2
 from opserve.v1.command_service_pb2 import Command, SubmitRequest
 from opserve.v1.command_service_pb2_grpc import CommandServiceStub
 from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
-from opserve_server.grpc_api.checksums import crc32c
+from opserve_server.grpc_api.chunks import chunk_in
 from server.recording import SESSION, RecordingService
 
 
@@ -68,3 +70,21 @@ async def test_inline_bytes_are_checked_too(
         )
     assert caught.value.code() is StatusCode.DATA_LOSS
     assert not service.asked
+
+
+@given(message=st.binary(max_size=40))
+@example(b"")
+@example(b"\x2a\xff\xff\xff\xff\xff\x35\0\0\0\0")
+@example(b"\x2a\x05\x35\x35\0\0\0\0")
+@example(b"\x2a\x02ab\x35\1\0\0\0")
+def test_a_chunk_is_read_as_the_message_that_it_is(message: bytes) -> None:
+    try:
+        whole = memory_service_pb2.WriteRequest.FromString(message)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            chunk_in(message)
+        return
+    chunk = chunk_in(message)
+    assert chunk.data == whole.data
+    assert chunk.checksum == (whole.crc32c if whole.HasField("crc32c") else None)
+    assert (chunk.header.session, chunk.header.buffer) == (whole.session, whole.buffer)

@@ -6,9 +6,6 @@ from collections.abc import AsyncIterator
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
-CHUNK_BYTES = 256 * 2**10
-"""Piece in which bulk bytes travel; a larger one holds up other tenants' calls."""
-
 
 class AsyncTransport(ABC):
     """A way to a service. Every failure raises OpserveError or a subclass."""

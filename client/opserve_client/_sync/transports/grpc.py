@@ -8,8 +8,8 @@ from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve_client import runtime_blocking
-from opserve_client._sync.transports.base import CHUNK_BYTES, Transport
-from opserve_client.wire.checksums import crc32c, intact
+from opserve_client._sync.transports.base import Transport
+from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 
@@ -35,38 +35,21 @@ class GrpcTransport(Transport):
 
     @override
     def write(self, request: WriteRequest, data: memoryview, *, timeout_s: float) -> WriteResponse:
-        stub = self._channel.stream_unary(
-            WRITE.path, WRITE.request.SerializeToString, WRITE.response.FromString
-        )
+        stub = self._channel.stream_unary(WRITE.path, bytes, WRITE.response.FromString)
         try:
-            return stub(_write_messages(request, data), timeout=timeout_s)
+            return stub(write_messages(request, data), timeout=timeout_s)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
     @override
     def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes]:
-        stub = self._channel.unary_stream(
-            READ.path, READ.request.SerializeToString, READ.response.FromString
-        )
+        stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
-            for response in stub(request, timeout=timeout_s):
-                yield intact(response)
+            for message in stub(request, timeout=timeout_s):
+                yield read_chunk(message)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
     @override
     def close(self) -> None:
         self._channel.close()
-
-
-def _write_messages(request: WriteRequest, data: memoryview) -> Iterator[WriteRequest]:
-    first = _chunk(data[:CHUNK_BYTES])
-    first.MergeFrom(request)
-    yield first
-    for start in range(CHUNK_BYTES, len(data), CHUNK_BYTES):
-        yield _chunk(data[start : start + CHUNK_BYTES])
-
-
-def _chunk(part: memoryview) -> WriteRequest:
-    data = bytes(part)
-    return WriteRequest(data=data, crc32c=crc32c(data))

@@ -9,8 +9,9 @@ from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve_client import runtime_blocking
-from opserve_client._sync.transports.base import CHUNK_BYTES, Transport
+from opserve_client._sync.transports.base import Transport
 from opserve_client.errors import timed_out
+from opserve_client.wire.chunks import CHUNK_BYTES
 from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import response_message, rest_request

@@ -1,0 +1,41 @@
+"""Bytes up and down in chunks, with their checksums."""
+
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError
+
+from opserve.chunks import READ, WRITTEN, crc32c
+from opserve.v1.memory_service_pb2 import ReadResponse, WriteRequest
+from opserve_client.errors import corrupted, incomprehensible
+
+CHUNK_BYTES = 256 * 2**10
+"""Piece in which bulk bytes travel; a larger one holds up other tenants' calls."""
+
+
+def write_messages(request: WriteRequest, data: memoryview) -> Iterator[bytes]:
+    """The messages of an upload: WriteRequests, the first of which says where to."""
+    header = request.SerializeToString()
+    for start in range(0, max(len(data), 1), CHUNK_BYTES):
+        yield WRITTEN.message(bytes(data[start : start + CHUNK_BYTES]), header=header)
+        header = b""
+
+
+def read_chunk(message: bytes) -> bytes:
+    """The bytes of a ReadResponse, which are those that were sent.
+
+    Raises:
+        AclrtError: 507052, they are others; 500000, it is no such message.
+    """
+    parts = READ.parts(message)
+    if parts is None:
+        try:
+            whole = ReadResponse.FromString(message)
+        except DecodeError as error:
+            raise incomprehensible(f"read: a chunk that is none: {error}") from error
+        if not whole.HasField("crc32c"):
+            return whole.data
+        parts = whole.data, whole.crc32c
+    data, checksum = parts
+    if checksum != (found := crc32c(data)):
+        raise corrupted(given=f"{checksum:#010x}", allowed=f"{found:#010x}")
+    return data

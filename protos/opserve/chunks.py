@@ -1,0 +1,74 @@
+# ruff: noqa: INP001 (opserve is a namespace package, as protoc makes it)
+"""The chunks of MemoryService's streams, without the copies that messages make of their data.
+
+A message is its fields one after another, and a chunk is two of them: data and its CRC-32C. Both
+sides write and read chunks of that one form here, and leave any other to the message itself.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+import google_crc32c
+
+_CRC32C_BYTES = 4
+_SIZE_BYTES_LIMIT = 4  # of a varint up to 256 MiB; a message is far below that
+_LAST = 0x80  # a byte of a varint below it is the last one
+
+crc32c = cast(
+    "Callable[[bytes], int]",
+    google_crc32c.value,  # pyright: ignore[reportUnknownMemberType]  the package has no types
+)
+"""CRC-32C (Castagnoli)."""
+
+
+class Fields:
+    """Where a message has a chunk.
+
+    Args:
+        data: Number of the field of its bytes.
+        checksum: Number of the field of their checksum.
+    """
+
+    def __init__(self, *, data: int, checksum: int) -> None:
+        self._data = bytes([data << 3 | 2])  # length-delimited
+        self._checksum = bytes([checksum << 3 | 5])  # four bytes
+
+    def message(self, data: bytes, *, header: bytes = b"") -> bytes:
+        """The message of a header's fields and a chunk."""
+        checksum = crc32c(data).to_bytes(_CRC32C_BYTES, "little")
+        return b"".join((header, self._data, _varint(len(data)), data, self._checksum, checksum))
+
+    def parts(self, message: bytes) -> tuple[bytes, int] | None:
+        """Data and checksum of a message that is a chunk and nothing else, else None."""
+        end = len(message) - _CRC32C_BYTES - 1
+        if message[:1] != self._data or message[end : end + 1] != self._checksum:
+            return None
+        size, start = _size_at(message, 1)
+        if start + size != end:
+            return None
+        return message[start:end], int.from_bytes(message[end + 1 :], "little")
+
+
+WRITTEN = Fields(data=5, checksum=6)
+"""Of WriteRequest."""
+READ = Fields(data=1, checksum=2)
+"""Of ReadResponse."""
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= _LAST:
+        encoded.append(value % _LAST | _LAST)
+        value //= _LAST
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _size_at(message: bytes, place: int) -> tuple[int, int]:
+    """A varint and where it ends; a size that no message has for what is none."""
+    value = 0
+    for index, byte in enumerate(message[place : place + _SIZE_BYTES_LIMIT]):
+        value |= byte % _LAST << 7 * index
+        if byte < _LAST:
+            return value, place + index + 1
+    return len(message), place

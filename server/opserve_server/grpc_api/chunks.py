@@ -1,0 +1,49 @@
+"""Chunks of bytes as a service meets them: from clients that may have written them otherwise."""
+
+from dataclasses import dataclass
+
+from opserve.chunks import WRITTEN, crc32c
+from opserve.v1.memory_service_pb2 import WriteRequest
+from opserve_server.core.errors import DataCorrupted
+
+_NO_HEADER = WriteRequest()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A WriteRequest.
+
+    Attributes:
+        header: The message, or an empty one where it had data and checksum alone.
+        data: Its data.
+        checksum: Its checksum; None where it has none.
+    """
+
+    header: WriteRequest
+    data: bytes
+    checksum: int | None
+
+    @property
+    def intact(self) -> bytes:
+        """The data, which is what its sender had.
+
+        Raises:
+            DataCorrupted: 507052, it is something else.
+        """
+        if self.checksum is not None and self.checksum != (found := crc32c(self.data)):
+            given, allowed = f"{self.checksum:#010x}", f"{found:#010x}"
+            raise DataCorrupted("crc32c", given=given, allowed=allowed)
+        return self.data
+
+
+def chunk_in(message: bytes) -> Chunk:
+    """The chunk of a message on the wire; raises DecodeError where that is none."""
+    parts = WRITTEN.parts(message)
+    if parts is None:
+        return chunk_of(WriteRequest.FromString(message))
+    return Chunk(_NO_HEADER, *parts)
+
+
+def chunk_of(message: WriteRequest) -> Chunk:
+    """The chunk of a message."""
+    return Chunk(message, message.data, message.crc32c if message.HasField("crc32c") else None)
