@@ -181,6 +181,7 @@ def _command_operations(service: Service, limit: int) -> Iterator[Operation]:
         summary="Copies the body into a buffer.",
         query=WriteQuery,
         takes=OCTETS,
+        headers=("Content-Digest",),
         answer=core.Written,
     )
     yield Operation(
@@ -190,7 +191,7 @@ def _command_operations(service: Service, limit: int) -> Iterator[Operation]:
         name="Read",
         summary="Copies the bytes that the Range header asks for to the host.",
         status=HTTPStatus.PARTIAL_CONTENT,
-        headers=("Range",),
+        headers=("Range", "Want-Content-Digest"),
         answer=bytes,
     )
 

@@ -12,6 +12,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
 from opserve_server.rest_api.bodies import OCTETS, content_length
+from opserve_server.rest_api.digests import CONTENT_DIGEST, checked, digest_of, is_wanted
 from opserve_server.rest_api.errors import RangeNotSatisfiable
 from opserve_server.rest_api.models import derived, parse_query, values_of
 
@@ -20,7 +21,7 @@ _RANGE = re.compile(r"bytes=([0-9]{1,19})-([0-9]{0,19})")
 
 
 async def write_content(service: Service, request: Request) -> Response:
-    """Copies the body into a buffer as it comes."""
+    """Copies the body into a buffer as it comes; one with another digest is refused afterwards."""
     query = values_of(parse_query(WriteQuery, request.query_params))
     size_bytes = content_length(request)
     if size_bytes is None:
@@ -30,7 +31,7 @@ async def write_content(service: Service, request: Request) -> Response:
         request.path_params["session"],
         buffer=request.path_params["buffer"],
         size_bytes=size_bytes,
-        chunks=request.stream(),
+        chunks=checked(request),
         **query,
     )
     return JSONResponse({"size_bytes": written.size_bytes})
@@ -59,12 +60,16 @@ async def read_content(service: Service, request: Request) -> Response:
             given=error.given,
             allowed=error.allowed,
         ) from error
+    digest = {}
+    if is_wanted(request):
+        again = service.read(LOCAL, session, buffer=buffer, offset=first, size_bytes=size_bytes)
+        digest = {CONTENT_DIGEST: await digest_of(again)}
     ranged = "range" in request.headers
     content_range = {"Content-Range": f"bytes {first}-{last}/{whole}"} if ranged else {}
     return StreamingResponse(
         _joined(head, chunks),
         status_code=206 if ranged else 200,
-        headers={"Content-Length": str(size_bytes)} | content_range,
+        headers={"Content-Length": str(size_bytes)} | content_range | digest,
         media_type=OCTETS,
     )
 
