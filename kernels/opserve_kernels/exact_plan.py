@@ -6,7 +6,6 @@ the sum of its steps; a work unit is some rows and all their steps, or some step
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from opserve_kernels.algorithms.names import Algorithm, named
@@ -58,8 +57,8 @@ def plan_exactly(gradients: Gradients) -> Plan:
         stages += _output_stages(gradients.grad_output, gradients.convolution, parts)
     if gradients.grad_weight:
         stages += _weight_stages(gradients.grad_weight, gradients, parts)
-    told = tuple(named(product, Algorithm.EXACT) for product in gradients.products)
-    return replace(plan_of([stages], workspace), algorithms=told)
+    told = (named(product, Algorithm.EXACT) for product in gradients.products)
+    return plan_of([stages], workspace, told)
 
 
 def plan_zeros_exactly(results: Sequence[Operand]) -> Plan:

@@ -1,6 +1,6 @@
 """Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -10,8 +10,8 @@ from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
 from opserve_kernels.gradient_choice import Choice, choices, possible
-from opserve_kernels.gradients import ChannelSums, Gradients, Operand
-from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.gradients import ChannelSums, Gradients, Operand, Product
+from opserve_kernels.operator import PARAMETERS_LIMIT, Plan, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import shares_of
@@ -36,15 +36,20 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     Raises:
         InvalidArgument: An algorithm is asked for that cannot compute its gradient.
     """
-    asked = asked_for(options.algorithms, possible(gradients, profile, options))
+    asked: Mapping[Product, Algorithm] = {}
+    if options.algorithms:
+        asked = asked_for(options.algorithms, possible(gradients, profile, options))
     if profile.exact:
         return plan_exactly(gradients)
     fastest, *others = choices(gradients, asked, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):
-        plans.append(_plan_with(choice, gradients, replace(options, threads=threads)))
-        if options.workspace_limit is None or plans[-1].workspace_size <= options.workspace_limit:
-            return plans[-1]
+        plan = _plan_with(choice, gradients, replace(options, threads=threads))
+        if len(plan.parameters) > PARAMETERS_LIMIT:
+            continue
+        plans.append(plan)
+        if options.workspace_limit is None or plan.workspace_size <= options.workspace_limit:
+            return plan
     return min(plans, key=lambda plan: plan.workspace_size)
 
 
@@ -62,7 +67,7 @@ def _plan_with(choice: Choice, gradients: Gradients, options: PlanOptions) -> Pl
         told |= {stage.algorithm for stage in stages if stage.algorithm}
         shares.append(taking_turns(stages) if by_turns else stages)
         workspace.go_behind()
-    return replace(plan_of(shares, workspace), algorithms=tuple(sorted(told)))
+    return plan_of(shares, workspace, told)
 
 
 def _go_by_turns(choice: Choice, gradients: Gradients, options: PlanOptions) -> bool:

@@ -11,6 +11,9 @@ from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType, Tensor
 
 WORKSPACE_ALIGNMENT = 512
+PARAMETERS_LIMIT = 4096
+"""Of a plan: a message to a worker has room for as many."""
+
 Arguments = TypeVar("Arguments")
 
 
@@ -40,7 +43,8 @@ class Plan:
         shares: Work units of each share. Those of a share are run in order, in slices of any size;
             shares need nothing of each other, so each may have a thread of its own. Units are
             numbered through all of them.
-        parameters: Everything the kernel needs besides memory, as 64-bit integers.
+        parameters: Everything the kernel needs besides memory, as 64-bit integers; at most
+            PARAMETERS_LIMIT.
         buffers: What must be live and large enough besides the tensors.
         algorithms: Which algorithm computes which gradient: "image: winograd".
     """

@@ -14,6 +14,7 @@ product are copied into panels; the one that is not cut is copied once more for 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from itertools import product as cartesian
 from math import gcd, lcm
 from typing import Any, NamedTuple
@@ -92,22 +93,17 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
 
 def products_of(gradients: Gradients) -> Iterator[Gradients]:
     """What a call computes, one by one: the image's gradient, the output's, the weight's, sums."""
-    nothing = Gradients(convolution=gradients.convolution)
+    part = partial(Gradients, convolution=gradients.convolution)
     image, output, weight = gradients.image, gradients.output, gradients.weight
     if gradients.grad_image:
-        yield replace(nothing, output=output, weight=weight, grad_image=gradients.grad_image)
+        yield part(output=output, weight=weight, grad_image=gradients.grad_image)
     if gradients.grad_output:
-        yield replace(nothing, image=image, weight=weight, grad_output=gradients.grad_output)
+        yield part(image=image, weight=weight, grad_output=gradients.grad_output)
     if gradients.grad_weight:
-        yield replace(
-            nothing,
-            image=image,
-            output=output,
-            grad_weight=gradients.grad_weight,
-            diagonal=gradients.diagonal,
-        )
+        result, diagonal = gradients.grad_weight, gradients.diagonal
+        yield part(image=image, output=output, grad_weight=result, diagonal=diagonal)
     if gradients.sums:
-        yield replace(nothing, sums=gradients.sums)
+        yield part(sums=gradients.sums)
 
 
 def even(count: int, parts: int, step: int = 1) -> list[Bound]:

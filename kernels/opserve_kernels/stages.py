@@ -55,12 +55,15 @@ def taking_turns(stages: Sequence[Stage]) -> list[Stage]:
     return [Stage(kind=TAKE_TURNS, units=units, parameters=(turns, *_packed(stages)))]
 
 
-def plan_of(shares: Sequence[Sequence[Stage]], workspace: Workspace) -> Plan:
+def plan_of(
+    shares: Sequence[Sequence[Stage]], workspace: Workspace, algorithms: Iterable[str] = ()
+) -> Plan:
     """The plan of a call with the stages of each share, which need that workspace."""
     return Plan(
         workspace_size=workspace.size_bytes,
         shares=tuple(sum(stage.units for stage in share) for share in shares),
         parameters=tuple(_packed(chain(*shares))),
+        algorithms=tuple(sorted(algorithms)),
     )
 
 

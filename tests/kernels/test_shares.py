@@ -19,9 +19,10 @@ from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Bytes, Sample, Values
 from kernels.test_against_reference import calls
 from opserve_kernels import shares
-from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operator import PARAMETERS_LIMIT, Plan, PlanOptions
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.shares import even
+from opserve_server.settings import THREADS_LIMIT
 
 THREADS = 3
 ON_DEVICES = [
@@ -145,6 +146,21 @@ def test_any_call_gives_what_one_thread_gives(sample: Sample, threads: int) -> N
 def test_a_call_has_as_many_shares_as_threads_where_it_can_be_cut(threads: int) -> None:
     sample = convolution("", (8, 16, 9, 9), (16, 16, 3, 3), values=Values.INTEGERS)
     assert len(plan_of(sample, PlanOptions(threads=threads)).shares) == threads
+
+
+@each_sample
+def test_a_plan_for_as_many_threads_as_a_device_may_have_fits_a_message(sample: Sample) -> None:
+    plan = plan_of(sample, PlanOptions(threads=THREADS_LIMIT))
+    assert len(plan.parameters) <= PARAMETERS_LIMIT
+
+
+@pytest.mark.parametrize("threads", [16, 64])
+def test_a_plan_that_no_message_could_hold_has_one_share(threads: int) -> None:
+    sample = convolution("", (64, 64, 9, 9), (64, 64, 3, 3), padding=(1, 1))
+    asked = PlanOptions(threads=threads, algorithms=("image: winograd", "weight: dots"))
+    plan = plan_of(sample, asked)
+    assert len(plan.shares) == 1
+    assert len(plan.parameters) <= PARAMETERS_LIMIT
 
 
 def test_a_small_call_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,11 +114,10 @@ def _part(count: int, tiles: int, most: int) -> int:
     A vector that is not full costs as much as a full one, and so do, in part, panels.
     """
 
+    def block(part: int) -> float:
+        return -(-part * tiles // LANES) - _PANEL_COST * (-part * tiles // TILE_COLUMNS)
+
     def cost(part: int) -> float:
-        parts = [part] * (count // part) + [count % part]
-        return sum(
-            -(-each * tiles // LANES) - _PANEL_COST * (-each * tiles // TILE_COLUMNS)
-            for each in parts
-        )
+        return count // part * block(part) + block(count % part)
 
     return min(range(min(count, max(1, most // tiles)), 0, -1), key=cost)

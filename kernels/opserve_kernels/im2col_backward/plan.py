@@ -105,17 +105,13 @@ def _plan_rows(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
     parts = min(ways, key=lambda parts: max(part.out.element_count for part in parts))
     folds = [plan_fold(_fold(part, profile), algorithm, workspace) for part in parts]
     shares = [[Stage(kind=FOLD, units=units, parameters=parameters)] for units, parameters in folds]
-    return _told(plan_of(shares, workspace), algorithm)
+    return plan_of(shares, workspace, [named(Product.IMAGE, algorithm)])
 
 
 def _algorithm(possible: list[Algorithm], options: PlanOptions) -> Algorithm:
     """What is asked for, else the first."""
     asked = asked_for(options.algorithms, {Product.IMAGE: possible})
     return asked.get(Product.IMAGE, possible[0])
-
-
-def _told(plan: Plan, algorithm: Algorithm) -> Plan:
-    return replace(plan, algorithms=(named(Product.IMAGE, algorithm),))
 
 
 def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
@@ -162,7 +158,7 @@ def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
         units=-(-pixels // chunk),
         parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
     )
-    return _told(plan_of([[stage]], workspace), algorithm)
+    return plan_of([[stage]], workspace, [named(Product.IMAGE, algorithm)])
 
 
 def _geometry(call: _Call) -> tuple[int, ...]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.operator import PARAMETERS_LIMIT
+
 WORD_BYTES = 8
 PACKET_BYTES_LIMIT = 64 * 1024
-PARAMETERS_LIMIT = 4096
 _HEADER_WORDS = 2
 _RUN = 0
 _NO_REGION = (-1, 0, 0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opserve_kernels.operator import PARAMETERS_LIMIT
 from opserve_server.pool.messages import (
-    PARAMETERS_LIMIT,
     Attach,
     Cancel,
     Cancelled,

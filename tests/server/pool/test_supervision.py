@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from opserve_kernels.operator import PARAMETERS_LIMIT
 from opserve_server.pool import device as device_module
 from opserve_server.pool.device import Device, WorkerDied
-from opserve_server.pool.messages import PARAMETERS_LIMIT, FrameError
+from opserve_server.pool.messages import FrameError
 from opserve_server.pool.process import PRELOADED
 from opserve_server.pool.slabs import Slab
 from server.pool.toys import (
