@@ -40,6 +40,10 @@ from opserve_server.settings import (
 )
 
 COMPILING_INTERVAL_S = 5.0  # between two lines of the log
+ENDING = (signal.SIGTERM, signal.SIGINT)
+STOP_TIMEOUT_S = 1.0
+"""Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
+STATUS_GIVEN_UP = 1
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +68,8 @@ def main() -> int:
         keep_freed_memory()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
+    except asyncio.CancelledError:
+        return STATUS_GIVEN_UP
     except SettingRefused as refused:
         sys.stderr.write(f"opserve: {refused}\n")
         return 2
@@ -74,10 +80,7 @@ def main() -> int:
 
 
 async def _serve(settings: Settings) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = _stopping_on_signals()
     log.info("starting: a few seconds, when kernels are compiled")
     async with running(settings) as addresses:
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
@@ -86,6 +89,26 @@ async def _serve(settings: Settings) -> None:
         sys.stdout.flush()
         await stopping.wait()
         log.info("the service drains")
+
+
+def _stopping_on_signals() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; the second ends the drain, and the third the process."""
+    stopping = asyncio.Event()
+    serving = asyncio.current_task()
+    assert serving is not None
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            for number in ENDING:
+                loop.remove_signal_handler(number)
+            log.warning("told to stop again: work that still runs is given up")
+            serving.cancel()
+        stopping.set()
+
+    for number in ENDING:
+        loop.add_signal_handler(number, stop)
+    return stopping
 
 
 @asynccontextmanager
@@ -114,7 +137,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         for device in devices:
             stack.push_async_callback(device.stop)
         await _start(devices)
-        stack.push_async_callback(_stop_service, service, settings.drain_timeout_s)
+        stack.push_async_callback(_stop_service, service)
 
         if lane_name:
             lane = local_lane(
@@ -139,9 +162,8 @@ class _Faces:
 
     @asynccontextmanager
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
-        """Takes calls inside the block; at its end says so, takes no more, and finishes those."""
-        draining = asyncio.Event()
-        rest = _RestServer(_new_rest_app(service, settings, draining), settings)
+        """Takes calls inside the block; at its end finishes work, and then takes no more calls."""
+        rest = _RestServer(_new_rest_app(service, settings), settings)
         await self.health.tell()
         await self.server.start()
         async with asyncio.TaskGroup() as tasks:
@@ -152,12 +174,24 @@ class _Faces:
             try:
                 yield
             finally:
-                draining.set()
-                await self.health.drain()
-                rest.should_exit = True
-                await self.server.stop(settings.drain_timeout_s)
+                left_s = await self._drain(service, settings.drain_timeout_s)
+                rest.end(within_s=left_s)
+                await self.server.stop(left_s)
                 await asyncio.wait([serving])
                 telling.cancel()
+
+    async def _drain(self, service: Service, timeout_s: float) -> float:
+        """Lets work end while the faces refuse new work; the seconds that are left then."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        draining = asyncio.create_task(service.drain())
+        await asyncio.sleep(0)  # it refuses new work from here on
+        await self.health.drain()
+        try:
+            await asyncio.wait_for(draining, deadline_s - loop.time())
+        except TimeoutError:
+            log.warning("work was still running after %g s and is given up", timeout_s)
+        return max(deadline_s - loop.time(), 0.0)
 
 
 def new_devices(settings: Settings) -> list[Device]:
@@ -182,10 +216,10 @@ def core_limits(settings: Settings) -> Limits:
     return Limits(**{field.name: getattr(settings, field.name) for field in fields(Limits)})
 
 
-def _new_rest_app(service: Service, settings: Settings, draining: asyncio.Event) -> Starlette:
+def _new_rest_app(service: Service, settings: Settings) -> Starlette:
     return rest_app(
         service,
-        accepts=lambda: not draining.is_set(),
+        accepts=lambda: not service.draining,
         body_bytes_limit=settings.body_bytes_limit,
         run_limits=RunLimits(
             args_bytes=settings.body_bytes_limit,
@@ -223,11 +257,9 @@ async def _tell_of_compiling() -> None:
         await asyncio.sleep(COMPILING_INTERVAL_S)
 
 
-async def _stop_service(service: Service, timeout_s: float) -> None:
-    try:
-        await asyncio.wait_for(service.stop(), timeout_s)
-    except TimeoutError:
-        log.warning("work was still running after %g s and is given up", timeout_s)
+async def _stop_service(service: Service) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(service.stop(), STOP_TIMEOUT_S)
 
 
 def _listen(setting: str, address: str) -> socket.socket:
@@ -281,10 +313,14 @@ class _RestServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 limit_concurrency=settings.concurrent_calls_limit,
-                timeout_graceful_shutdown=ceil(settings.drain_timeout_s),
             )
         )
         self.accepting = asyncio.Event()
+
+    def end(self, *, within_s: float) -> None:
+        """Takes no more calls, and cancels those that take longer."""
+        self.config.timeout_graceful_shutdown = ceil(within_s)
+        self.should_exit = True
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

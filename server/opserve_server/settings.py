@@ -151,7 +151,9 @@ class Settings(BaseSettings):
     worker_start_timeout_s: Seconds = 120.0
     """Time a worker may take until it is ready, seconds."""
     drain_timeout_s: Seconds = 10.0
-    """Time that calls have to finish when the service ends, seconds."""
+    """Time that work and calls have to finish when the service ends, seconds; it ends then."""
+    drain_quiet_s: Seconds = 1.0
+    """Time without work and calls after which a session ends when the service does, seconds."""
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 

@@ -1,6 +1,7 @@
 """A Service that does nothing but remember: what a face asked of the core, and a set answer."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -96,6 +97,11 @@ class RecordingService(Service):
         self._fail()
         self.others.append(("keep_alive", session))
         return 30.0
+
+    @override
+    @contextmanager
+    def whole_call(self, principal: Principal, session: str) -> Generator[None]:
+        yield
 
     @override
     async def close_session(self, principal: Principal, session: str) -> None:

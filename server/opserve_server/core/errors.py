@@ -34,6 +34,7 @@ __all__ = [
     "Unavailable",
     "WaitTimedOut",
     "WrongState",
+    "service_drains",
     "session_not_found",
 ]
 
@@ -79,6 +80,17 @@ class WaitTimedOut(OpserveError):
 
 class Unavailable(OpserveError):
     """The service cannot take this now; a later try may succeed."""
+
+
+def service_drains(parameter: str) -> Unavailable:
+    """New work while the service ends (507901)."""
+    return Unavailable(
+        Status.ACL_ERROR_RT_SOCKET_CLOSE,
+        f"{parameter}: given new work, allowed what ends work that is there: the service drains",
+        parameter=parameter,
+        given="new work",
+        allowed="another service, or a later try",
+    )
 
 
 class DataCorrupted(OpserveError):

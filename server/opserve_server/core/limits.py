@@ -22,6 +22,7 @@ class Limits:
     lease_default_s: float
     lease_maximum_s: float
     wait_limit_s: float
+    drain_quiet_s: float
     request_ids_limit: int
     retained_bytes_limit: int
     name_length_limit: int

@@ -107,7 +107,8 @@ async def run_once(
     opened = await service.open_session(principal, profile=call.profile)
     try:
         lease = _Lease(service, principal, opened.session)
-        return await _run(lease, call, arguments, inputs)
+        with service.whole_call(principal, opened.session):
+            return await _run(lease, call, arguments, inputs)
     finally:
         with suppress(HandleNotFound):  # the service drains, and has ended the session itself
             await service.close_session(principal, opened.session)

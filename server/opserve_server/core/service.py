@@ -1,6 +1,7 @@
 """The one core that both faces call: sessions, and commands in them."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,24 @@ from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.batches import run_command, run_up_to_failure
-from opserve_server.core.commands import Command, Read, Result, Write, Written
+from opserve_server.core.commands import (
+    Allocate,
+    Command,
+    CreateEvent,
+    CreateStream,
+    Execute,
+    GetWorkspaceSize,
+    Read,
+    Result,
+    Write,
+    Written,
+)
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
+    service_drains,
 )
 from opserve_server.core.history import HistoryEntry, LostEntries
 from opserve_server.core.limits import Limits
@@ -25,6 +38,8 @@ from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 
 __all__ = ["DeterministicLevel", "DeviceInfo", "OpenedSession", "Service", "operator_not_found"]
+NEW_WORK = (Allocate, CreateEvent, CreateStream, Execute, GetWorkspaceSize)
+"""Commands that a service that drains refuses: they make a handle, or queue a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +144,14 @@ class Service:
             return await open_one()
         return await self._opened.once((principal.tenant, request_id), asked, open_one)
 
+    @contextmanager
+    def whole_call(self, principal: Principal, session: str) -> Generator[None]:
+        """Makes a session that of one call, which a service that drains finishes."""
+        found = self._sessions.get(principal, session)
+        found.finishes = True
+        with found.in_progress():
+            yield
+
     def keep_alive(self, principal: Principal, session: str) -> float:
         """Renews a lease and tells its seconds."""
         return self._sessions.get(principal, session).lease_s
@@ -149,6 +172,7 @@ class Service:
         """Runs one command; raises OpserveError."""
 
         async def run_one() -> list[Result]:
+            self._check_takes(found, [command])
             with found.in_progress():
                 return [await run_command(found, command)]
 
@@ -168,9 +192,11 @@ class Service:
         Raises:
             HandleNotFound: 107017, there is no such session.
             LimitExceeded: 207012, too many commands or too many bytes in them.
+            Unavailable: 507901, the service drains, and some of them are new work.
         """
 
         async def run_all() -> list[Result]:
+            self._check_takes(found, commands)
             with found.in_progress():
                 return await run_up_to_failure(found, commands)
 
@@ -222,6 +248,15 @@ class Service:
         async for entry in history.watch(after):
             yield entry
 
+    @property
+    def draining(self) -> bool:
+        """Whether it takes no new work, since it is about to end."""
+        return self._sessions.draining
+
+    async def drain(self) -> None:
+        """Takes no new work; returns when work is finished, and with it every session."""
+        await self._sessions.drain()
+
     async def stop(self) -> None:
         """Ends every session."""
         await self._sessions.close_all()
@@ -239,6 +274,12 @@ class Service:
         # Commands of two kinds may have equal fields, so that their hashes alone are equal.
         request = tuple((type(command), command) for command in commands)
         return await session.answered.once(request_id, request, work)
+
+    def _check_takes(self, session: Session, commands: Sequence[Command]) -> None:
+        if not self.draining or session.finishes:
+            return
+        if any(isinstance(command, NEW_WORK) for command in commands):
+            raise service_drains("service")
 
     def _check_request_id(self, request_id: str) -> None:
         limit = self._limits.name_length_limit

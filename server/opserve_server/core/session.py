@@ -43,6 +43,8 @@ class Session:
         lease_s: Seconds that it lives after the last call.
         workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         calls: Calls in progress; a session with one does not expire.
+        used_at: When it last had work or a call, seconds of the event loop's clock.
+        finishes: Whether it may begin new work while the service drains.
         closed: Whether it has ended; nothing may be done in it any more.
     """
 
@@ -68,6 +70,8 @@ class Session:
         self.deterministic_level = DeterministicLevel.OFF
         self.expires_at = 0.0
         self.calls = 0
+        self.used_at = 0.0
+        self.finishes = False
         self.closed = False
         self.memory = SessionMemory(device, reclaim)
         self.buffers = HandleTable[Buffer]("buffer", limit=limits.buffers_limit)
@@ -124,7 +128,15 @@ class Session:
             yield
         finally:
             self.calls -= 1
+            self.used_at = asyncio.get_running_loop().time()
             self.renew()
+
+    def is_quiet(self, for_s: float) -> bool:
+        """Whether it was seen with neither work nor a call for some seconds; to be asked often."""
+        now = asyncio.get_running_loop().time()
+        if self.calls or not all(stream.complete for stream in self.streams):
+            self.used_at = now
+        return now - self.used_at >= for_s
 
     async def close(self) -> None:
         """Drops queued work, stops what runs, and then returns all memory."""

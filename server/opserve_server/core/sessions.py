@@ -13,11 +13,15 @@ from opserve_server.core.errors import (
     InvalidArgument,
     LimitExceeded,
     Unavailable,
+    service_drains,
     session_not_found,
 )
 from opserve_server.core.limits import Limits
 from opserve_server.core.principal import Principal
 from opserve_server.core.session import Session
+
+DRAIN_LOOKS_S = 0.05
+"""Seconds between two looks at sessions while the service drains."""
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +38,9 @@ class Sessions:
         devices: Where sessions run.
         limits: Bounds.
         new_name: Makes names that cannot be guessed.
+
+    Attributes:
+        draining: Whether the service is about to end, and takes no new work.
     """
 
     def __init__(
@@ -50,6 +57,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lease_timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self.draining = False
 
     def count(self, device: Device) -> int:
         """Sessions on a device."""
@@ -69,8 +77,10 @@ class Sessions:
         Raises:
             InvalidArgument: 107001, unknown profile; 107000, a lease out of bounds.
             LimitExceeded: 207005, too many sessions.
-            Unavailable: 207004, no device of the profile is ready.
+            Unavailable: 207004, no device of the profile is ready; 507901, the service drains.
         """
+        if self.draining:
+            raise service_drains("session")
         lease_s = self._lease(lease_s)
         device = self._choose_device(profile or DEFAULT_PROFILE)
         if len(self._sessions) >= self._limits.sessions_limit:
@@ -111,6 +121,15 @@ class Sessions:
     async def close(self, session: Session) -> None:
         """Ends a session and returns its memory; goes on if the caller is cancelled."""
         await asyncio.shield(self._close(session))
+
+    async def drain(self) -> None:
+        """Ends each session once it has been quiet; opens no more."""
+        self.draining = True
+        while self._sessions:
+            for session in list(self._sessions.values()):
+                if session.is_quiet(self._limits.drain_quiet_s):
+                    self._close(session)
+            await asyncio.sleep(DRAIN_LOOKS_S)
 
     async def close_all(self) -> None:
         """Ends every session."""

@@ -26,6 +26,7 @@ LIMITS = Limits(
     lease_default_s=30.0,
     lease_maximum_s=3600.0,
     wait_limit_s=300.0,
+    drain_quiet_s=1.0,
     request_ids_limit=8,
     retained_bytes_limit=256 * KIB,
     name_length_limit=128,

@@ -1,0 +1,111 @@
+"""What drills share: a service in a process of its own, work that lasts, and what they measured."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from opserve_client import AsyncSession, Im2colBackward
+from opserve_client._async.streams import AsyncPlan
+from opserve_client.private_service import PRIVATE_SETTINGS, Addresses
+
+DEADLINE_S = 45
+CHANNELS, EDGE = 64, 256
+SETTINGS = PRIVATE_SETTINGS | {"devices": '["ascend910b"]', "log_level": "INFO"}
+Process = asyncio.subprocess.Process
+
+
+@asynccontextmanager
+async def own_process(**settings: str) -> AsyncGenerator[tuple[Process, Addresses]]:
+    """A service that a test may stop, stall or kill."""
+    chosen = {f"OPSERVE_{key.upper()}": value for key, value in (SETTINGS | settings).items()}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "opserve_server",
+        env=os.environ | chosen,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        ready = json.loads(await process.stdout.readline())
+        yield process, Addresses(grpc=ready["grpc"], rest=ready["rest"])
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A call of some milliseconds that can be queued any number of times."""
+
+    plan: AsyncPlan
+    out: Callable[[], Awaitable[bytes]]
+
+    async def queue(self, session: AsyncSession, count: int) -> None:
+        for _ in range(count):
+            await session.default_stream.execute(self.plan.executor)
+
+
+async def long_work(session: AsyncSession) -> Work:
+    """Sums columns (1x1 blocks of ones) into an image of ones."""
+    columns = np.ones((CHANNELS, EDGE * EDGE), np.float32)
+    out = await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND")
+    call = Im2colBackward(
+        grad_output=await session.upload(columns, format="ND"),
+        input_size=[EDGE, EDGE],
+        kernel_size=[1, 1],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[1, 1],
+        out=out,
+    )
+    plan = await session.get_workspace_size(call)
+    assert plan.workspace_size == 0
+    await plan.executor.set_repeatable()
+
+    async def read() -> bytes:
+        return bytes((await out.download()).data)
+
+    return Work(plan, read)
+
+
+EXACT = np.ones((CHANNELS, EDGE, EDGE), np.float32).tobytes()
+"""What the work computes."""
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> float:
+    """Waits for a condition outside this process; the seconds that it took."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    async with asyncio.timeout(DEADLINE_S):
+        while not await condition():  # noqa: ASYNC110  # another process changes it
+            await asyncio.sleep(0)
+    return loop.time() - begun
+
+
+def tell(what: str, value: float, unit: str = "s") -> None:
+    """Prints a measured number; docs/guarantees.md has a row for each."""
+    sys.stdout.write(f"drill: {what}: {value:.3g} {unit}\n")
+
+
+def children_of(process: int) -> list[int]:
+    """Processes that a process has started, and theirs."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (folder / "stat").read_text()
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(status.rpartition(")")[2].split()[1]) == process:
+            child = int(folder.name)
+            found += [child, *children_of(child)]
+    return found
