@@ -252,3 +252,13 @@ import opserve_server.__main__
 assert not {"grpc", "starlette", "uvicorn"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_clock_of_the_service_tells_less_than_a_millisecond() -> None:
+    loop = app._Loop()
+    try:
+        times = {loop.time() for _ in range(1000)}
+        assert len(times) > 500
+        assert max(times) - min(times) < 0.5
+    finally:
+        loop.close()

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 
@@ -77,10 +77,19 @@ def main(end: socket.socket, kernels: Mapping[str, str], threads: int) -> None:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s worker %(process)d %(message)s")
     threading.Thread(target=_end_with_the_front, args=(end.fileno(),), daemon=True).start()
     try:
-        with ThreadPoolExecutor(threads, "share") as pool:
+        with _started_threads(threads - 1) as pool:
             _Worker(end, load_kernels(kernels), pool).serve()
     except FrontGoneError:
         return
+
+
+def _started_threads(count: int) -> ThreadPoolExecutor:
+    """Threads that run already: one that cannot be started ends the worker, and never a call."""
+    pool = ThreadPoolExecutor(max(count, 1), "share")
+    if count:
+        meeting = threading.Barrier(count)
+        wait([pool.submit(meeting.wait) for _ in range(count)])
+    return pool
 
 
 def load_kernels(kernels: Mapping[str, str]) -> dict[str, Kernel]:
