@@ -27,6 +27,9 @@ STREAMS = 2
 BUFFERS = 3
 PAUSE_S = 0.2
 LEASE_S = 20.0
+HURRIED = 0.1
+"""The share of calls that have a deadline."""
+LONGEST_DEADLINE_MS = 1000
 PASSING = (OutOfMemory, Unavailable)
 
 
@@ -134,6 +137,7 @@ class Client:
             lambda: self._read(lane),
             lambda: self._write(lane),
             lambda: self._replace_buffer(lane),
+            lambda: self._abort(lane),
         ]
 
     def _forget(self) -> None:
@@ -196,6 +200,12 @@ class Client:
         if workspace:
             await self._run(c.Free(buffer=workspace))
 
+    def _deadline_ms(self, lane: Lane) -> int | None:
+        if self._random.random() >= HURRIED:
+            return None
+        lane.history.hurry()
+        return self._random.randrange(1, LONGEST_DEADLINE_MS)
+
     async def _record_event(self, lane: Lane) -> None:
         await self._run(c.RecordEvent(event=self._event, stream=lane.handle))
         self._record = lane.history.record()
@@ -204,6 +214,11 @@ class Client:
         await self._run(c.StreamWaitEvent(event=self._event, stream=lane.handle))
         if self._record is not None:
             lane.history.wait(self._record)
+
+    async def _abort(self, lane: Lane) -> None:
+        """Gives up what waits and runs; the next synchronise tells it."""
+        await self._run(c.AbortStream(stream=lane.handle))
+        lane.history.abort()
 
     async def _hand_over(self, lane: Lane, other: Lane) -> None:
         """What comes on one stream waits for the other."""
