@@ -34,6 +34,7 @@ def test_every_guarantee_holds() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_every_guarantee_holds_for_thousands_of_seeds() -> None:
     run_all(MANY_SEEDS)
 
