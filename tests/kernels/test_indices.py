@@ -1,0 +1,38 @@
+"""Indices come from parameters and workspaces: clients map tensors and change them at any time."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import opserve_kernels.operator
+
+KERNELS = Path(opserve_kernels.operator.__file__).parent
+WHOLE_NUMBERS = {f"np.{kind}{bits}" for kind in ("int", "uint") for bits in (32, 64)}
+WORKSPACE = "scratch"
+"""What kernels call the workspace, which no client sees (core/memory.py)."""
+
+
+def whole_number_views(tree: ast.AST) -> Iterator[str]:
+    """What a module reads as whole numbers that could be indices."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=viewed, attr="view"), args=[kind, *_]):
+                if ast.unparse(kind) in WHOLE_NUMBERS:
+                    yield ast.unparse(viewed)
+            case _:
+                pass
+
+
+def test_no_kernel_reads_whole_numbers_from_a_tensor() -> None:
+    found = {
+        viewed
+        for path in KERNELS.rglob("*.py")
+        for viewed in whole_number_views(ast.parse(path.read_text()))
+    }
+    of_a_number = {viewed for viewed in found if viewed.startswith("np.float32(")}
+    assert found - of_a_number == {WORKSPACE}, "tensors are floats and halves, nothing else"
+
+
+def test_the_search_finds_what_it_looks_for() -> None:
+    planted = ast.parse("table = tensors[0].view(np.int32); x = tensors[1].view(np.float32)")
+    assert list(whole_number_views(planted)) == ["tensors[0]"]
