@@ -18,6 +18,7 @@ from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
+from opserve_kernels.stages import stage_ends
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.pool.shares import run_shares
 
@@ -63,7 +64,8 @@ class Call:
         if len(self.plan.shares) == 1:
             run(0, self.plan.units)
         else:
-            run_shares(run, self.plan.shares, _POOL, look_up=lambda: None)
+            ends = stage_ends(self.plan.parameters)
+            run_shares(run, self.plan.shares, ends, _POOL, look_up=lambda: None)
         return written
 
     def arrays(self) -> dict[str, Array]:
