@@ -204,11 +204,10 @@ def _arguments(message: Message, schema: type) -> object:
     )
 
 
-def _value(name: str, value: Any) -> object:  # noqa: ANN401  # a message or a number
-    kind: type = type(value)
-    if kind is WireTensor:
+def _value(name: str, value: object) -> object:
+    if isinstance(value, WireTensor):
         return _tensor(name, value)
-    return tuple(value.values) if kind in _ARRAYS else value
+    return tuple(value.values) if isinstance(value, Int64Array | BoolArray) else value
 
 
 def _tensor(name: str, message: WireTensor) -> Tensor:
@@ -239,7 +238,6 @@ def _members(
     return {number: member(name.removeprefix(prefix)) for name, number in names if number}
 
 
-_ARRAYS = {Int64Array, BoolArray}
 _DATA_TYPES = {0: DataType.UNDEFINED, **_members(WireDataType.items(), "DATA_TYPE_", DataType)}
 _FORMATS = {0: Format.ND, **_members(WireFormat.items(), "FORMAT_", Format)}
 _FAILURE_MODES = {
