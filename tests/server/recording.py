@@ -10,7 +10,13 @@ from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, Result, Written
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import Principal
-from opserve_server.core.service import DeterministicLevel, DeviceInfo, OpenedSession, Service
+from opserve_server.core.service import (
+    DeterministicLevel,
+    DeviceInfo,
+    FoundSession,
+    OpenedSession,
+    Service,
+)
 
 SESSION = "5e5510"
 LOCAL_LANE = "1f" * 16
@@ -23,6 +29,16 @@ DEVICE = DeviceInfo(
     free_memory_bytes=2**29,
     ready=True,
     sessions=3,
+)
+FOUND = FoundSession(
+    session=SESSION,
+    device=DEVICE,
+    lease_s=30.0,
+    local_lane=LOCAL_LANE,
+    last_buffer=7,
+    last_executor=9,
+    last_stream=4,
+    last_event=5,
 )
 RESULTS: dict[type[Command], Result] = {
     core.Allocate: core.Allocated(buffer=7, size_bytes=64),
@@ -91,6 +107,12 @@ class RecordingService(Service):
         return OpenedSession(
             session=SESSION, device=DEVICE, lease_s=lease_s or 30.0, local_lane=LOCAL_LANE
         )
+
+    @override
+    def get_session(self, principal: Principal, session: str) -> FoundSession:
+        self._fail()
+        self.others.append(("get_session", session))
+        return FOUND
 
     @override
     def keep_alive(self, principal: Principal, session: str) -> float:

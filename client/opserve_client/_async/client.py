@@ -4,7 +4,12 @@ from typing import Self
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
-from opserve.v1.session_service_pb2 import Device, ListDevicesRequest, OpenSessionRequest
+from opserve.v1.session_service_pb2 import (
+    Device,
+    GetSessionRequest,
+    ListDevicesRequest,
+    OpenSessionRequest,
+)
 from opserve_client import runtime_async
 from opserve_client._async.connection import AsyncConnection
 from opserve_client._async.session import AsyncSession
@@ -12,7 +17,8 @@ from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport
 from opserve_client._async.transports.rest import AsyncRestTransport
 from opserve_client.arguments import seconds, text, unsigned
-from opserve_client.wire.methods import LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
+from opserve_client.handles import Handles
+from opserve_client.wire.methods import GET_SESSION, LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -88,6 +94,20 @@ class AsyncClient:
         """
         return runtime_async.opening(self._open_session(profile, lease_s, workspace_limit_bytes))
 
+    def resume_session(self, name: str) -> runtime_async.Opening[AsyncSession]:
+        """Goes on with a session within its lease, after a break or in another process.
+
+        What it holds is there, and new handles go on above its last ones. Whoever had it before
+        must not go on with it too.
+
+        Args:
+            name: The session's secret name.
+
+        Raises:
+            AclrtError: 107017, its lease has ended, or there is no such session.
+        """
+        return runtime_async.opening(self._resume_session(name))
+
     async def close(self) -> None:
         """Ends the connection, once; sessions that are open end with their lease."""
         await self._connection.close()
@@ -99,7 +119,19 @@ class AsyncClient:
             lease_s=lease,
             workspace_limit_bytes=unsigned(limit, parameter="workspace_limit_bytes"),
         )
-        return AsyncSession(self._connection, await self._connection.call(OPEN_SESSION, request))
+        opened = await self._connection.call(OPEN_SESSION, request)
+        return AsyncSession(self._connection, opened, last=Handles())
+
+    async def _resume_session(self, name: str) -> AsyncSession:
+        request = GetSessionRequest(session=text(name, parameter="name"))
+        found = await self._connection.call(GET_SESSION, request)
+        last = Handles(
+            buffer=found.last_buffer,
+            executor=found.last_executor,
+            stream=found.last_stream,
+            event=found.last_event,
+        )
+        return AsyncSession(self._connection, found, last=last)
 
 
 def _transport_for(address: str) -> AsyncTransport:

@@ -61,7 +61,11 @@ class AsyncSession:
     """
 
     def __init__(
-        self, connection: AsyncConnection, opened: session_pb2.OpenSessionResponse
+        self,
+        connection: AsyncConnection,
+        opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
+        *,
+        last: Handles,
     ) -> None:
         self.name = opened.session
         self.device = opened.device
@@ -69,7 +73,7 @@ class AsyncSession:
         self._closed = False
         self._connection = connection
         lane = LocalLane(opened.local_lane, opened.session)
-        self._calls = AsyncSessionCalls(connection, opened.session, lane)
+        self._calls = AsyncSessionCalls(connection, opened.session, lane, last=last)
         self.default_stream = AsyncStream(self._calls, handle=0)
         self._heartbeat = runtime_async.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
@@ -140,6 +144,15 @@ class AsyncSession:
         command = Command(allocate=AllocateRequest(session=self.name, size_bytes=size))
         made = await self._calls.make(methods.ALLOCATE, command)
         return AsyncBuffer(self._calls, handle=made.buffer, size_bytes=made.size_bytes)
+
+    def buffer(self, handle: int, *, size_bytes: int) -> AsyncBuffer:
+        """A buffer that the session has, by its number: that of one who resumes the session.
+
+        Args:
+            handle: Its number, `buffer.handle` of whoever made it.
+            size_bytes: Its size.
+        """
+        return AsyncBuffer(self._calls, handle=handle, size_bytes=size_bytes)
 
     async def upload(self, array: Array, *, format: str | None = None) -> AsyncTensor:  # noqa: A002
         """Copies an array to the device.

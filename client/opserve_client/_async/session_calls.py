@@ -31,12 +31,15 @@ class AsyncSessionCalls:
         connection: The way to the service.
         session: Name of the session.
         lane: Its way to memory on the same host.
+        last: The greatest handles that the session has used.
     """
 
-    def __init__(self, connection: AsyncConnection, session: str, lane: LocalLane) -> None:
+    def __init__(
+        self, connection: AsyncConnection, session: str, lane: LocalLane, *, last: Handles
+    ) -> None:
         self.session = session
         self._lane = lane
-        self.last = Handles()
+        self.last = last
         self._connection = connection
         self._lock = runtime_async.Lock()
 

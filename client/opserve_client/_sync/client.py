@@ -5,7 +5,12 @@ from typing import Self
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
-from opserve.v1.session_service_pb2 import Device, ListDevicesRequest, OpenSessionRequest
+from opserve.v1.session_service_pb2 import (
+    Device,
+    GetSessionRequest,
+    ListDevicesRequest,
+    OpenSessionRequest,
+)
 from opserve_client import runtime_blocking
 from opserve_client._sync.connection import Connection
 from opserve_client._sync.session import Session
@@ -13,7 +18,8 @@ from opserve_client._sync.transports.base import Transport
 from opserve_client._sync.transports.grpc import GrpcTransport
 from opserve_client._sync.transports.rest import RestTransport
 from opserve_client.arguments import seconds, text, unsigned
-from opserve_client.wire.methods import LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
+from opserve_client.handles import Handles
+from opserve_client.wire.methods import GET_SESSION, LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -89,6 +95,20 @@ class Client:
         """
         return runtime_blocking.opening(self._open_session(profile, lease_s, workspace_limit_bytes))
 
+    def resume_session(self, name: str) -> runtime_blocking.Opening[Session]:
+        """Goes on with a session within its lease, after a break or in another process.
+
+        What it holds is there, and new handles go on above its last ones. Whoever had it before
+        must not go on with it too.
+
+        Args:
+            name: The session's secret name.
+
+        Raises:
+            AclrtError: 107017, its lease has ended, or there is no such session.
+        """
+        return runtime_blocking.opening(self._resume_session(name))
+
     def close(self) -> None:
         """Ends the connection, once; sessions that are open end with their lease."""
         self._connection.close()
@@ -100,7 +120,19 @@ class Client:
             lease_s=lease,
             workspace_limit_bytes=unsigned(limit, parameter="workspace_limit_bytes"),
         )
-        return Session(self._connection, self._connection.call(OPEN_SESSION, request))
+        opened = self._connection.call(OPEN_SESSION, request)
+        return Session(self._connection, opened, last=Handles())
+
+    def _resume_session(self, name: str) -> Session:
+        request = GetSessionRequest(session=text(name, parameter="name"))
+        found = self._connection.call(GET_SESSION, request)
+        last = Handles(
+            buffer=found.last_buffer,
+            executor=found.last_executor,
+            stream=found.last_stream,
+            event=found.last_event,
+        )
+        return Session(self._connection, found, last=last)
 
 
 def _transport_for(address: str) -> Transport:

@@ -61,14 +61,20 @@ class Session:
         default_stream: Stream 0.
     """
 
-    def __init__(self, connection: Connection, opened: session_pb2.OpenSessionResponse) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
+        *,
+        last: Handles,
+    ) -> None:
         self.name = opened.session
         self.device = opened.device
         self.lease_s = opened.lease_s
         self._closed = False
         self._connection = connection
         lane = LocalLane(opened.local_lane, opened.session)
-        self._calls = SessionCalls(connection, opened.session, lane)
+        self._calls = SessionCalls(connection, opened.session, lane, last=last)
         self.default_stream = Stream(self._calls, handle=0)
         self._heartbeat = runtime_blocking.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
@@ -137,6 +143,15 @@ class Session:
         command = Command(allocate=AllocateRequest(session=self.name, size_bytes=size))
         made = self._calls.make(methods.ALLOCATE, command)
         return Buffer(self._calls, handle=made.buffer, size_bytes=made.size_bytes)
+
+    def buffer(self, handle: int, *, size_bytes: int) -> Buffer:
+        """A buffer that the session has, by its number: that of one who resumes the session.
+
+        Args:
+            handle: Its number, `buffer.handle` of whoever made it.
+            size_bytes: Its size.
+        """
+        return Buffer(self._calls, handle=handle, size_bytes=size_bytes)
 
     def upload(self, array: Array, *, format: str | None = None) -> Tensor:  # noqa: A002
         """Copies an array to the device.

@@ -68,6 +68,13 @@ OPEN_SESSION = Method(
     "POST",
     "/v1/sessions",
 )
+GET_SESSION = Method(
+    "SessionService/GetSession",
+    session.GetSessionRequest,
+    session.GetSessionResponse,
+    "GET",
+    _SESSION,
+)
 KEEP_ALIVE = Method(
     "SessionService/KeepAlive",
     session.KeepAliveRequest,
@@ -269,6 +276,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     LIST_DEVICES,
     LIST_OPERATORS,
     OPEN_SESSION,
+    GET_SESSION,
     KEEP_ALIVE,
     CLOSE_SESSION,
     SET_DETERMINISTIC_LEVEL,

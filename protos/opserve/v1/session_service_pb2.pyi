@@ -191,6 +191,67 @@ class OpenSessionResponse(_message.Message):
 Global___OpenSessionResponse: _TypeAlias = OpenSessionResponse  # noqa: Y015
 
 @_typing.final
+class GetSessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSessionRequest: _TypeAlias = GetSessionRequest  # noqa: Y015
+
+@_typing.final
+class GetSessionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
+    LEASE_S_FIELD_NUMBER: _builtins.int
+    LOCAL_LANE_FIELD_NUMBER: _builtins.int
+    LAST_BUFFER_FIELD_NUMBER: _builtins.int
+    LAST_EXECUTOR_FIELD_NUMBER: _builtins.int
+    LAST_STREAM_FIELD_NUMBER: _builtins.int
+    LAST_EVENT_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    lease_s: _builtins.float
+    local_lane: _builtins.str
+    last_buffer: _builtins.int
+    """The greatest handle of each kind so far: what the client makes next has greater ones."""
+    last_executor: _builtins.int
+    last_stream: _builtins.int
+    last_event: _builtins.int
+    @_builtins.property
+    def device(self) -> Global___Device: ...
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+        device: Global___Device | None = ...,
+        lease_s: _builtins.float = ...,
+        local_lane: _builtins.str = ...,
+        last_buffer: _builtins.int = ...,
+        last_executor: _builtins.int = ...,
+        last_stream: _builtins.int = ...,
+        last_event: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSessionResponse: _TypeAlias = GetSessionResponse  # noqa: Y015
+
+@_typing.final
 class KeepAliveRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

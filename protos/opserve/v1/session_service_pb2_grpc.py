@@ -49,6 +49,11 @@ class SessionServiceStub:
                 request_serializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionResponse.FromString,
                 _registered_method=True)
+        self.GetSession = channel.unary_unary(
+                '/opserve.v1.SessionService/GetSession',
+                request_serializer=opserve_dot_v1_dot_session__service__pb2.GetSessionRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_session__service__pb2.GetSessionResponse.FromString,
+                _registered_method=True)
         self.KeepAlive = channel.unary_unary(
                 '/opserve.v1.SessionService/KeepAlive',
                 request_serializer=opserve_dot_v1_dot_session__service__pb2.KeepAliveRequest.SerializeToString,
@@ -90,6 +95,14 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetSession(self, request, context):
+        """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+        Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def KeepAlive(self, request, context):
         """Renews the lease; every other call in the session renews it as well.
         Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
@@ -99,7 +112,7 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CloseSession(self, request, context):
-        """Ends the session: queued work is dropped, running work finishes, all memory is returned.
+        """Ends the session: queued work is dropped, running work stopped, all memory returned.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -124,6 +137,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.OpenSession,
                     request_deserializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionResponse.SerializeToString,
+            ),
+            'GetSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSession,
+                    request_deserializer=opserve_dot_v1_dot_session__service__pb2.GetSessionRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_session__service__pb2.GetSessionResponse.SerializeToString,
             ),
             'KeepAlive': grpc.unary_unary_rpc_method_handler(
                     servicer.KeepAlive,
@@ -200,6 +218,33 @@ class SessionService:
             '/opserve.v1.SessionService/OpenSession',
             opserve_dot_v1_dot_session__service__pb2.OpenSessionRequest.SerializeToString,
             opserve_dot_v1_dot_session__service__pb2.OpenSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.SessionService/GetSession',
+            opserve_dot_v1_dot_session__service__pb2.GetSessionRequest.SerializeToString,
+            opserve_dot_v1_dot_session__service__pb2.GetSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,12 +45,16 @@ class SessionServiceStub:
     Errors: INVALID_ARGUMENT (107001) unknown profile; RESOURCE_EXHAUSTED (207005) too many sessions;
     UNAVAILABLE (207004) no device of the profile is ready.
     """
+    GetSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]
+    """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+    Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
+    """
     KeepAlive: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.KeepAliveRequest, _session_service_pb2.KeepAliveResponse]
     """Renews the lease; every other call in the session renews it as well.
     Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
     """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
-    """Ends the session: queued work is dropped, running work finishes, all memory is returned."""
+    """Ends the session: queued work is dropped, running work stopped, all memory returned."""
     SetDeterministicLevel: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.SetDeterministicLevelRequest, _session_service_pb2.SetDeterministicLevelResponse]
     """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
 
@@ -71,12 +75,16 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors: INVALID_ARGUMENT (107001) unknown profile; RESOURCE_EXHAUSTED (207005) too many sessions;
     UNAVAILABLE (207004) no device of the profile is ready.
     """
+    GetSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]  # type: ignore[assignment]
+    """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+    Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
+    """
     KeepAlive: _aio.UnaryUnaryMultiCallable[_session_service_pb2.KeepAliveRequest, _session_service_pb2.KeepAliveResponse]  # type: ignore[assignment]
     """Renews the lease; every other call in the session renews it as well.
     Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
     """
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
-    """Ends the session: queued work is dropped, running work finishes, all memory is returned."""
+    """Ends the session: queued work is dropped, running work stopped, all memory returned."""
     SetDeterministicLevel: _aio.UnaryUnaryMultiCallable[_session_service_pb2.SetDeterministicLevelRequest, _session_service_pb2.SetDeterministicLevelResponse]  # type: ignore[assignment]
     """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
 
@@ -108,6 +116,16 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def GetSession(
+        self,
+        request: _session_service_pb2.GetSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.GetSessionResponse, _abc.Awaitable[_session_service_pb2.GetSessionResponse]]:
+        """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+        Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
+        """
+
+    @_abc_1.abstractmethod
     def KeepAlive(
         self,
         request: _session_service_pb2.KeepAliveRequest,
@@ -123,7 +141,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CloseSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CloseSessionResponse, _abc.Awaitable[_session_service_pb2.CloseSessionResponse]]:
-        """Ends the session: queued work is dropped, running work finishes, all memory is returned."""
+        """Ends the session: queued work is dropped, running work stopped, all memory returned."""
 
     @_abc_1.abstractmethod
     def SetDeterministicLevel(

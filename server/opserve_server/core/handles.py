@@ -30,6 +30,11 @@ class HandleTable(Generic[Item]):
     def __iter__(self) -> Iterator[Item]:
         return iter(list(self._items.values()))
 
+    @property
+    def last(self) -> int:
+        """The greatest handle that was used, or 0."""
+        return self._last
+
     def next_handle(self, wanted: int) -> int:
         """The handle that the next object will have; changes nothing.
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from opserve_kernels.description import OperatorDescription, describe
 from opserve_kernels.profiles import PROFILES
@@ -37,7 +37,14 @@ from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 
-__all__ = ["DeterministicLevel", "DeviceInfo", "OpenedSession", "Service", "operator_not_found"]
+__all__ = [
+    "DeterministicLevel",
+    "DeviceInfo",
+    "FoundSession",
+    "OpenedSession",
+    "Service",
+    "operator_not_found",
+]
 NEW_WORK = (Allocate, CreateEvent, CreateStream, Execute, GetWorkspaceSize)
 """Commands that a service that drains refuses: they make a handle, or queue a call."""
 
@@ -67,6 +74,16 @@ class OpenedSession:
     device: DeviceInfo
     lease_s: float
     local_lane: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSession(OpenedSession):
+    """An open session, and the greatest handle of each kind that it has used."""
+
+    last_buffer: int
+    last_executor: int
+    last_stream: int
+    last_event: int
 
 
 class Service:
@@ -131,18 +148,23 @@ class Service:
                 lease_s=lease_s,
                 workspace_limit_bytes=workspace_limit_bytes,
             )
-            device = self._describe(session.device)
-            return OpenedSession(
-                session=session.name,
-                device=device,
-                lease_s=session.lease_s,
-                local_lane=self._local_lane,
-            )
+            return OpenedSession(**self._lease_of(session))
 
         self._check_request_id(request_id)
         if not request_id:
             return await open_one()
         return await self._opened.once((principal.tenant, request_id), asked, open_one)
+
+    def get_session(self, principal: Principal, session: str) -> FoundSession:
+        """What a client needs to go on with a session after a break; renews its lease."""
+        found = self._sessions.get(principal, session)
+        return FoundSession(
+            **self._lease_of(found),
+            last_buffer=found.buffers.last,
+            last_executor=found.executors.last,
+            last_stream=found.streams.last,
+            last_event=found.events.last,
+        )
 
     @contextmanager
     def whole_call(self, principal: Principal, session: str) -> Generator[None]:
@@ -299,6 +321,14 @@ class Service:
         _check_limit("data", max(sizes, default=0), limits.inline_bytes_limit)
         _check_limit("commands", sum(sizes), limits.submit_bytes_limit)
 
+    def _lease_of(self, session: Session) -> "_Lease":
+        return {
+            "session": session.name,
+            "device": self._describe(session.device),
+            "lease_s": session.lease_s,
+            "local_lane": self._local_lane,
+        }
+
     def _describe(self, device: Device) -> DeviceInfo:
         profile = PROFILES[device.profile]
         return DeviceInfo(
@@ -317,6 +347,13 @@ def operator_not_found(name: str) -> HandleNotFound:
     """An operator that is not there (107017)."""
     calls = ", ".join(operator.call for operator in OPERATORS.values())
     return HandleNotFound("operator", name[:64], allowed=calls)
+
+
+class _Lease(TypedDict):
+    session: str
+    device: DeviceInfo
+    lease_s: float
+    local_lane: str
 
 
 def _inline_bytes(command: Command) -> int:

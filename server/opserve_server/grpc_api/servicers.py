@@ -81,6 +81,22 @@ class SessionFace(SessionServiceServicer):
         )
 
     @override
+    async def GetSession(
+        self, request: session_pb.GetSessionRequest, context: Context
+    ) -> session_pb.GetSessionResponse:
+        found = self.service.get_session(LOCAL, request.session)
+        return session_pb.GetSessionResponse(
+            session=found.session,
+            device=device_of(found.device),
+            lease_s=found.lease_s,
+            local_lane=found.local_lane,
+            last_buffer=found.last_buffer,
+            last_executor=found.last_executor,
+            last_stream=found.last_stream,
+            last_event=found.last_event,
+        )
+
+    @override
     async def KeepAlive(
         self, request: session_pb.KeepAliveRequest, context: Context
     ) -> session_pb.KeepAliveResponse:

@@ -19,7 +19,7 @@ from opserve_server.calls import ready_profiles
 from opserve_server.core import commands as core
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
-from opserve_server.core.service import OpenedSession, Service
+from opserve_server.core.service import FoundSession, OpenedSession, Service
 from opserve_server.rest_api import answers
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
@@ -41,6 +41,7 @@ from opserve_server.rest_api.routes import (
     close_session,
     command_endpoint,
     describe_operator,
+    get_session,
     keep_alive,
     list_devices,
     list_operators,
@@ -129,6 +130,14 @@ def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
         body=OpenSessionBody,
         headers=_ONCE,
         answer=OpenedSession,
+    )
+    yield Operation(
+        method="GET",
+        path=_SESSION,
+        endpoint=partial(get_session, service),
+        name="getSession",
+        summary="Tells of an open session, so that its client can go on with it; renews the lease.",
+        answer=FoundSession,
     )
     yield Operation(
         method="POST",

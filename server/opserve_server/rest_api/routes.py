@@ -170,6 +170,11 @@ async def open_session(service: Service, limit: int, request: Request) -> Respon
     return _answer(opened, status=HTTPStatus.CREATED)
 
 
+async def get_session(service: Service, request: Request) -> Response:
+    """What a client needs to go on with a session."""
+    return _answer(service.get_session(LOCAL, request.path_params["session"]))
+
+
 async def keep_alive(service: Service, request: Request) -> Response:
     """Renews a lease."""
     return _answer(Lease(lease_s=service.keep_alive(LOCAL, request.path_params["session"])))

@@ -32,7 +32,7 @@ from opserve_kernels.tensor import Tensor
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, FailureMode
 from opserve_server.core.service import DeterministicLevel
-from server.recording import DEVICE, RESULTS, SESSION, RecordingService
+from server.recording import DEVICE, LOCAL_LANE, RESULTS, SESSION, RecordingService
 from server.samples import COMMANDS, OPERATOR_CALLS
 
 MODULES = {
@@ -194,6 +194,7 @@ async def test_sessions_reach_the_core(
             profile="p", lease_s=2.5, workspace_limit_bytes=4096, request_id="once"
         )
     )
+    found = await stub.GetSession(session_service_pb2.GetSessionRequest(session=SESSION))
     renewed = await stub.KeepAlive(session_service_pb2.KeepAliveRequest(session=SESSION))
     await stub.SetDeterministicLevel(
         session_service_pb2.SetDeterministicLevelRequest(
@@ -204,9 +205,14 @@ async def test_sessions_reach_the_core(
     assert listed.devices[0].operators == list(DEVICE.operators)
     assert listed.devices[0].free_memory_bytes == DEVICE.free_memory_bytes
     assert (opened.session, opened.device.name, opened.lease_s) == (SESSION, DEVICE.name, 2.5)
+    assert (found.session, found.device.name) == (SESSION, DEVICE.name)
+    assert (found.lease_s, found.local_lane) == (30.0, LOCAL_LANE)
+    assert (found.last_buffer, found.last_executor) == (7, 9)
+    assert (found.last_stream, found.last_event) == (4, 5)
     assert renewed.lease_s == 30.0
     assert service.others == [
         ("open_session", "p", 2.5, 4096, "once"),
+        ("get_session", SESSION),
         ("keep_alive", SESSION),
         ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
         ("close_session", SESSION),

@@ -224,6 +224,7 @@ async def test_sessions_reach_the_core(
     once = {"Idempotency-Key": "once"}
     asked = {"profile": "p", "lease_s": 2.5, "workspace_limit_bytes": 4096}
     opened = await client.post("/v1/sessions", json=asked, headers=once)
+    found = await client.get(S)
     renewed = await client.post(f"{S}:keepAlive")
     level = await client.post(f"{S}:setDeterministicLevel", json={"level": "STRONG"})
     closed = await client.delete(S)
@@ -236,10 +237,18 @@ async def test_sessions_reach_the_core(
         "lease_s": 2.5,
         "local_lane": LOCAL_LANE,
     }
+    assert found.json() == opened.json() | {
+        "lease_s": 30.0,
+        "last_buffer": 7,
+        "last_executor": 9,
+        "last_stream": 4,
+        "last_event": 5,
+    }
     assert renewed.json() == {"lease_s": 30.0}
     assert (level.status_code, closed.status_code) == (204, 204)
     assert service.others == [
         ("open_session", "p", 2.5, 4096, "once"),
+        ("get_session", SESSION),
         ("keep_alive", SESSION),
         ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
         ("close_session", SESSION),
