@@ -4,7 +4,6 @@ opserve_server.local_lane has the frames. Whatever does not work here is no erro
 streams, which also tell by name what is wrong with a buffer or session.
 """
 
-import fcntl
 import mmap
 import os
 import re
@@ -16,6 +15,9 @@ from enum import Enum, auto
 
 import numpy as np
 from numpy.typing import NDArray
+
+if sys.platform == "linux":  # elsewhere there is no lane, and no such module
+    import fcntl
 
 _REQUEST = struct.Struct("!16sI")
 _ANSWER = struct.Struct("!BQQQQ")
@@ -116,6 +118,7 @@ def _ask(address: str, request: bytes) -> tuple[bytes, list[int]]:
 
 
 def _map(fd: int, size_bytes: int) -> mmap.mmap | None:
+    assert sys.platform == "linux", "no lane was found elsewhere"
     try:
         # Memory that its owner could shrink would kill this process one day.
         if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:

@@ -20,6 +20,7 @@ from opserve_client.wire.methods import METHODS
 
 MESSAGES: list[type[Message]] = [m.request for m in METHODS] + [m.response for m in METHODS]
 INTEGERS = {
+    FieldDescriptor.TYPE_FIXED32: (0, 2**32 - 1),
     FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
     FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
     FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
