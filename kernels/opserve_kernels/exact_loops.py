@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.convolution import WIDTH
 from opserve_kernels.exact_plan import (
     EXACT_DIAGONAL,
     EXACT_FILL,
@@ -41,8 +42,7 @@ Bytes = NDArray[np.uint8]
 _TOTAL, _LEFT, _RIGHT, _ROWS, _UNIT_ROWS, _STEPS, _UNIT_STEPS, _CHUNKS, _GEOMETRY = range(9)
 _N, _C, _K = 0, 1, 2
 _IN_D, _IN_H, _IN_W, _OUT_D, _OUT_H, _OUT_W, _TAP_D, _TAP_H, _TAP_W = range(6, 15)
-_STRIDE_D, _STRIDE_H, _STRIDE_W, _PAD_D, _PAD_H, _PAD_W = range(15, 21)
-_DILATION_D, _DILATION_H, _DILATION_W = range(21, 24)
+_STRIDE, _PADDING, _DILATION = range(15, 24, 3)  # of depth, height and width
 
 
 def run_exact_stage(
@@ -124,9 +124,9 @@ def _indices(flat: int, second: int, third: int, fourth: int) -> tuple[int, int,
 def _input_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
     """Where a tap at an output position lies along an axis of the image; -1 if outside."""
     line = (
-        position * geometry[_STRIDE_D + axis]
-        + tap * geometry[_DILATION_D + axis]
-        - geometry[_PAD_D + axis]
+        position * geometry[_STRIDE + axis]
+        + tap * geometry[_DILATION + axis]
+        - geometry[_PADDING + axis]
     )
     return int(line) if 0 <= line < geometry[_IN_D + axis] else -1
 
@@ -134,20 +134,20 @@ def _input_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
 @compiled("int64(int64[::1], int64, int64, int64)")
 def _output_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
     """The output position whose tap lies at a position of the image; -1 if there is none."""
-    reach = position + geometry[_PAD_D + axis] - tap * geometry[_DILATION_D + axis]
-    line = reach // geometry[_STRIDE_D + axis]
-    exists = reach >= 0 and reach % geometry[_STRIDE_D + axis] == 0
+    reach = position + geometry[_PADDING + axis] - tap * geometry[_DILATION + axis]
+    line = reach // geometry[_STRIDE + axis]
+    exists = reach >= 0 and reach % geometry[_STRIDE + axis] == 0
     return int(line) if exists and line < geometry[_OUT_D + axis] else -1
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64)")
 def _columns(geometry: Integers, tap: int) -> tuple[int, int, int]:
     """Output columns first .. last-1 whose tap lies inside a line, and where at column 0."""
-    start = tap * geometry[_DILATION_W] - geometry[_PAD_W]
+    start = tap * geometry[_DILATION + WIDTH] - geometry[_PADDING + WIDTH]
     first, last = 0, geometry[_OUT_W]
-    while first < last and start + first * geometry[_STRIDE_W] < 0:
+    while first < last and start + first * geometry[_STRIDE + WIDTH] < 0:
         first += 1
-    while first < last and start + (last - 1) * geometry[_STRIDE_W] >= geometry[_IN_W]:
+    while first < last and start + (last - 1) * geometry[_STRIDE + WIDTH] >= geometry[_IN_W]:
         last -= 1
     return first, last, start
 
@@ -178,7 +178,7 @@ def _add_to_image(geometry: Integers, image: Doubles, taps: Doubles, output: Dou
     for tap in range(geometry[_TAP_W]):
         first, last, start = _columns(geometry, tap)
         for column in range(first, last):
-            image[start + column * geometry[_STRIDE_W]] += taps[tap] * output[column]
+            image[start + column * geometry[_STRIDE + WIDTH]] += taps[tap] * output[column]
 
 
 @compiled("void(int64[::1], float64[::1], float64[::1], float64[::1])")
@@ -187,7 +187,7 @@ def _add_to_output(geometry: Integers, output: Doubles, taps: Doubles, image: Do
     for tap in range(geometry[_TAP_W]):
         first, last, start = _columns(geometry, tap)
         for column in range(first, last):
-            output[column] += taps[tap] * image[start + column * geometry[_STRIDE_W]]
+            output[column] += taps[tap] * image[start + column * geometry[_STRIDE + WIDTH]]
 
 
 @compiled("float64(int64[::1], int64, float64[::1], float64[::1])")
@@ -196,7 +196,7 @@ def _tap_sum(geometry: Integers, tap: int, output: Doubles, image: Doubles) -> n
     first, last, start = _columns(geometry, tap)
     total = np.float64(0)
     for column in range(first, last):
-        total += output[column] * image[start + column * geometry[_STRIDE_W]]
+        total += output[column] * image[start + column * geometry[_STRIDE + WIDTH]]
     return total
 
 

@@ -24,6 +24,7 @@ from opserve_kernels.algorithms.direct_plan import (
     TRANSFORM_WEIGHT,
 )
 from opserve_kernels.algorithms.dots import run_dots
+from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.outer import run_outer
 from opserve_kernels.algorithms.packed import run_packed
 from opserve_kernels.algorithms.run_sums import add_run
@@ -37,7 +38,7 @@ from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.stages import HEADER, TAKE_TURNS, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
-from opserve_kernels.sums import LANES, add_lanes
+from opserve_kernels.sums import add_lanes
 from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 
 Bytes = NDArray[np.uint8]
@@ -107,7 +108,7 @@ def _sum_channels(
 ) -> None:
     """Adds chunks of a channel's pixels to its total, block by block; then stores all totals."""
     floats, halves = as_floats(buffer), as_halves(buffer)
-    totals, lanes = scratch[stage[2] :][: stage[6]], scratch[stage[5] :][:LANES]
+    totals, lanes = scratch[stage[2] :][: stage[6]], scratch[stage[5] :][:SUM_LANES]
     block_size, pixels, chunks, chunk = stage[4], stage[7], stage[8], stage[9]
     if first == 0:
         totals[:] = np.float32(0)

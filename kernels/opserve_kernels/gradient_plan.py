@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
+from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.names import Algorithm, asked_for
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
@@ -26,7 +27,6 @@ WHERE_THEY_LIE = -1
 """Instead of where a stage of sums loads a block."""
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
-_LANES = 64  # partial sums: opserve_kernels.sums.LANES
 _CACHED_VALUES = 1 << 22  # of image and output, 16 MiB: what a last-level cache holds of a call
 
 
@@ -112,7 +112,7 @@ def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:
     block_size = min(_SUM_ELEMENTS, pixels)
     runs = image.dtype == DataType.FLOAT and image.view()[-1] == 1
     block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
-    lanes, totals = workspace.reserve(_LANES), workspace.reserve(result.count)
+    lanes, totals = workspace.reserve(SUM_LANES), workspace.reserve(result.count)
     places = (image.place, result.place, totals, block, block_size, lanes)
     sizes = (result.count, pixels, chunks, COPY_ELEMENTS)
     return Stage(

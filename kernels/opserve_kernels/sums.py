@@ -7,6 +7,7 @@ special care; an infinite factor would make a NaN of it, and the loops that skip
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.loops import compiled
 from opserve_kernels.precision import bits_of
 
@@ -14,7 +15,6 @@ Floats = NDArray[np.float32]
 
 PADDING = np.float32(-0.0)  # loaded operands hold none
 _PADDING_BITS = np.uint32(0x80000000)
-LANES = 64
 _DOUBLED_INFINITY = np.uint32(0xFF000000)  # its bits without the sign
 
 
@@ -143,8 +143,8 @@ def add_matrix(matrix: Floats, total: Floats, pitch: int, rows: int, columns: in
 
 @compiled("float32(float32[::1])")
 def add_lanes(lanes: Floats) -> np.float32:
-    """Pairwise sum of LANES values, which are overwritten."""
-    width = LANES // 2
+    """Pairwise sum of SUM_LANES values, which are overwritten."""
+    width = SUM_LANES // 2
     while width > 0:
         for j in range(width):
             lanes[j] += lanes[j + width]

@@ -105,14 +105,14 @@ class Correlation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class ResultBlocks:
     """How the result is cut: `batch` entries with `rows` rows of a phase along each axis.
 
     Attributes:
         batch: Entries of a block.
         axis: The outermost that is longer than 1; only along it are entries cut.
         rows: Rows of a block, of which others may have fewer.
-        row_blocks: Blocks of an entry.
+        row_blocks: ResultBlocks of an entry.
         count: Blocks of a group.
         extent: Positions of a phase of the source that a block needs; where it is read in place,
             planes from one entry to the next.
@@ -141,7 +141,7 @@ class Blocks:
         between = prod(self.extent) * (self.batch - 1) + (self.rows[0] - 1) * high * wide
         return between + (self.rows[1] - 1) * wide + self.rows[2]
 
-    def with_shared_padding(self, product: Correlation) -> "Blocks":
+    def with_shared_padding(self, product: Correlation) -> "ResultBlocks":
         """The same blocks, where a row's padding on the right is that of the next row on its left.
 
         Rows must have equal padding on the left, and all channels must be there.
@@ -159,7 +159,7 @@ class Blocks:
         return replace(self, extent=(deep, high, width))
 
     @staticmethod
-    def in_place(product: Correlation) -> "Blocks | None":
+    def in_place(product: Correlation) -> "ResultBlocks | None":
         """One block of everything, if every tap finds the source where it lies.
 
         That is, float32 values side by side that need no padding, no phases and no rounding.
@@ -175,7 +175,7 @@ class Blocks:
         ):
             return None
         axis = outermost(product.phase_size, product.source_size)
-        return Blocks(
+        return ResultBlocks(
             batch=product.convolution.batch,
             axis=axis,
             rows=product.phase_size,
@@ -187,7 +187,7 @@ class Blocks:
         )
 
     @staticmethod
-    def of(product: Correlation, *, least_pixels: int) -> "Blocks":
+    def of(product: Correlation, *, least_pixels: int) -> "ResultBlocks":
         """Blocks whose padded copy fits, if rows overlap by half at most and pixels are enough."""
         size = product.phase_size
         origin, spans = zip(*map(product.reach, range(SPATIAL_RANK)), strict=True)
@@ -208,7 +208,7 @@ class Blocks:
             fitting = _COPY_ELEMENTS // (per_row * (size[axis] + spans[axis]))
             batch = max(1, min(product.convolution.batch, fitting, -(-least_pixels // prod(size))))
         batches = -(-product.convolution.batch // batch)
-        return Blocks(
+        return ResultBlocks(
             batch=batch,
             axis=axis,
             rows=(rows[0], rows[1], rows[2]),
@@ -233,7 +233,7 @@ def outermost(size: Triple, source_size: Triple) -> int:
     return axes[0] if axes else SPATIAL_RANK - 1
 
 
-def source_line(product: Correlation, blocks: Blocks) -> int:
+def source_line(product: Correlation, blocks: ResultBlocks) -> int:
     """WHOLE or DIRECT, or how many values of the source are made ready at a time for its copy."""
     if steps_of(product.source, product.source_size)[0]:
         return DIRECT
@@ -249,7 +249,7 @@ def source_line(product: Correlation, blocks: Blocks) -> int:
     return most * prod(size[axis + 1 :])
 
 
-def _takes_source_whole(product: Correlation, blocks: Blocks) -> bool:
+def _takes_source_whole(product: Correlation, blocks: ResultBlocks) -> bool:
     """Whether every block's padded copy is a run of the source, without padding or phases."""
     size, axis = product.source_size, blocks.axis
     others = [other for other in range(SPATIAL_RANK) if other != axis]
@@ -301,7 +301,7 @@ def channels_of(operand: Operand) -> int:
 
 
 def encode(
-    product: Correlation, blocks: Blocks, numbers: tuple[int, ...], places: tuple[int, ...]
+    product: Correlation, blocks: ResultBlocks, numbers: tuple[int, ...], places: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The parameters of a stage, as opserve_kernels.algorithms.product names them.
 

@@ -5,7 +5,7 @@ from itertools import chain
 from math import prod
 
 from opserve_kernels.algorithms.depthwise_layout import COMPARE, WEIGH_IMAGE, WEIGH_OUTPUT
-from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.algorithms.host import HOST, SUM_LANES
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT
@@ -22,7 +22,6 @@ _MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take 
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
 _BLOCK_PRODUCTS = 1 << 25  # of a block, a few ms, unless a row has more
 _NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
-_SUM_LANES = 64  # opserve_kernels.sums.LANES, for sums that leave padding out
 _SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
 
 _Plain = tuple[int, int, int, int]
@@ -104,7 +103,7 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
     The stage's parameters are the places of source, other and result among the call's tensors,
     then what opserve_kernels.algorithms.depthwise.run_depthwise reads.
     """
-    convolution, blocks = product.convolution, _Blocks.of(product)
+    convolution, blocks = product.convolution, _GroupBlocks.of(product)
     axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
     groups = convolution.groups
     unit_blocks = _unit_blocks(product, blocks)
@@ -181,7 +180,7 @@ class _Axis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Blocks:
+class _GroupBlocks:
     """How a group is cut: entries of the batch, or, where one is too long, rows of one.
 
     Attributes:
@@ -208,7 +207,7 @@ class _Blocks:
         return self.entries * prod(self.extent)
 
     @staticmethod
-    def of(product: DepthwiseProduct) -> "_Blocks":
+    def of(product: DepthwiseProduct) -> "_GroupBlocks":
         """Blocks that fit, or else whose rows overlap by half at most if products are few."""
         axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
         extent = [axis.extent for axis in axes]
@@ -222,7 +221,7 @@ class _Blocks:
         if (elements <= _COPY_ELEMENTS and is_short) or cut < 0:
             most = max(1, min(batch, _COPY_ELEMENTS // elements))
             batches = -(-batch // most)
-            return _Blocks(
+            return _GroupBlocks(
                 entries=-(-batch // batches),
                 axis=-1,
                 rows=axes[0].result,
@@ -237,7 +236,7 @@ class _Blocks:
         row_blocks = -(-result // min(most, max(1, fitting, 2 * reach)))
         rows = -(-result // row_blocks)
         extent[cut] = rows + reach
-        return _Blocks(
+        return _GroupBlocks(
             entries=1,
             axis=cut,
             rows=rows,
@@ -253,13 +252,15 @@ def _front(axes: list[_Axis], extent: list[int], cut: int) -> int:
     return (before[0] * extent[1] + before[1]) * extent[2] + before[2]
 
 
-def _unit_blocks(product: DepthwiseProduct, blocks: _Blocks) -> int:
+def _unit_blocks(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
     convolution = product.convolution
     products = blocks.elements * convolution.output_channels * convolution.taps
     return min(max(1, _UNIT_PRODUCTS // products), convolution.groups * blocks.count)
 
 
-def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) -> tuple[int, ...]:
+def _places(
+    product: DepthwiseProduct, blocks: _GroupBlocks, workspace: Workspace
+) -> tuple[int, ...]:
     """Pitches and places, from PHASE_PITCH to END."""
     convolution = product.convolution
     source_phases, result_phases = _phases(product)
@@ -268,7 +269,7 @@ def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) ->
     phase_pitch = blocks.elements
     channel_pitch = source_phases * phase_pitch
     copies = channels if scatters else 1
-    total_pitch = taps + _SUM_LANES + 1 if compares else blocks.elements + _SLACK
+    total_pitch = taps + SUM_LANES + 1 if compares else blocks.elements + _SLACK
     totals = convolution.stride[-1] if scatters else 1
     table = workspace.reserve(result_phases + 1 + taps + taps * copies)
     at_once = _unit_blocks(product, blocks) if _is_in_place(product) and blocks.count == 1 else 0
@@ -284,7 +285,7 @@ def _places(product: DepthwiseProduct, blocks: _Blocks, workspace: Workspace) ->
     )
 
 
-def _line(product: DepthwiseProduct, blocks: _Blocks) -> int:
+def _line(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
     """Values of images that are not plain: all of a block, or those of a plane that are moved."""
     convolution, plain = product.convolution, _plain_images(product)
     if _is_in_place(product):
@@ -306,7 +307,7 @@ def _sizes(product: DepthwiseProduct) -> tuple[Triple, Triple]:
     return (output, image) if product.kind == WEIGH_OUTPUT else (image, output)
 
 
-def _rows_values(size: Triple, stride: int, blocks: _Blocks) -> int:
+def _rows_values(size: Triple, stride: int, blocks: _GroupBlocks) -> int:
     """Values of a plane that a block reads: all, unless it is cut along its outermost axis."""
     if blocks.axis < 0 or prod(size[: blocks.axis]) > 1:
         return prod(size)

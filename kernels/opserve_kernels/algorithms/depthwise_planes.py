@@ -4,6 +4,9 @@ Plain planes are read and written where they lie, others by way of the workspace
 block each load their weights, or store them, together.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,62 +51,41 @@ Fifteen = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int,
 
 _SMALL, _LARGE = 3, 5  # taps along an axis
 _HALF = LANES // 2
-_weigh_small = weigh_strip_tile(_SMALL, stride=1, width=LANES)
-_weigh_small_half = weigh_strip_tile(_SMALL, stride=1, width=_HALF)
-_weigh_small_apart = weigh_strip_tile(_SMALL, stride=2, width=LANES)
-_weigh_large = weigh_strip_tile(_LARGE, stride=1, width=LANES)
-_weigh_large_half = weigh_strip_tile(_LARGE, stride=1, width=_HALF)
-_weigh_large_apart = weigh_strip_tile(_LARGE, stride=2, width=LANES)
-_compare_small = compare_strip_tile(_SMALL, stride=1, width=LANES)
-_compare_small_half = compare_strip_tile(_SMALL, stride=1, width=_HALF)
-_compare_small_apart = compare_strip_tile(_SMALL, stride=2, width=LANES)
-_compare_large = compare_strip_tile(_LARGE, stride=1, width=LANES)
-_compare_large_half = compare_strip_tile(_LARGE, stride=1, width=_HALF)
-_compare_large_apart = compare_strip_tile(_LARGE, stride=2, width=LANES)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 15))")
-def _weigh_strip(
-    stage: Integers, source: Floats, scratch: Floats, result: Floats, lanes: int, numbers: Fifteen
-) -> None:
-    """A strip that needs so many lanes, or more than there are."""
-    small = stage[KERNEL + WIDTH] == _SMALL
-    if stage[STRIDE + WIDTH] > 1:
-        if small:
-            _weigh_small_apart(source, scratch, result, numbers)
+def _strip_of(tile_of: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's
+    """Runs the tile for a strip that needs so many lanes, or more than there are."""
+    small, large = (tile_of(taps, stride=1, width=LANES) for taps in (_SMALL, _LARGE))
+    small_half, large_half = (tile_of(taps, stride=1, width=_HALF) for taps in (_SMALL, _LARGE))
+    small_apart, large_apart = (tile_of(taps, stride=2, width=LANES) for taps in (_SMALL, _LARGE))
+
+    @compiled(
+        "void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 15))"
+    )
+    def run(  # arrays and places
+        stage: Integers, first: Floats, second: Floats, third: Floats, lanes: int, numbers: Fifteen
+    ) -> None:
+        is_small = stage[KERNEL + WIDTH] == _SMALL
+        if stage[STRIDE + WIDTH] > 1:
+            if is_small:
+                small_apart(first, second, third, numbers)
+            else:
+                large_apart(first, second, third, numbers)
+        elif lanes > _HALF:
+            if is_small:
+                small(first, second, third, numbers)
+            else:
+                large(first, second, third, numbers)
+        elif is_small:
+            small_half(first, second, third, numbers)
         else:
-            _weigh_large_apart(source, scratch, result, numbers)
-    elif lanes > _HALF:
-        if small:
-            _weigh_small(source, scratch, result, numbers)
-        else:
-            _weigh_large(source, scratch, result, numbers)
-    elif small:
-        _weigh_small_half(source, scratch, result, numbers)
-    else:
-        _weigh_large_half(source, scratch, result, numbers)
+            large_half(first, second, third, numbers)
+
+    return run
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 15))")
-def _compare_strip(
-    stage: Integers, left: Floats, scratch: Floats, source: Floats, lanes: int, numbers: Fifteen
-) -> None:
-    """A strip that needs so many lanes, or more than there are."""
-    small = stage[KERNEL + WIDTH] == _SMALL
-    if stage[STRIDE + WIDTH] > 1:
-        if small:
-            _compare_small_apart(left, scratch, source, numbers)
-        else:
-            _compare_large_apart(left, scratch, source, numbers)
-    elif lanes > _HALF:
-        if small:
-            _compare_small(left, scratch, source, numbers)
-        else:
-            _compare_large(left, scratch, source, numbers)
-    elif small:
-        _compare_small_half(left, scratch, source, numbers)
-    else:
-        _compare_large_half(left, scratch, source, numbers)
+_weigh_strip = _strip_of(weigh_strip_tile)
+_compare_strip = _strip_of(compare_strip_tile)
 
 
 @compiled("int64(int64[::1], int64, int64)")

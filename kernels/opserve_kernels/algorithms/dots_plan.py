@@ -3,8 +3,8 @@
 from math import prod
 
 from opserve_kernels.algorithms.correlation import (
-    Blocks,
     Correlation,
+    ResultBlocks,
     encode,
     source_line,
     steps_of,
@@ -62,12 +62,12 @@ def plan_dots(
     )
 
 
-def blocks_of(product: Correlation) -> Blocks:
+def blocks_of(product: Correlation) -> ResultBlocks:
     """Blocks for chunks of positions, whose rows share padding."""
-    return Blocks.of(product, least_pixels=_CHUNK_PIXELS).with_shared_padding(product)
+    return ResultBlocks.of(product, least_pixels=_CHUNK_PIXELS).with_shared_padding(product)
 
 
-def _line(product: Correlation, blocks: Blocks) -> int:
+def _line(product: Correlation, blocks: ResultBlocks) -> int:
     """Values that are at hand at a time: of a panel of sums, the source or the left operand."""
     inner = range(blocks.axis + 1, SPATIAL_RANK)
     is_plain = steps_of(product.result, product.result_size)[0] > 0

@@ -58,6 +58,7 @@ LANES = HOST.lanes
 TILE_ROWS = HOST.tile_rows
 TILE_VECTORS = HOST.tile_vectors
 TILE_COLUMNS = LANES * TILE_VECTORS
+SUM_LANES = 64  # partial sums of a row of values, on any computer: whole vectors of each
 ROW_COUNTS = (TILE_ROWS // 4, TILE_ROWS // 2, TILE_ROWS)
 
 

@@ -36,7 +36,7 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
     convolution = product.convolution
     taps = convolution.taps
     inputs, outputs = convolution.input_channels, convolution.output_channels
-    blocks = _Blocks.of(convolution)
+    blocks = _OutputBlocks.of(convolution)
     image_is_right = _image_is_right(product)
     if image_is_right:
         operands, (left, right) = (outer_layout.OUTPUT, outer_layout.IMAGE), (outputs, inputs)
@@ -96,7 +96,7 @@ def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
     return gradient, 1
 
 
-def _tiles(left: int, right: int, taps: int, blocks: "_Blocks") -> tuple[int, int]:
+def _tiles(left: int, right: int, taps: int, blocks: "_OutputBlocks") -> tuple[int, int]:
     """Rows of a tile of the gradient, and tiles."""
     width = _rounded(right, LANES)
     most = min(_TILE_ELEMENTS // (width * taps), _UNIT_PRODUCTS // (width * blocks.output_pixels))
@@ -105,7 +105,7 @@ def _tiles(left: int, right: int, taps: int, blocks: "_Blocks") -> tuple[int, in
     return rows, -(-left // rows)
 
 
-def _line(product: Correlation, blocks: "_Blocks") -> int:
+def _line(product: Correlation, blocks: "_OutputBlocks") -> int:
     """Values of LANES channels of an entry, for an operand that is not copied at once."""
     convolution = product.convolution
     pixels = 0
@@ -146,7 +146,7 @@ def _describe(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Blocks:
+class _OutputBlocks:
     """How the output is cut: `batch` entries, or `rows` rows of one along an axis.
 
     Attributes:
@@ -170,7 +170,7 @@ class _Blocks:
     meeting_pixels: int
 
     @staticmethod
-    def of(convolution: Convolution) -> "_Blocks":
+    def of(convolution: Convolution) -> "_OutputBlocks":
         """Blocks of about _BLOCK_PIXELS, if the rows of the image overlap by half at most."""
         size, image = convolution.output_size, convolution.input_size
         axis = outermost(size, image)
@@ -193,7 +193,7 @@ class _Blocks:
         )
         meeting = [convolution.most_meeting(other) for other in range(SPATIAL_RANK)]
         meeting[axis] = min(rows, meeting[axis])
-        return _Blocks(
+        return _OutputBlocks(
             batch=batch,
             axis=axis,
             rows=rows,

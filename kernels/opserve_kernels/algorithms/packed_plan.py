@@ -5,8 +5,8 @@ from itertools import product as cartesian
 from math import prod
 
 from opserve_kernels.algorithms.correlation import (
-    Blocks,
     Correlation,
+    ResultBlocks,
     encode,
     reads_weight_in_place,
     source_line,
@@ -45,24 +45,24 @@ def plan_packed(
     )
 
 
-def blocks_of(product: Correlation, algorithm: Algorithm) -> Blocks:
+def blocks_of(product: Correlation, algorithm: Algorithm) -> ResultBlocks:
     """Those with the fewest vectors of positions.
 
     Panels are filled from the source where it lies, if they can. FLAT needs a copy of it, and also
     computes what lies between entries of a block: often one entry alone takes less.
     """
     if algorithm is Algorithm.PACKED:
-        return Blocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
+        return ResultBlocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
     found = (_copied(product, least) for least in (1, _BLOCK_PIXELS))
     return min(found, key=lambda blocks: blocks.count * -(-blocks.flat_positions // LANES))
 
 
-def _copied(product: Correlation, least_pixels: int) -> Blocks:
-    return Blocks.of(product, least_pixels=least_pixels).with_shared_padding(product)
+def _copied(product: Correlation, least_pixels: int) -> ResultBlocks:
+    return ResultBlocks.of(product, least_pixels=least_pixels).with_shared_padding(product)
 
 
 def _reserve(
-    product: Correlation, blocks: Blocks, lines: "_Lines", workspace: Workspace
+    product: Correlation, blocks: ResultBlocks, lines: "_Lines", workspace: Workspace
 ) -> tuple[int, ...]:
     """Flags, tables, weight, line, source, panel and totals."""
     channels, taps = product.source_channels, product.convolution.taps
@@ -114,7 +114,7 @@ class _Lines:
     step_units: int
 
     @staticmethod
-    def of(product: Correlation, blocks: Blocks, algorithm: Algorithm) -> "_Lines":
+    def of(product: Correlation, blocks: ResultBlocks, algorithm: Algorithm) -> "_Lines":
         """Groups whose totals fit into the second-level cache, units of about a millisecond."""
         inside, entries = blocks.rows, blocks.batch
         if algorithm is Algorithm.PACKED and product.result_phases == 1:
@@ -159,7 +159,7 @@ def _depths(product: Correlation) -> list[int]:
     return [product.source_channels * prod(counts) for counts in cartesian(*taps)]
 
 
-def _line(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
+def _line(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
     """Values of the rows that are at hand at a time: of the weight, the source or the result."""
     taps, channels = product.convolution.taps, product.convolution.input_channels
     ordered = 0
@@ -170,7 +170,7 @@ def _line(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
     return max(weight, source_line(product, blocks), _result_rows(product, blocks, lines))
 
 
-def _result_rows(product: Correlation, blocks: Blocks, lines: _Lines) -> int:
+def _result_rows(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
     plain = steps_of(product.result, product.result_size)[0] > 0
     as_it_is = lines.gathers or lines.grid[2] == blocks.rows[2]
     if plain or (product.result_phases == 1 and as_it_is):

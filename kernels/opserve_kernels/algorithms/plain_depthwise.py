@@ -7,8 +7,9 @@ that are infinite or not a number: padding is a zero, but its product with such 
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.loops import compiled
-from opserve_kernels.sums import LANES, add_lanes, is_padding
+from opserve_kernels.sums import add_lanes, is_padding
 
 Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
@@ -55,15 +56,15 @@ def weigh_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
 def compare_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
-    """As compare, without padding on either side; needs LANES values behind the totals."""
+    """As compare, without padding on either side; needs SUM_LANES values behind the totals."""
     taps, left, offsets, source, totals, count = numbers
-    factors, lanes = memory[left : left + count], memory[totals + taps :][:LANES]
+    factors, lanes = memory[left : left + count], memory[totals + taps :][:SUM_LANES]
     for k in range(taps):
         start = source + table[offsets + k]
         row = memory[start : start + count]
         lanes[:] = np.float32(0)
-        for first in range(0, count, LANES):
-            some, others = factors[first : first + LANES], row[first : first + LANES]
+        for first in range(0, count, SUM_LANES):
+            some, others = factors[first : first + SUM_LANES], row[first : first + SUM_LANES]
             for i in range(some.size):
                 is_outside = is_padding(some[i]) or is_padding(others[i])
                 lanes[i] += np.float32(0) if is_outside else some[i] * others[i]

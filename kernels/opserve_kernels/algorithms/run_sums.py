@@ -1,4 +1,4 @@
-"""Sums of runs of values, in LANES partial sums that stay in registers."""
+"""Sums of runs of values, in SUM_LANES partial sums that stay in registers."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,6 @@ from opserve_kernels.algorithms.vectors import (
     loop,
 )
 from opserve_kernels.loops import compiled
-from opserve_kernels.sums import LANES
 
 Floats = NDArray[np.float32]
 Triple = tuple[int, int, int]
@@ -25,7 +24,7 @@ def _emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value])
     source, count, totals = numbers
     lanes = Vectors(builder, host.LANES)
     start, place = ahead(builder, read, source), ahead(builder, written, totals)
-    firsts = [integer(number) for number in range(0, LANES, host.LANES)]
+    firsts = [integer(number) for number in range(0, host.SUM_LANES, host.LANES)]
 
     def add_values(i: Value, sums: Sequence[Value]) -> list[Value]:
         here = ahead(builder, start, i)
@@ -33,7 +32,7 @@ def _emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value])
         return [lanes.add(total, value) for total, value in zip(sums, values, strict=True)]
 
     before = [lanes.load(ahead(builder, place, first)) for first in firsts]
-    i, sums = loop(builder, (integer(0), count, LANES), before, add_values)
+    i, sums = loop(builder, (integer(0), count, host.SUM_LANES), before, add_values)
     for first, total in zip(firsts, sums, strict=True):
         at = builder.add(i, first)
         last = lanes.load_some(ahead(builder, start, at), lanes.within(at, count))
@@ -53,8 +52,8 @@ def add_run_plainly(read: Floats, written: Floats, numbers: Triple) -> None:
     """Plain."""
     source, count, totals = numbers
     for i in range(count):
-        written[totals + i % LANES] += read[source + i]
+        written[totals + i % host.SUM_LANES] += read[source + i]
 
 
 add_run = add_run_plainly if host.HOST.plain else _add_run
-"""read, written, (source, count, totals): totals[i % LANES] += read[source + i], i < count."""
+"""read, written, (source, count, totals): totals[i % SUM_LANES] += read[source + i], i < count."""

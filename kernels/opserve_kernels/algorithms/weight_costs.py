@@ -8,7 +8,7 @@ Cycles are those of a position of the output, with all taps; what is measured is
 
 from math import prod
 
-from opserve_kernels.algorithms.correlation import Blocks, Correlation
+from opserve_kernels.algorithms.correlation import Correlation, ResultBlocks
 from opserve_kernels.algorithms.dots_plan import blocks_of
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, TILE_VECTORS, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
@@ -37,7 +37,7 @@ def weight_costs(product: Correlation) -> dict[Algorithm, float]:
     return outer if left > _MOST_LEFT else {Algorithm.DOTS: _dot_cycles(product, blocks), **outer}
 
 
-def _dot_cycles(product: Correlation, blocks: Blocks) -> float:
+def _dot_cycles(product: Correlation, blocks: ResultBlocks) -> float:
     convolution = product.convolution
     positions = prod(blocks.extent) / prod(blocks.rows)
     products = whole_rows(convolution.output_channels) * convolution.column_rows / LANES

@@ -12,7 +12,7 @@ from opserve_kernels.algorithms.winograd_layout import (
     PANEL_VALUES,
     PITCH_GAP,
 )
-from opserve_kernels.algorithms.winograd_tiling import Blocks, Tiling
+from opserve_kernels.algorithms.winograd_tiling import TileBlocks, Tiling
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradients import Operand
 from opserve_kernels.stages import Stage
@@ -54,7 +54,7 @@ def plan_winograd(kind: int, product: Correlation, flag: int, workspace: Workspa
     convolution = product.convolution
     depth, width = product.source_channels, product.result_channels
     tiling = Tiling.of(convolution, product.result_size)
-    blocks = Blocks.of(tiling, _most_tiles(convolution, tiling.points, depth))
+    blocks = TileBlocks.of(tiling, _most_tiles(convolution, tiling.points, depth))
     tiles = _whole(blocks.tiles, TILE_COLUMNS)
     per_channel = (tiling.points * tiles, tiling.points * depth * tiles)
     chunk = _chunk(width, per_channel, step=LANES)
@@ -99,7 +99,7 @@ def plan_winograd_weight(kind: int, product: Correlation, flag: int, workspace: 
     convolution = product.convolution
     depth, width = product.result_channels, product.source_channels
     tiling = Tiling.of(convolution, product.result_size)
-    blocks = Blocks.of(tiling, _most_tiles(convolution, tiling.points, depth + width))
+    blocks = TileBlocks.of(tiling, _most_tiles(convolution, tiling.points, depth + width))
     tiles, columns = blocks.tiles, _whole(width, TILE_COLUMNS)
     per_channel = (tiling.points * columns, tiling.points * columns * tiles)
     chunk = _chunk(depth, per_channel, step=TILE_ROWS)
@@ -180,19 +180,19 @@ def _planes(tiling: Tiling, pitch: int) -> int:
     return tiling.points * (pitch + PITCH_GAP) - PITCH_GAP
 
 
-def _plane(tiling: Tiling, blocks: Blocks, halo: int) -> int:
+def _plane(tiling: Tiling, blocks: TileBlocks, halo: int) -> int:
     """Values of a plane of a block, with what its kernels need beyond it if halo is 1."""
     tiles = zip((blocks.rows, blocks.across), tiling.results, tiling.kernel, strict=True)
     return prod(count * results + halo * (taps - 1) for count, results, taps in tiles)
 
 
-def _rows(size: Triple, tiling: Tiling, blocks: Blocks, halo: int) -> int:
+def _rows(size: Triple, tiling: Tiling, blocks: TileBlocks, halo: int) -> int:
     """Values of those rows of an image that a block's planes hold."""
     rows = blocks.rows * tiling.results[0] + halo * (tiling.kernel[0] - 1)
     return min(size[1], rows * tiling.dilation[0]) * size[2]
 
 
-def _line(product: Correlation, tiling: Tiling, blocks: Blocks, kernels: int) -> int:
+def _line(product: Correlation, tiling: Tiling, blocks: TileBlocks, kernels: int) -> int:
     """Values that are loaded or stored at a time: of the images, or so many kernels."""
     return max(
         _rows(product.source_size, tiling, blocks, 1),

@@ -63,7 +63,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class TileBlocks:
     """Blocks of entries, or of rows of tiles of one entry.
 
     Attributes:
@@ -88,7 +88,7 @@ class Blocks:
         return self.planes * self.rows * self.across
 
     @staticmethod
-    def of(tiling: Tiling, most: int) -> "Blocks":
+    def of(tiling: Tiling, most: int) -> "TileBlocks":
         """The cheapest blocks of at most so many tiles, but at least a row of an entry."""
         row = tiling.phases * tiling.across
         entry = row * tiling.down
@@ -98,7 +98,7 @@ class Blocks:
         else:
             batch, rows = 1, _part(tiling.down, row, most)
             row_blocks = -(-tiling.down // rows)
-        return Blocks(
+        return TileBlocks(
             batch=batch,
             rows=rows,
             row_blocks=row_blocks,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opserve_kernels.algorithms.correlation import Blocks, Correlation
+from opserve_kernels.algorithms.correlation import Correlation, ResultBlocks
 from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import Operand
@@ -94,7 +94,7 @@ def valid_correlation(source: Operand, *, padding: int = 0, stride: int = 1) -> 
 
 @pytest.mark.parametrize("source", [image(), image(channel_step=1000, entry_step=60)])
 def test_a_source_without_padding_is_read_in_place(source: Operand) -> None:
-    blocks = Blocks.in_place(valid_correlation(source))
+    blocks = ResultBlocks.in_place(valid_correlation(source))
     assert blocks is not None
     (_, channel_step), (_, entry_step) = source.parts[0][0], source.parts[1][0]
     assert (blocks.channel_step, blocks.extent) == (channel_step, (entry_step // 20, 4, 5))
@@ -124,4 +124,4 @@ def test_a_source_without_padding_is_read_in_place(source: Operand) -> None:
     ),
 )
 def test_other_sources_are_copied(product: Correlation) -> None:
-    assert Blocks.in_place(product) is None
+    assert ResultBlocks.in_place(product) is None

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.run_sums import add_run, add_run_plainly
-from opserve_kernels.sums import LANES
 
 
 @pytest.mark.parametrize("add", [add_run, add_run_plainly], ids=["generated", "plain"])
@@ -14,10 +14,10 @@ from opserve_kernels.sums import LANES
 def test_a_run_is_added_lane_by_lane(add: Callable[..., None], count: int) -> None:
     values = np.full(count + 5, np.nan, dtype=np.float32)
     values[3 : 3 + count] = np.arange(count)
-    lanes = np.full(LANES + 2, 7, dtype=np.float32)
+    lanes = np.full(SUM_LANES + 2, 7, dtype=np.float32)
 
     add(values, lanes, (3, count, 1))
 
-    expected = np.full(LANES, 7, dtype=np.float32)
-    np.add.at(expected, np.arange(count) % LANES, values[3 : 3 + count])
+    expected = np.full(SUM_LANES, 7, dtype=np.float32)
+    np.add.at(expected, np.arange(count) % SUM_LANES, values[3 : 3 + count])
     np.testing.assert_array_equal(lanes, [7, *expected, 7])
