@@ -18,6 +18,9 @@ NAMES = {
     "aclose": "close",
     "aread": "read",
     "aiter_bytes": "iter_bytes",
+    "aiter_lines": "iter_lines",
+    "aclosing": "closing",
+    "AsyncGenerator": "Generator",
 } | {
     f"Async{name}": name
     for name in (

@@ -122,6 +122,8 @@ class Settings(BaseSettings):
     """Entries that wait on one stream."""
     stream_history_limit: Count = 256
     """Ended entries that one stream remembers."""
+    copy_history_limit: Count = 1024
+    """Copies that one session remembers."""
     commands_per_submit_limit: Count = 1024
     """Commands of one Submit."""
     inline_bytes_limit: Bytes = 64 * _KIB
@@ -143,6 +145,10 @@ class Settings(BaseSettings):
     """Longest lease, seconds."""
     wait_limit_s: Seconds = 300.0
     """Longest wait of one call, seconds; longer timeouts are cut to it."""
+    watch_limit_s: Seconds = 600.0
+    """Longest watch of a stream's history, seconds; whoever goes on asks again."""
+    watch_quiet_limit_s: Seconds = 15.0
+    """Silence of a watch after which its client gets a sign of life over REST, seconds."""
     call_time_limit_s: Seconds = 60.0
     """Longest run of one call on a device, seconds; it is stopped then, and others go on."""
     worker_silence_limit_s: Seconds = 10.0

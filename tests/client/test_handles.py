@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -16,7 +16,11 @@ from client.samples import convolution
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.event_service_pb2 import CreateEventRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, ReadRequest, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import CreateStreamRequest
+from opserve.v1.stream_service_pb2 import (
+    CreateStreamRequest,
+    WatchStreamRequest,
+    WatchStreamResponse,
+)
 from opserve_client import AsyncClient, AsyncSession, Session
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.transports import AsyncMemoryTransport, AsyncTransport
@@ -55,6 +59,10 @@ class DawdlingTransport(AsyncTransport):
     @override
     def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
         return self._inner.read(request, timeout_s=timeout_s)
+
+    @override
+    def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+        return self._inner.watch(request)
 
     @override
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Uploads and downloads go on from what came through, and notice what was changed on the way."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from opserve.chunks import crc32c
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import AclrtError, OpserveError, ServiceUnreachable
 from opserve_client._sync import connection
 from opserve_client._sync.connection import TRANSFER_ATTEMPTS, Connection
@@ -65,6 +66,10 @@ class Broken(Transport):
         self.carried += whole
         if whole < request.size_bytes:
             raise self._error
+
+    @override
+    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
+        raise AssertionError("no transfer watches a stream")
 
     @override
     def close(self) -> None:

@@ -1,14 +1,24 @@
 """A Service that does nothing but remember: what a face asked of the core, and a set answer."""
 
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from opserve_kernels.status import Status
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, Result, Written
+from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.errors import OpserveError
+from opserve_server.core.history import (
+    HistoryEntry,
+    LostEntries,
+    News,
+    NoNews,
+    Outcome,
+    WorkKind,
+)
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import (
     DeterministicLevel,
@@ -17,6 +27,7 @@ from opserve_server.core.service import (
     OpenedSession,
     Service,
 )
+from opserve_server.core.timeline import StreamTimeline, Timeline
 
 SESSION = "5e5510"
 LOCAL_LANE = "1f" * 16
@@ -52,6 +63,35 @@ RESULTS: dict[type[Command], Result] = {
     core.EventElapsedTime: core.Elapsed(elapsed_ms=1.5),
 }
 """What the core answers; everything else is Done."""
+
+ENTRIES = (
+    HistoryEntry(
+        sequence=4,
+        number=5,
+        kind=WorkKind.EXECUTE,
+        handle=9,
+        operator="im2col_backward",
+        queued_s=1.5,
+        started_s=2.0,
+        ended_s=2.25,
+        outcome=Outcome.DONE,
+        status=None,
+    ),
+    HistoryEntry(
+        sequence=5,
+        number=4,
+        kind=WorkKind.WAIT,
+        handle=7,
+        operator="",
+        queued_s=1.0,
+        started_s=None,
+        ended_s=3.0,
+        outcome=Outcome.DROPPED,
+        status=Status.ACL_ERROR_RT_STREAM_ABORT,
+    ),
+)
+COPY = CopyEntry(kind=CopyKind.READ, buffer=3, size_bytes=64, started_s=1.0, ended_s=1.125)
+TIMELINE = Timeline(streams=(StreamTimeline(stream=0, entries=ENTRIES),), copies=(COPY,))
 
 
 @dataclass
@@ -189,6 +229,24 @@ class RecordingService(Service):
         self.others.append(("read", session, buffer, offset, size_bytes))
         for start in range(offset, offset + size_bytes, self.chunk_bytes):
             yield self.content[start : min(start + self.chunk_bytes, offset + size_bytes)]
+
+    @override
+    def watch_stream(
+        self, principal: Principal, session: str, stream: int, *, after: int = 0
+    ) -> AsyncGenerator[News]:
+        self._fail()
+        self.others.append(("watch_stream", session, stream, after))
+        return self._news()
+
+    async def _news(self) -> AsyncGenerator[News]:
+        for news in (LostEntries(first=1, last=3), NoNews(), *ENTRIES):
+            yield news
+
+    @override
+    def timeline(self, principal: Principal, session: str) -> Timeline:
+        self._fail()
+        self.others.append(("timeline", session))
+        return TIMELINE
 
     def _fail(self) -> None:
         if self.error is not None:

@@ -1,7 +1,7 @@
 """Calls with request ids, deadlines and safe retries: the one place for all three."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from itertools import count
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.errors import (
@@ -108,6 +109,10 @@ class AsyncConnection:
         if received != request.size_bytes:
             raise incomprehensible(f"read: {received} bytes came, not {request.size_bytes}")
         return content
+
+    def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+        """Brings news of a stream as they come, until the service ends them."""
+        return self._transport.watch(request)
 
     async def close(self) -> None:
         """Ends the connection, if it has not ended."""

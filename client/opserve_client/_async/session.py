@@ -19,6 +19,7 @@ from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
 from opserve_client.arguments import array as array_of
 from opserve_client.arguments import choice, int64, int64s, own, size_to_allocate
+from opserve_client.chrome_trace import chrome_trace
 from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
 from opserve_client.errors import (
     INVALID_HANDLE,
@@ -39,6 +40,7 @@ from opserve_client.operators import (
 from opserve_client.run_batches import first_error
 from opserve_client.tensors import Array, TensorSpec
 from opserve_client.wire import methods
+from opserve_client.wire.json_messages import Json
 
 _BEATS_PER_LEASE = 3
 _DETERMINISTIC_LEVELS = {
@@ -266,6 +268,18 @@ class AsyncSession:
             session=self.name, level=choice(level, _DETERMINISTIC_LEVELS, parameter="level")
         )
         await self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)
+
+    async def trace(self) -> dict[str, Json]:
+        """What the session did lately, as a JSON object in Chrome's trace format.
+
+        Written to a file it opens in Perfetto: a thread for each stream that lives and for copies,
+        with kernels, waits and copies as slices. It holds what the service remembers, by default
+        256 entries of each stream and 1024 copies; what this process copied itself, through memory
+        that it maps, is not there.
+        """
+        request = session_pb2.GetTimelineRequest(session=self.name)
+        timeline = await self._calls.call(methods.GET_TIMELINE, request)
+        return chrome_trace(timeline, process=f"session on {self.device.name}")
 
     async def close(self) -> None:
         """Ends the session: queued work is dropped, memory returns. No error if it has ended."""

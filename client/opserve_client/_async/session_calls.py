@@ -1,15 +1,17 @@
 """The calls of one session: they carry its name, and handles are made one call at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import cast
 
 import numpy as np
 
 from opserve.v1.command_service_pb2 import Command, CommandResult, SubmitRequest
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
+from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamRequest
 from opserve_client import runtime_async
 from opserve_client._async.connection import AsyncConnection
-from opserve_client.errors import not_mappable
+from opserve_client.errors import INVALID_HANDLE, OpserveError, not_mappable
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
 from opserve_client.tensors import Array
@@ -89,6 +91,27 @@ class AsyncSessionCalls:
         if source is None:
             return await self._connection.read(request)
         return (await runtime_async.in_thread(source.copy)).data
+
+    async def watch(self, stream: int, *, after: int) -> AsyncGenerator[StreamEntry]:
+        """What a stream's work came to, behind a sequence number and then as it ends.
+
+        One watch of the service's ends in time; the next one goes on behind it, until the stream is
+        no more.
+        """
+        first = True
+        while True:
+            request = WatchStreamRequest(session=self.session, stream=stream, after=after)
+            try:
+                async with aclosing(self._connection.watch(request)) as watching:
+                    async for news in watching:
+                        if news.HasField("entry"):
+                            yield news.entry
+                        after = news.entry.sequence or news.lost.last
+            except OpserveError as error:
+                if first or error.code != INVALID_HANDLE[0]:
+                    raise
+                return
+            first = False
 
     async def map(self, buffer: int) -> Array:
         """The bytes of a buffer in this process, once no queued work uses it."""

@@ -1,5 +1,6 @@
 """Queues of work: streams, the events that mark them, and the executors that run on them."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -146,6 +147,17 @@ class AsyncStream:
             timeout_ms=milliseconds(timeout_ms, parameter="timeout_ms"),
         )
         await self.owner.call(methods.EXECUTE, request)
+
+    def watch(self, *, after: int = 0) -> AsyncGenerator[stream_pb2.StreamEntry]:
+        """What its work came to: what is remembered, and then each entry when it is over.
+
+        Goes on until the stream or the session ends. A gap in the sequence numbers is what the
+        service no longer remembered.
+
+        Args:
+            after: The last sequence number that is known already, such as where a watch broke off.
+        """
+        return self.owner.watch(self.handle, after=unsigned(after, parameter="after"))
 
     async def synchronize(self, *, timeout_ms: int | None = None) -> None:
         """Waits for all work submitted so far, at most timeout_ms or the service's limit.

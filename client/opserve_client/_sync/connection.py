@@ -2,7 +2,7 @@
 """Calls with request ids, deadlines and safe retries: the one place for all three."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
@@ -10,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
 from opserve_client.errors import (
@@ -109,6 +110,10 @@ class Connection:
         if received != request.size_bytes:
             raise incomprehensible(f"read: {received} bytes came, not {request.size_bytes}")
         return content
+
+    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
+        """Brings news of a stream as they come, until the service ends them."""
+        return self._transport.watch(request)
 
     def close(self) -> None:
         """Ends the connection, if it has not ended."""

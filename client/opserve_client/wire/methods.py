@@ -96,6 +96,13 @@ SET_DETERMINISTIC_LEVEL = Method(
     "POST",
     _SESSION + ":setDeterministicLevel",
 )
+GET_TIMELINE = Method(
+    "SessionService/GetTimeline",
+    session.GetTimelineRequest,
+    session.GetTimelineResponse,
+    "GET",
+    _SESSION + "/timeline",
+)
 ALLOCATE = Method(
     "MemoryService/Allocate",
     memory.AllocateRequest,
@@ -215,6 +222,13 @@ QUERY_STREAM = Method(
     "GET",
     _STREAM,
 )
+WATCH_STREAM = Method(
+    "StreamService/WatchStream",
+    stream.WatchStreamRequest,
+    stream.WatchStreamResponse,
+    "GET",
+    _STREAM + "/history",
+)
 CREATE_EVENT = Method(
     "EventService/CreateEvent",
     event.CreateEventRequest,
@@ -280,6 +294,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     KEEP_ALIVE,
     CLOSE_SESSION,
     SET_DETERMINISTIC_LEVEL,
+    GET_TIMELINE,
     ALLOCATE,
     FREE,
     FILL,
@@ -297,6 +312,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     SET_FAILURE_MODE,
     ABORT_STREAM,
     QUERY_STREAM,
+    WATCH_STREAM,
     CREATE_EVENT,
     DESTROY_EVENT,
     RECORD_EVENT,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -15,6 +16,28 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _CopyKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CopyKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CopyKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COPY_KIND_UNSPECIFIED: _CopyKind.ValueType  # 0
+    COPY_KIND_WRITE: _CopyKind.ValueType  # 1
+    COPY_KIND_READ: _CopyKind.ValueType  # 2
+    COPY_KIND_COPY: _CopyKind.ValueType  # 3
+    COPY_KIND_FILL: _CopyKind.ValueType  # 4
+
+class CopyKind(_CopyKind, metaclass=_CopyKindEnumTypeWrapper):
+    """What moved bytes."""
+
+COPY_KIND_UNSPECIFIED: CopyKind.ValueType  # 0
+COPY_KIND_WRITE: CopyKind.ValueType  # 1
+COPY_KIND_READ: CopyKind.ValueType  # 2
+COPY_KIND_COPY: CopyKind.ValueType  # 3
+COPY_KIND_FILL: CopyKind.ValueType  # 4
+Global___CopyKind: _TypeAlias = CopyKind  # noqa: Y015
 
 @_typing.final
 class AllocateRequest(_message.Message):
@@ -327,3 +350,37 @@ class ReadResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__crc32c) -> _WhichOneofReturnType__crc32c | None: ...
 
 Global___ReadResponse: _TypeAlias = ReadResponse  # noqa: Y015
+
+@_typing.final
+class CopyEntry(_message.Message):
+    """A copy that is over. Times are those of StreamEntry; waiting for queued work on the buffer comes before started_s."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    BUFFER_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    STARTED_S_FIELD_NUMBER: _builtins.int
+    ENDED_S_FIELD_NUMBER: _builtins.int
+    kind: Global___CopyKind.ValueType
+    buffer: _builtins.int
+    """The buffer that was written, or that was read."""
+    size_bytes: _builtins.int
+    started_s: _builtins.float
+    ended_s: _builtins.float
+    def __init__(
+        self,
+        *,
+        kind: Global___CopyKind.ValueType = ...,
+        buffer: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+        started_s: _builtins.float = ...,
+        ended_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "ended_s", b"ended_s", "kind", b"kind", "size_bytes", b"size_bytes", "started_s", b"started_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CopyEntry: _TypeAlias = CopyEntry  # noqa: Y015

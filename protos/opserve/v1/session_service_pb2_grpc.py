@@ -69,6 +69,11 @@ class SessionServiceStub:
                 request_serializer=opserve_dot_v1_dot_session__service__pb2.SetDeterministicLevelRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_session__service__pb2.SetDeterministicLevelResponse.FromString,
                 _registered_method=True)
+        self.GetTimeline = channel.unary_unary(
+                '/opserve.v1.SessionService/GetTimeline',
+                request_serializer=opserve_dot_v1_dot_session__service__pb2.GetTimelineRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_session__service__pb2.GetTimelineResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer:
@@ -125,6 +130,13 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTimeline(self, request, context):
+        """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -157,6 +169,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.SetDeterministicLevel,
                     request_deserializer=opserve_dot_v1_dot_session__service__pb2.SetDeterministicLevelRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_session__service__pb2.SetDeterministicLevelResponse.SerializeToString,
+            ),
+            'GetTimeline': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTimeline,
+                    request_deserializer=opserve_dot_v1_dot_session__service__pb2.GetTimelineRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_session__service__pb2.GetTimelineResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -326,6 +343,33 @@ class SessionService:
             '/opserve.v1.SessionService/SetDeterministicLevel',
             opserve_dot_v1_dot_session__service__pb2.SetDeterministicLevelRequest.SerializeToString,
             opserve_dot_v1_dot_session__service__pb2.SetDeterministicLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTimeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.SessionService/GetTimeline',
+            opserve_dot_v1_dot_session__service__pb2.GetTimelineRequest.SerializeToString,
+            opserve_dot_v1_dot_session__service__pb2.GetTimelineResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,6 +57,8 @@ class SessionServiceStub:
     """Ends the session: queued work is dropped, running work stopped, all memory returned."""
     SetDeterministicLevel: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.SetDeterministicLevelRequest, _session_service_pb2.SetDeterministicLevelResponse]
     """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
+    GetTimeline: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetTimelineRequest, _session_service_pb2.GetTimelineResponse]
+    """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies."""
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
@@ -87,6 +89,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """Ends the session: queued work is dropped, running work stopped, all memory returned."""
     SetDeterministicLevel: _aio.UnaryUnaryMultiCallable[_session_service_pb2.SetDeterministicLevelRequest, _session_service_pb2.SetDeterministicLevelResponse]  # type: ignore[assignment]
     """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
+    GetTimeline: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetTimelineRequest, _session_service_pb2.GetTimelineResponse]  # type: ignore[assignment]
+    """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies."""
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
@@ -150,5 +154,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.SetDeterministicLevelResponse, _abc.Awaitable[_session_service_pb2.SetDeterministicLevelResponse]]:
         """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
+
+    @_abc_1.abstractmethod
+    def GetTimeline(
+        self,
+        request: _session_service_pb2.GetTimelineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.GetTimelineResponse, _abc.Awaitable[_session_service_pb2.GetTimelineResponse]]:
+        """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies."""
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -24,15 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopserve/v1/stream_service.proto\x12\nopserve.v1\"J\n\x13\x43reateStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"&\n\x14\x43reateStreamResponse\x12\x0e\n\x06stream\x18\x01 \x01(\r\"K\n\x14\x44\x65stroyStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x17\n\x15\x44\x65stroyStreamResponse\"c\n\x18SynchronizeStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x17\n\ntimeout_ms\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_timeout_ms\"\x1b\n\x19SynchronizeStreamResponse\"I\n\x12\x41\x62ortStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x15\n\x13\x41\x62ortStreamResponse\"5\n\x12QueryStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\"\'\n\x13QueryStreamResponse\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\"s\n\x15SetFailureModeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.opserve.v1.FailureMode\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x18\n\x16SetFailureModeResponse*]\n\x0b\x46\x61ilureMode\x12\x1c\n\x18\x46\x41ILURE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46\x41ILURE_MODE_CONTINUE\x10\x01\x12\x15\n\x11\x46\x41ILURE_MODE_STOP\x10\x02\x32\x93\x04\n\rStreamService\x12Q\n\x0c\x43reateStream\x12\x1f.opserve.v1.CreateStreamRequest\x1a .opserve.v1.CreateStreamResponse\x12T\n\rDestroyStream\x12 .opserve.v1.DestroyStreamRequest\x1a!.opserve.v1.DestroyStreamResponse\x12`\n\x11SynchronizeStream\x12$.opserve.v1.SynchronizeStreamRequest\x1a%.opserve.v1.SynchronizeStreamResponse\x12W\n\x0eSetFailureMode\x12!.opserve.v1.SetFailureModeRequest\x1a\".opserve.v1.SetFailureModeResponse\x12N\n\x0b\x41\x62ortStream\x12\x1e.opserve.v1.AbortStreamRequest\x1a\x1f.opserve.v1.AbortStreamResponse\x12N\n\x0bQueryStream\x12\x1e.opserve.v1.QueryStreamRequest\x1a\x1f.opserve.v1.QueryStreamResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopserve/v1/stream_service.proto\x12\nopserve.v1\"J\n\x13\x43reateStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"&\n\x14\x43reateStreamResponse\x12\x0e\n\x06stream\x18\x01 \x01(\r\"K\n\x14\x44\x65stroyStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x17\n\x15\x44\x65stroyStreamResponse\"c\n\x18SynchronizeStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x17\n\ntimeout_ms\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_timeout_ms\"\x1b\n\x19SynchronizeStreamResponse\"I\n\x12\x41\x62ortStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x15\n\x13\x41\x62ortStreamResponse\"5\n\x12QueryStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\"\'\n\x13QueryStreamResponse\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\"s\n\x15SetFailureModeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.opserve.v1.FailureMode\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x18\n\x16SetFailureModeResponse\"D\n\x12WatchStreamRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\x04\"p\n\x13WatchStreamResponse\x12(\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x17.opserve.v1.StreamEntryH\x00\x12\'\n\x04lost\x18\x02 \x01(\x0b\x32\x17.opserve.v1.LostEntriesH\x00\x42\x06\n\x04news\"*\n\x0bLostEntries\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\"\x82\x02\n\x0bStreamEntry\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\"\n\x04kind\x18\x03 \x01(\x0e\x32\x14.opserve.v1.WorkKind\x12\x0e\n\x06handle\x18\x04 \x01(\r\x12\x10\n\x08operator\x18\x05 \x01(\t\x12\x10\n\x08queued_s\x18\x06 \x01(\x01\x12\x16\n\tstarted_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x65nded_s\x18\x08 \x01(\x01\x12$\n\x07outcome\x18\t \x01(\x0e\x32\x13.opserve.v1.Outcome\x12\x0c\n\x04\x63ode\x18\n \x01(\r\x12\x0e\n\x06reason\x18\x0b \x01(\tB\x0c\n\n_started_s*]\n\x0b\x46\x61ilureMode\x12\x1c\n\x18\x46\x41ILURE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46\x41ILURE_MODE_CONTINUE\x10\x01\x12\x15\n\x11\x46\x41ILURE_MODE_STOP\x10\x02*f\n\x08WorkKind\x12\x19\n\x15WORK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11WORK_KIND_EXECUTE\x10\x01\x12\x14\n\x10WORK_KIND_RECORD\x10\x02\x12\x12\n\x0eWORK_KIND_WAIT\x10\x03*r\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n\x0cOUTCOME_DONE\x10\x01\x12\x12\n\x0eOUTCOME_FAILED\x10\x02\x12\x13\n\x0fOUTCOME_ABORTED\x10\x03\x12\x13\n\x0fOUTCOME_DROPPED\x10\x04\x32\xe5\x04\n\rStreamService\x12Q\n\x0c\x43reateStream\x12\x1f.opserve.v1.CreateStreamRequest\x1a .opserve.v1.CreateStreamResponse\x12T\n\rDestroyStream\x12 .opserve.v1.DestroyStreamRequest\x1a!.opserve.v1.DestroyStreamResponse\x12`\n\x11SynchronizeStream\x12$.opserve.v1.SynchronizeStreamRequest\x1a%.opserve.v1.SynchronizeStreamResponse\x12W\n\x0eSetFailureMode\x12!.opserve.v1.SetFailureModeRequest\x1a\".opserve.v1.SetFailureModeResponse\x12N\n\x0b\x41\x62ortStream\x12\x1e.opserve.v1.AbortStreamRequest\x1a\x1f.opserve.v1.AbortStreamResponse\x12N\n\x0bQueryStream\x12\x1e.opserve.v1.QueryStreamRequest\x1a\x1f.opserve.v1.QueryStreamResponse\x12P\n\x0bWatchStream\x12\x1e.opserve.v1.WatchStreamRequest\x1a\x1f.opserve.v1.WatchStreamResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opserve.v1.stream_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FAILUREMODE']._serialized_start=732
-  _globals['_FAILUREMODE']._serialized_end=825
+  _globals['_FAILUREMODE']._serialized_start=1221
+  _globals['_FAILUREMODE']._serialized_end=1314
+  _globals['_WORKKIND']._serialized_start=1316
+  _globals['_WORKKIND']._serialized_end=1418
+  _globals['_OUTCOME']._serialized_start=1420
+  _globals['_OUTCOME']._serialized_end=1534
   _globals['_CREATESTREAMREQUEST']._serialized_start=47
   _globals['_CREATESTREAMREQUEST']._serialized_end=121
   _globals['_CREATESTREAMRESPONSE']._serialized_start=123
@@ -57,6 +61,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SETFAILUREMODEREQUEST']._serialized_end=704
   _globals['_SETFAILUREMODERESPONSE']._serialized_start=706
   _globals['_SETFAILUREMODERESPONSE']._serialized_end=730
-  _globals['_STREAMSERVICE']._serialized_start=828
-  _globals['_STREAMSERVICE']._serialized_end=1359
+  _globals['_WATCHSTREAMREQUEST']._serialized_start=732
+  _globals['_WATCHSTREAMREQUEST']._serialized_end=800
+  _globals['_WATCHSTREAMRESPONSE']._serialized_start=802
+  _globals['_WATCHSTREAMRESPONSE']._serialized_end=914
+  _globals['_LOSTENTRIES']._serialized_start=916
+  _globals['_LOSTENTRIES']._serialized_end=958
+  _globals['_STREAMENTRY']._serialized_start=961
+  _globals['_STREAMENTRY']._serialized_end=1219
+  _globals['_STREAMSERVICE']._serialized_start=1537
+  _globals['_STREAMSERVICE']._serialized_end=2150
 # @@protoc_insertion_point(module_scope)

@@ -39,6 +39,52 @@ FAILURE_MODE_STOP: FailureMode.ValueType  # 2
 """Drops it, and refuses new work in the whole session until the stream is destroyed."""
 Global___FailureMode: _TypeAlias = FailureMode  # noqa: Y015
 
+class _WorkKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WorkKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WorkKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WORK_KIND_UNSPECIFIED: _WorkKind.ValueType  # 0
+    WORK_KIND_EXECUTE: _WorkKind.ValueType  # 1
+    WORK_KIND_RECORD: _WorkKind.ValueType  # 2
+    WORK_KIND_WAIT: _WorkKind.ValueType  # 3
+
+class WorkKind(_WorkKind, metaclass=_WorkKindEnumTypeWrapper):
+    """What work of a stream was: a call, a record of an event, or a wait for one."""
+
+WORK_KIND_UNSPECIFIED: WorkKind.ValueType  # 0
+WORK_KIND_EXECUTE: WorkKind.ValueType  # 1
+WORK_KIND_RECORD: WorkKind.ValueType  # 2
+WORK_KIND_WAIT: WorkKind.ValueType  # 3
+Global___WorkKind: _TypeAlias = WorkKind  # noqa: Y015
+
+class _Outcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    OUTCOME_UNSPECIFIED: _Outcome.ValueType  # 0
+    OUTCOME_DONE: _Outcome.ValueType  # 1
+    OUTCOME_FAILED: _Outcome.ValueType  # 2
+    OUTCOME_ABORTED: _Outcome.ValueType  # 3
+    """It was at the device and was stopped."""
+    OUTCOME_DROPPED: _Outcome.ValueType  # 4
+    """It never went to the device. A dropped record counts as reached."""
+
+class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
+    """What it came to."""
+
+OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
+OUTCOME_DONE: Outcome.ValueType  # 1
+OUTCOME_FAILED: Outcome.ValueType  # 2
+OUTCOME_ABORTED: Outcome.ValueType  # 3
+"""It was at the device and was stopped."""
+OUTCOME_DROPPED: Outcome.ValueType  # 4
+"""It never went to the device. A dropped record counts as reached."""
+Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
+
 @_typing.final
 class CreateStreamRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -291,3 +337,138 @@ class SetFailureModeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetFailureModeResponse: _TypeAlias = SetFailureModeResponse  # noqa: Y015
+
+@_typing.final
+class WatchStreamRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    stream: _builtins.int
+    after: _builtins.int
+    """The last sequence number that is known already; 0 asks for all that is remembered."""
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+        stream: _builtins.int = ...,
+        after: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "session", b"session", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchStreamRequest: _TypeAlias = WatchStreamRequest  # noqa: Y015
+
+@_typing.final
+class WatchStreamResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entry(self) -> Global___StreamEntry: ...
+    @_builtins.property
+    def lost(self) -> Global___LostEntries: ...
+    def __init__(
+        self,
+        *,
+        entry: Global___StreamEntry | None = ...,
+        lost: Global___LostEntries | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry", "lost", b"lost", "news", b"news"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry", "lost", b"lost", "news", b"news"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_news: _TypeAlias = _typing.Literal["entry", "lost"]  # noqa: Y015
+    _WhichOneofArgType_news: _TypeAlias = _typing.Literal["news", b"news"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_news) -> _WhichOneofReturnType_news | None: ...
+
+Global___WatchStreamResponse: _TypeAlias = WatchStreamResponse  # noqa: Y015
+
+@_typing.final
+class LostEntries(_message.Message):
+    """Entries that came and went before they were asked for, by their first and last sequence number."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    last: _builtins.int
+    def __init__(
+        self,
+        *,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LostEntries: _TypeAlias = LostEntries  # noqa: Y015
+
+@_typing.final
+class StreamEntry(_message.Message):
+    """Work of a stream that is over. Times are seconds of one clock, which only differences of mean something."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    QUEUED_S_FIELD_NUMBER: _builtins.int
+    STARTED_S_FIELD_NUMBER: _builtins.int
+    ENDED_S_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """From 1 in the order of endings."""
+    number: _builtins.int
+    """From 1 in the order of submission."""
+    kind: Global___WorkKind.ValueType
+    handle: _builtins.int
+    """Of the executor, or the event."""
+    operator: _builtins.str
+    """The operator's name; empty for events."""
+    queued_s: _builtins.float
+    started_s: _builtins.float
+    """When its kernel began, as far as the device told, else when it went there; absent where it was dropped."""
+    ended_s: _builtins.float
+    outcome: Global___Outcome.ValueType
+    code: _builtins.int
+    """Why it is not done: the vendor's code and its name; 0 and empty where it is."""
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        number: _builtins.int = ...,
+        kind: Global___WorkKind.ValueType = ...,
+        handle: _builtins.int = ...,
+        operator: _builtins.str = ...,
+        queued_s: _builtins.float = ...,
+        started_s: _builtins.float | None = ...,
+        ended_s: _builtins.float = ...,
+        outcome: Global___Outcome.ValueType = ...,
+        code: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_started_s", b"_started_s", "started_s", b"started_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_started_s", b"_started_s", "code", b"code", "ended_s", b"ended_s", "handle", b"handle", "kind", b"kind", "number", b"number", "operator", b"operator", "outcome", b"outcome", "queued_s", b"queued_s", "reason", b"reason", "sequence", b"sequence", "started_s", b"started_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__started_s: _TypeAlias = _typing.Literal["started_s"]  # noqa: Y015
+    _WhichOneofArgType__started_s: _TypeAlias = _typing.Literal["_started_s", b"_started_s"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__started_s) -> _WhichOneofReturnType__started_s | None: ...
+
+Global___StreamEntry: _TypeAlias = StreamEntry  # noqa: Y015

@@ -65,6 +65,11 @@ class StreamServiceStub:
                 request_serializer=opserve_dot_v1_dot_stream__service__pb2.QueryStreamRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_stream__service__pb2.QueryStreamResponse.FromString,
                 _registered_method=True)
+        self.WatchStream = channel.unary_stream(
+                '/opserve.v1.StreamService/WatchStream',
+                request_serializer=opserve_dot_v1_dot_stream__service__pb2.WatchStreamRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_stream__service__pb2.WatchStreamResponse.FromString,
+                _registered_method=True)
 
 
 class StreamServiceServicer:
@@ -117,6 +122,15 @@ class StreamServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchStream(self, request, context):
+        """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
+        entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
+        asks again behind the last number. A watch does not renew the session's lease while it waits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StreamServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -149,6 +163,11 @@ def add_StreamServiceServicer_to_server(servicer, server):
                     servicer.QueryStream,
                     request_deserializer=opserve_dot_v1_dot_stream__service__pb2.QueryStreamRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_stream__service__pb2.QueryStreamResponse.SerializeToString,
+            ),
+            'WatchStream': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchStream,
+                    request_deserializer=opserve_dot_v1_dot_stream__service__pb2.WatchStreamRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_stream__service__pb2.WatchStreamResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -314,6 +333,33 @@ class StreamService:
             '/opserve.v1.StreamService/QueryStream',
             opserve_dot_v1_dot_stream__service__pb2.QueryStreamRequest.SerializeToString,
             opserve_dot_v1_dot_stream__service__pb2.QueryStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/opserve.v1.StreamService/WatchStream',
+            opserve_dot_v1_dot_stream__service__pb2.WatchStreamRequest.SerializeToString,
+            opserve_dot_v1_dot_stream__service__pb2.WatchStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,11 @@ class StreamServiceStub:
     """
     QueryStream: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.QueryStreamRequest, _stream_service_pb2.QueryStreamResponse]
     """Tells whether the stream has work left (aclrtStreamQuery)."""
+    WatchStream: _grpc.UnaryStreamMultiCallable[_stream_service_pb2.WatchStreamRequest, _stream_service_pb2.WatchStreamResponse]
+    """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
+    entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
+    asks again behind the last number. A watch does not renew the session's lease while it waits.
+    """
 
 @_typing.type_check_only
 class StreamServiceAsyncStub(StreamServiceStub):
@@ -75,6 +80,11 @@ class StreamServiceAsyncStub(StreamServiceStub):
     """
     QueryStream: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.QueryStreamRequest, _stream_service_pb2.QueryStreamResponse]  # type: ignore[assignment]
     """Tells whether the stream has work left (aclrtStreamQuery)."""
+    WatchStream: _aio.UnaryStreamMultiCallable[_stream_service_pb2.WatchStreamRequest, _stream_service_pb2.WatchStreamResponse]  # type: ignore[assignment]
+    """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
+    entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
+    asks again behind the last number. A watch does not renew the session's lease while it waits.
+    """
 
 class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
     """Ordered queues of work. Stream 0, the default stream, exists in every session."""
@@ -132,5 +142,16 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_stream_service_pb2.QueryStreamResponse, _abc.Awaitable[_stream_service_pb2.QueryStreamResponse]]:
         """Tells whether the stream has work left (aclrtStreamQuery)."""
+
+    @_abc_1.abstractmethod
+    def WatchStream(
+        self,
+        request: _stream_service_pb2.WatchStreamRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_stream_service_pb2.WatchStreamResponse], _abc.AsyncIterator[_stream_service_pb2.WatchStreamResponse]]:
+        """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
+        entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
+        asks again behind the last number. A watch does not renew the session's lease while it waits.
+        """
 
 def add_StreamServiceServicer_to_server(servicer: StreamServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

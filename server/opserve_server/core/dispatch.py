@@ -90,7 +90,9 @@ class Dispatcher:
             entry, run = source.take_call()
             if source.has_call:
                 self._turns.add(source)
-            task = asyncio.create_task(self._device.run(run.call), name=f"stream {source.handle}")
+            task = asyncio.create_task(
+                self._device.run(run.call), name=f"stream {source.handle}", context=entry.context
+            )
             self._tasks[entry] = task
             task.add_done_callback(partial(self._end, source, entry))
 

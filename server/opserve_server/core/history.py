@@ -70,6 +70,14 @@ class LostEntries:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class NoNews:
+    """Nothing ended for a while: a sign of life for whoever watches over a wire."""
+
+
+News = HistoryEntry | LostEntries | NoNews
+
+
 class History:
     """The latest entries; watchers read them here, so that a slow one holds no memory.
 
@@ -85,33 +93,47 @@ class History:
 
     def add(
         self, entry: Entry, *, ended_s: float, outcome: Outcome, status: AnyStatus | None = None
-    ) -> None:
+    ) -> HistoryEntry:
         """Keeps what an entry came to."""
         kind, handle, operator = _subject(entry)
         self._last += 1
-        self._entries.append(
-            HistoryEntry(
-                sequence=self._last,
-                number=entry.number,
-                kind=kind,
-                handle=handle,
-                operator=operator,
-                queued_s=entry.queued_s,
-                started_s=entry.started_s,
-                ended_s=ended_s,
-                outcome=outcome,
-                status=status,
-            )
+        added = HistoryEntry(
+            sequence=self._last,
+            number=entry.number,
+            kind=kind,
+            handle=handle,
+            operator=operator,
+            queued_s=entry.queued_s,
+            started_s=entry.started_s,
+            ended_s=ended_s,
+            outcome=outcome,
+            status=status,
         )
+        self._entries.append(added)
         self._wake()
+        return added
+
+    def entries(self) -> list[HistoryEntry]:
+        """All that is remembered, in the order of endings."""
+        return list(self._entries)
 
     def end(self) -> None:
         """Nothing will be added any more: watchers end when they have read what is there."""
         self._ended = True
         self._wake()
 
-    async def watch(self, after: int) -> AsyncGenerator[HistoryEntry | LostEntries]:
-        """Entries behind a sequence number, and those that follow, until the stream ends."""
+    async def watch(
+        self, after: int, *, limit_s: float, quiet_limit_s: float
+    ) -> AsyncGenerator[News]:
+        """Entries behind a sequence number, and those that follow, until the stream ends.
+
+        Args:
+            after: The last sequence number that the watcher knows.
+            limit_s: Seconds after which it ends in any case.
+            quiet_limit_s: Seconds without an entry after which NoNews comes instead.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + limit_s
         while True:
             first = self._last - len(self._entries) + 1
             if after + 1 < first:
@@ -121,15 +143,16 @@ class History:
             elif after < self._last:
                 after += 1
                 yield self._entries[after - first]
-            elif self._ended:
+            elif self._ended or loop.time() >= end_s:
                 return
-            else:
-                await self._wait()
+            elif not await self._has_news(min(quiet_limit_s, end_s - loop.time())):
+                yield NoNews()
 
-    async def _wait(self) -> None:
+    async def _has_news(self, timeout_s: float) -> bool:
         if self._news is None:
             self._news = asyncio.get_running_loop().create_future()
-        await asyncio.wait([self._news])
+        done, _ = await asyncio.wait([self._news], timeout=timeout_s)
+        return bool(done)
 
     def _wake(self) -> None:
         if self._news is not None:

@@ -15,6 +15,7 @@ class Limits:
     events_limit: int
     stream_queue_limit: int
     stream_history_limit: int
+    copy_history_limit: int
     commands_per_submit_limit: int
     inline_bytes_limit: int
     submit_bytes_limit: int
@@ -23,6 +24,8 @@ class Limits:
     lease_maximum_s: float
     wait_limit_s: float
     drain_quiet_s: float
+    watch_limit_s: float
+    watch_quiet_limit_s: float
     request_ids_limit: int
     retained_bytes_limit: int
     name_length_limit: int

@@ -24,6 +24,7 @@ from opserve_server.core.commands import (
     Write,
     Written,
 )
+from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.session import Session
 from opserve_server.core.waiting import wait_for_all
@@ -51,8 +52,7 @@ async def run(session: Session, command: MemoryCommand) -> MemoryResult:
         case Write():
             return await _write(session, command)
         case Read():
-            view = await idle_view(session, command.buffer, command.offset, command.size_bytes)
-            return Content(data=bytes(view))
+            return await _read(session, command)
         case Copy():
             return await _copy(session, command)
 
@@ -178,14 +178,24 @@ async def _fill(session: Session, command: Fill) -> Done:
     def fill(start: int, end: int) -> None:
         target[start:end] = command.value
 
-    await _in_slices(session, {command.buffer}, size, fill)
+    with session.copying(CopyKind.FILL, buffer=command.buffer, size_bytes=size, inline=True):
+        await _in_slices(session, {command.buffer}, size, fill)
     return Done()
 
 
 async def _write(session: Session, command: Write) -> Written:
-    view = await idle_view(session, command.buffer, command.offset, len(command.data))
-    view[:] = command.data
-    return Written(size_bytes=len(command.data))
+    size = len(command.data)
+    view = await idle_view(session, command.buffer, command.offset, size)
+    with session.copying(CopyKind.WRITE, buffer=command.buffer, size_bytes=size, inline=True):
+        view[:] = command.data
+    return Written(size_bytes=size)
+
+
+async def _read(session: Session, command: Read) -> Content:
+    size = command.size_bytes
+    view = await idle_view(session, command.buffer, command.offset, size)
+    with session.copying(CopyKind.READ, buffer=command.buffer, size_bytes=size, inline=True):
+        return Content(data=bytes(view))
 
 
 async def _copy(session: Session, command: Copy) -> Done:
@@ -207,5 +217,7 @@ async def _copy(session: Session, command: Copy) -> Done:
     def copy(start: int, end: int) -> None:
         destination[start:end] = source[start:end]
 
-    await _in_slices(session, {command.source, command.destination}, size, copy)
+    handles = {command.source, command.destination}
+    with session.copying(CopyKind.COPY, buffer=command.destination, size_bytes=size, inline=True):
+        await _in_slices(session, handles, size, copy)
     return Done()

@@ -16,6 +16,7 @@ from opserve_server.core.commands import (
 )
 from opserve_server.core.errors import InvalidArgument, WrongState
 from opserve_server.core.executors import kernel_call, plan_executor
+from opserve_server.core.observations import concerns_operator
 from opserve_server.core.session import Session
 from opserve_server.core.work import KernelRun
 
@@ -44,6 +45,7 @@ def run(session: Session, command: OperatorCommand) -> Planned | Done:
 
 
 def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
+    concerns_operator(command.operator)
     handle = session.executors.next_handle(command.executor)
     executor = plan_executor(
         handle,
@@ -61,6 +63,7 @@ def _execute(session: Session, command: Execute) -> None:
     if command.executor == 0:
         raise null_argument("executor")
     executor = session.executors.get(command.executor)
+    concerns_operator(executor.operator.name)
     stream = session.streams.get(command.stream)
     timeout_s = _timeout_s(command.timeout_ms)
     _refuse_after_stop(session)

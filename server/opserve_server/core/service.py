@@ -1,6 +1,6 @@
 """The one core that both faces call: sessions, and commands in them."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -30,12 +30,14 @@ from opserve_server.core.errors import (
     LimitExceeded,
     service_drains,
 )
-from opserve_server.core.history import HistoryEntry, LostEntries
+from opserve_server.core.history import News
 from opserve_server.core.limits import Limits
+from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
+from opserve_server.core.timeline import Timeline, timeline_of
 
 __all__ = [
     "DeterministicLevel",
@@ -93,6 +95,7 @@ class Service:
         devices: The virtual devices.
         limits: Bounds on what clients can make the service hold.
         local_lane: Name of the socket where clients on this host map memory; empty if none.
+        observe: Told of what happens, by the core and by both faces.
         new_session_name: Makes names that cannot be guessed.
     """
 
@@ -102,12 +105,16 @@ class Service:
         *,
         limits: Limits,
         local_lane: str = "",
+        observe: Observe = ignore,
         new_session_name: Callable[[], str] = random_name,
     ) -> None:
         self._local_lane = local_lane
         self._devices = devices
         self._limits = limits
-        self._sessions = Sessions(devices, limits=limits, new_name=new_session_name)
+        self.observe = observe
+        self._sessions = Sessions(
+            devices, limits=limits, observe=observe, new_name=new_session_name
+        )
         self._opened = AnsweredRequests[OpenedSession](
             limit=limits.sessions_limit, retained_bytes_limit=0, size_bytes=lambda _: 0
         )
@@ -259,16 +266,27 @@ class Service:
         found = self._sessions.get(principal, session)
         return transfers.read(found, buffer=buffer, offset=offset, size_bytes=size_bytes)
 
-    async def watch_stream(
+    def watch_stream(
         self, principal: Principal, session: str, stream: int, *, after: int = 0
-    ) -> AsyncIterator[HistoryEntry | LostEntries]:
+    ) -> AsyncGenerator[News]:
         """What a stream's work came to, behind a sequence number, and then as it ends.
 
-        Ends with the stream or the session, whose lease a watcher does not renew while it waits.
+        Ends with the stream, the session or after watch_limit_s; a watcher does not renew the
+        lease while it waits.
         """
         history = self._sessions.get(principal, session).streams.get(stream).history
-        async for entry in history.watch(after):
-            yield entry
+        limits = self._limits
+        return history.watch(
+            after, limit_s=limits.watch_limit_s, quiet_limit_s=limits.watch_quiet_limit_s
+        )
+
+    def timeline(self, principal: Principal, session: str) -> Timeline:
+        """What is remembered of a session's work, for streams that live."""
+        return timeline_of(self._sessions.get(principal, session))
+
+    def waiting_entries(self) -> dict[str, int]:
+        """Entries that wait on streams, by the name of their device."""
+        return {device.name: self._sessions.waiting(device) for device in self._devices}
 
     @property
     def draining(self) -> bool:

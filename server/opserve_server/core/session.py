@@ -1,6 +1,7 @@
 """A session: a tenant's lease on one device, and everything that lives in it."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -8,14 +9,17 @@ from enum import StrEnum
 from opserve_kernels.operator import PlanOptions
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Content, Result
+from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import session_not_found
 from opserve_server.core.events import Event
 from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
+from opserve_server.core.history import HistoryEntry
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory import SessionMemory
+from opserve_server.core.observations import CopyEnded, Observe, WorkEnded
 from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
@@ -45,6 +49,7 @@ class Session:
         calls: Calls in progress; a session with one does not expire.
         used_at: When it last had work or a call, seconds of the event loop's clock.
         finishes: Whether it may begin new work while the service drains.
+        copies: The latest copies, in the order of endings.
         closed: Whether it has ended; nothing may be done in it any more.
     """
 
@@ -59,11 +64,13 @@ class Session:
         workspace_limit: int | None,
         limits: Limits,
         reclaim: Callable[[], None],
+        observe: Observe,
     ) -> None:
         self.name = name
         self.tenant = tenant
         self.device = device
         self._dispatcher = dispatcher
+        self._observe = observe
         self.lease_s = lease_s
         self.workspace_limit = workspace_limit
         self.limits = limits
@@ -79,6 +86,7 @@ class Session:
         self.streams = HandleTable[Stream]("stream", limit=limits.streams_limit)
         self.events = HandleTable[Event]("event", limit=limits.events_limit)
         self.streams.put_default(self.new_stream(0))
+        self.copies = deque[CopyEntry](maxlen=limits.copy_history_limit)
         self.plans = Plans(device.profile, limit=limits.plans_limit)
         self.answered = AnsweredRequests[list[Result]](
             limit=limits.request_ids_limit,
@@ -93,7 +101,24 @@ class Session:
             dispatcher=self._dispatcher,
             queue_limit=self.limits.stream_queue_limit,
             history_limit=self.limits.stream_history_limit,
+            observe=self._tell_of_work,
         )
+
+    @contextmanager
+    def copying(
+        self, kind: CopyKind, *, buffer: int, size_bytes: int, inline: bool
+    ) -> Generator[None]:
+        """A copy, which is kept when it has come to its end; one of no bytes is none."""
+        time = asyncio.get_running_loop().time
+        started_s = time()
+        yield
+        if size_bytes == 0:
+            return
+        entry = CopyEntry(
+            kind=kind, buffer=buffer, size_bytes=size_bytes, started_s=started_s, ended_s=time()
+        )
+        self.copies.append(entry)
+        self._observe(CopyEnded(self.device.name, self.device.profile, entry, inline=inline))
 
     @property
     def plan_options(self) -> PlanOptions:
@@ -148,6 +173,9 @@ class Session:
         for stream in self.streams:
             stream.history.end()
         self.memory.close()
+
+    def _tell_of_work(self, entry: HistoryEntry) -> None:
+        self._observe(WorkEnded(self.device.name, self.device.profile, entry))
 
 
 def _content_bytes(results: list[Result]) -> int:

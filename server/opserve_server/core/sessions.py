@@ -17,6 +17,7 @@ from opserve_server.core.errors import (
     session_not_found,
 )
 from opserve_server.core.limits import Limits
+from opserve_server.core.observations import Observe, concerns_session
 from opserve_server.core.principal import Principal
 from opserve_server.core.session import Session
 
@@ -37,6 +38,7 @@ class Sessions:
     Args:
         devices: Where sessions run.
         limits: Bounds.
+        observe: Told of what happens.
         new_name: Makes names that cannot be guessed.
 
     Attributes:
@@ -48,11 +50,13 @@ class Sessions:
         devices: Sequence[Device],
         *,
         limits: Limits,
+        observe: Observe,
         new_name: Callable[[], str] = random_name,
     ) -> None:
         self._devices = devices
         self._dispatchers = {device.name: Dispatcher(device) for device in devices}
         self._limits = limits
+        self._observe = observe
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
         self._lease_timers: dict[str, asyncio.TimerHandle] = {}
@@ -62,6 +66,15 @@ class Sessions:
     def count(self, device: Device) -> int:
         """Sessions on a device."""
         return sum(session.device is device for session in self._sessions.values())
+
+    def waiting(self, device: Device) -> int:
+        """Entries that wait on the streams of a device."""
+        return sum(
+            stream.waiting
+            for session in self._sessions.values()
+            if session.device is device
+            for stream in session.streams
+        )
 
     def open(
         self, principal: Principal, *, profile: str, lease_s: float, workspace_limit_bytes: int
@@ -100,6 +113,7 @@ class Sessions:
             workspace_limit=workspace_limit_bytes or None,
             limits=self._limits,
             reclaim=lambda: self._reclaim(device),
+            observe=self._observe,
         )
         self._sessions[session.name] = session
         session.renew()
@@ -116,6 +130,7 @@ class Sessions:
         if session is None or session.tenant != principal.tenant:
             raise session_not_found(name)
         session.renew()
+        concerns_session(name=name, device=session.device.name)
         return session
 
     async def close(self, session: Session) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import assert_never
 
 from opserve_kernels.status import AnyStatus, Status
@@ -15,7 +16,7 @@ from opserve_server.core.errors import (
     InvalidArgument,
     LimitExceeded,
 )
-from opserve_server.core.history import History, Outcome
+from opserve_server.core.history import History, HistoryEntry, Outcome
 from opserve_server.core.work import Entry, KernelRun, Mark, Wait, Work
 from opserve_server.pool.device import KernelFailed, KernelTiming, WorkerDied
 
@@ -35,6 +36,7 @@ class Stream:
         dispatcher: Gives its calls to the device.
         queue_limit: Work that may wait at once.
         history_limit: Ended work that is remembered.
+        observe: Told of work that is over, in the context of the call that submitted it.
 
     Attributes:
         error: The first failure that no synchronise has told yet.
@@ -43,7 +45,13 @@ class Stream:
     """
 
     def __init__(
-        self, handle: int, *, dispatcher: Dispatcher, queue_limit: int, history_limit: int
+        self,
+        handle: int,
+        *,
+        dispatcher: Dispatcher,
+        queue_limit: int,
+        history_limit: int,
+        observe: Callable[[HistoryEntry], None],
     ) -> None:
         self.handle = handle
         self.error: ExecutionFailed | None = None
@@ -52,6 +60,7 @@ class Stream:
         self._mode: FailureMode | None = None
         self._dispatcher = dispatcher
         self._queue_limit = queue_limit
+        self._observe = observe
         self._queue: deque[Entry] = deque()
         self._at_device: dict[Entry, KernelRun] = {}
         self._last = 0
@@ -62,6 +71,11 @@ class Stream:
     def complete(self) -> bool:
         """Whether all submitted work is over."""
         return not self._queue and not self._at_device
+
+    @property
+    def waiting(self) -> int:
+        """Entries that have not gone to the device."""
+        return len(self._queue)
 
     @property
     def has_call(self) -> bool:
@@ -252,12 +266,13 @@ class Stream:
             entry.deadline.cancel()
         if isinstance(entry.work, KernelRun):
             entry.work.done.set_result(None)
-        self.history.add(
+        added = self.history.add(
             entry,
             ended_s=self._time() if ended_s is None else ended_s,
             outcome=outcome,
             status=status,
         )
+        entry.context.run(self._observe, added)
 
 
 def _told(run: KernelRun, what: str, why: str) -> str:

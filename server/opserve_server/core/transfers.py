@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from opserve_kernels.status import Status
 from opserve_server.core import memory_commands
 from opserve_server.core.commands import Written
+from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.session import Session
 
@@ -27,13 +28,14 @@ async def write(
     """
     written = 0
     await _idle_view(session, buffer, offset, size_bytes)
-    async for chunk in chunks:
-        if written + len(chunk) > size_bytes:
-            raise _wrong_size(written + len(chunk), size_bytes)
-        (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
-        written += len(chunk)
-    if written != size_bytes:
-        raise _wrong_size(written, size_bytes)
+    with session.copying(CopyKind.WRITE, buffer=buffer, size_bytes=size_bytes, inline=False):
+        async for chunk in chunks:
+            if written + len(chunk) > size_bytes:
+                raise _wrong_size(written + len(chunk), size_bytes)
+            (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
+            written += len(chunk)
+        if written != size_bytes:
+            raise _wrong_size(written, size_bytes)
     return Written(size_bytes=written)
 
 
@@ -43,9 +45,10 @@ async def read(
     """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
     await _idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes
-    for start in range(offset, offset + size_bytes, chunk_bytes):
-        size = min(chunk_bytes, offset + size_bytes - start)
-        yield bytes(await _idle_view(session, buffer, start, size))
+    with session.copying(CopyKind.READ, buffer=buffer, size_bytes=size_bytes, inline=False):
+        for start in range(offset, offset + size_bytes, chunk_bytes):
+            size = min(chunk_bytes, offset + size_bytes - start)
+            yield bytes(await _idle_view(session, buffer, start, size))
 
 
 async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:

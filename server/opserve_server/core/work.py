@@ -1,6 +1,7 @@
 """What a stream is given to do, and its place in the stream's queue."""
 
 import asyncio
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from opserve_server.core.errors import ExecutionFailed
@@ -59,6 +60,7 @@ class Entry:
         started_s: When it was given to the device, or a wait began; None before.
         deadline: Ends it; None where it has no deadline.
         stopped_by: What the device was told to stop it for, as synchronise will tell it.
+        context: That of the call that submitted it, in which its work is done.
     """
 
     work: Work
@@ -67,3 +69,4 @@ class Entry:
     started_s: float | None = None
     deadline: asyncio.TimerHandle | None = None
     stopped_by: ExecutionFailed | None = None
+    context: Context = field(default_factory=copy_context)

@@ -1,5 +1,7 @@
 """The gRPC services: each method converts, calls the core, and converts back."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +21,7 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceServicer
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceServicer
 from opserve.v1.session_service_pb2_grpc import SessionServiceServicer
 from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
+from opserve_server.core.history import NoNews
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
@@ -30,6 +33,7 @@ from opserve_server.grpc_api.convert import (
     values_of,
 )
 from opserve_server.grpc_api.descriptions import description_of
+from opserve_server.grpc_api.histories import news_of, timeline_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Values = dict[str, Any]
@@ -116,6 +120,12 @@ class SessionFace(SessionServiceServicer):
         level = deterministic_level_of(request.level)
         self.service.set_deterministic_level(LOCAL, request.session, level)
         return session_pb.SetDeterministicLevelResponse()
+
+    @override
+    async def GetTimeline(
+        self, request: session_pb.GetTimelineRequest, context: Context
+    ) -> session_pb.GetTimelineResponse:
+        return timeline_of(self.service.timeline(LOCAL, request.session))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +258,18 @@ class StreamFace(StreamServiceServicer):
         self, request: stream_pb.QueryStreamRequest, context: Context
     ) -> stream_pb.QueryStreamResponse:
         return stream_pb.QueryStreamResponse(**await _run(self.service, "query_stream", request))
+
+    @override
+    async def WatchStream(
+        self, request: stream_pb.WatchStreamRequest, context: Context
+    ) -> AsyncGenerator[stream_pb.WatchStreamResponse]:
+        watching = self.service.watch_stream(
+            LOCAL, request.session, request.stream, after=request.after
+        )
+        async with aclosing(watching):
+            async for news in watching:
+                if not isinstance(news, NoNews):  # gRPC has signs of life of its own
+                    yield news_of(news)
 
 
 @dataclass(frozen=True, slots=True)

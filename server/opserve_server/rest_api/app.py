@@ -20,11 +20,12 @@ from opserve_server.core import commands as core
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import FoundSession, OpenedSession, Service
-from opserve_server.rest_api import answers
+from opserve_server.rest_api import answers, histories
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
 from opserve_server.rest_api.content import WriteQuery, read_content, write_content
 from opserve_server.rest_api.errors import not_routed, refusal
+from opserve_server.rest_api.histories import watch_stream
 from opserve_server.rest_api.middleware import Calls
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
@@ -42,6 +43,7 @@ from opserve_server.rest_api.routes import (
     command_endpoint,
     describe_operator,
     get_session,
+    get_timeline,
     keep_alive,
     list_devices,
     list_operators,
@@ -77,6 +79,7 @@ def rest_app(
         *_operator_operations(service, body_bytes_limit, run_limits),
         *_in_session_operations(service, body_bytes_limit),
         *_session_operations(service, body_bytes_limit),
+        *_history_operations(service),
         *_listing_operations(service),
     ]
     return Starlette(
@@ -176,6 +179,28 @@ def _in_session_operations(service: Service, limit: int) -> Iterator[Operation]:
         body=SubmitBody,
         headers=_ONCE,
         answer=answers.Results,
+    )
+
+
+def _history_operations(service: Service) -> Iterator[Operation]:
+    yield Operation(
+        method="GET",
+        path=f"{_SESSION}/timeline",
+        endpoint=partial(get_timeline, service),
+        name="getTimeline",
+        summary="Tells what is remembered of the session's work: streams and copies.",
+        answer=histories.Timeline,
+    )
+    yield Operation(
+        method="GET",
+        path=f"{_SESSION}/streams/{{stream}}/history",
+        endpoint=partial(watch_stream, service),
+        name="watchStream",
+        summary="Tells what a stream's work came to, as server-sent events that go on.",
+        query=histories.WatchQuery,
+        headers=("Last-Event-ID",),
+        answer=histories.StreamEntry,
+        gives=histories.EVENT_STREAM,
     )
 
 

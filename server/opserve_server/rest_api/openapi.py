@@ -37,7 +37,8 @@ class Operation:
         query: Model of the query, or None.
         headers: Names of further request headers that count.
         takes: Media type of the body.
-        answer: Type of the JSON answer; bytes for a stream of bytes, None for none.
+        answer: Type of the answer; bytes for a stream of bytes, None for none.
+        gives: Media type of the answer, where it is no stream of bytes.
     """
 
     method: str
@@ -51,6 +52,7 @@ class Operation:
     headers: tuple[str, ...] = ()
     takes: str = JSON
     answer: Any = None
+    gives: str = JSON
 
 
 _PAGE = """<!doctype html>
@@ -146,7 +148,7 @@ class _Schemas:
             return answer | {"content": {OCTETS: {"schema": _BYTES}}}
         if operation.answer is not None:
             schema = self._reference(operation.answer)
-            return answer | {"content": {JSON: {"schema": schema}}}
+            return answer | {"content": {operation.gives: {"schema": schema}}}
         return answer
 
     def _refusals(self) -> Schema:

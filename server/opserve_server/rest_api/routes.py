@@ -18,6 +18,7 @@ from opserve_server.core.service import Service, operator_not_found
 from opserve_server.rest_api.answers import Devices, Lease, Operators, Results
 from opserve_server.rest_api.batch import SubmitBody, answer_of, commands_of
 from opserve_server.rest_api.bodies import read_json
+from opserve_server.rest_api.histories import timeline_of
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
     ListOperatorsQuery,
@@ -191,6 +192,11 @@ async def set_deterministic_level(service: Service, limit: int, request: Request
     given = parse(DeterministicLevelBody, await read_json(request, limit=limit))
     service.set_deterministic_level(LOCAL, request.path_params["session"], given.level)
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+async def get_timeline(service: Service, request: Request) -> Response:
+    """What is remembered of a session's work."""
+    return _answer(timeline_of(service.timeline(LOCAL, request.path_params["session"])))
 
 
 async def _run(service: Service, request: Request, command: Command) -> core.Result:

@@ -1,22 +1,22 @@
 """What a stream's history tells, to whom, and for how long."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
-from opserve_server.core.errors import HandleNotFound
-from opserve_server.core.history import HistoryEntry, LostEntries, Outcome, WorkKind
+from opserve_server.core.errors import HandleNotFound, InvalidArgument
+from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.pool.device import KernelFailed
 from server.core.caller import Caller, on
 from server.core.fakes import LIMITS
 
 
-def watch(caller: Caller, stream: int, after: int) -> AsyncIterator[HistoryEntry | LostEntries]:
+def watch(caller: Caller, stream: int, after: int) -> AsyncGenerator[News]:
     return caller.service.watch_stream(LOCAL, caller.name, stream, after=after)
 
 
@@ -26,7 +26,7 @@ async def sequences(caller: Caller, stream: int, after: int) -> list[int]:
     return [entry.sequence async for entry in watching if isinstance(entry, HistoryEntry)]
 
 
-async def told(caller: Caller, count: int) -> list[HistoryEntry | LostEntries]:
+async def told(caller: Caller, count: int) -> list[News]:
     """The first entries of the default stream's history."""
     watching = watch(caller, 0, after=0)
     return [await anext(watching) for _ in range(count)]
@@ -141,3 +141,62 @@ async def test_a_stranger_watches_nothing(caller: Caller) -> None:
         await anext(caller.service.watch_stream(stranger, caller.name, 0))
     with pytest.raises(HandleNotFound):
         await anext(watch(caller, 9, after=0))
+
+
+async def test_a_watch_gives_signs_of_life_and_ends_in_time(caller: Caller) -> None:
+    caller.name = (await caller.service.open_session(LOCAL, lease_s=3600)).session
+    began_s = asyncio.get_running_loop().time()
+    signs = [news async for news in watch(caller, 0, after=0)]
+    lasted_s = asyncio.get_running_loop().time() - began_s
+    assert lasted_s == LIMITS.watch_limit_s
+    assert signs == [NoNews()] * round(LIMITS.watch_limit_s / LIMITS.watch_quiet_limit_s)
+
+
+async def test_watches_end_when_the_service_drains(caller: Caller) -> None:
+    reader = asyncio.create_task(sequences(caller, 0, after=0))
+    await asyncio.sleep(1)
+    await caller.service.drain()
+    assert await asyncio.wait_for(reader, timeout=1) == []
+
+
+async def test_a_timeline_holds_every_stream_and_the_latest_copies(caller: Caller) -> None:
+    event = (await caller.run(c.CreateEvent())).event
+    (stream,) = await caller.streams(1)
+    await caller.submit(c.RecordEvent(event=event, stream=stream))
+    buffer = (await caller.run(c.Allocate(size_bytes=64))).buffer
+    began_s = asyncio.get_running_loop().time()
+    await caller.run(c.Write(buffer=buffer, data=b""))
+    await caller.run(c.Write(buffer=buffer, data=b"12"))
+    await caller.run(c.Read(buffer=buffer, size_bytes=3))
+    await caller.run(c.Fill(buffer=buffer, size_bytes=4))
+    await caller.run(c.Copy(destination=buffer, destination_offset=8, source=buffer, size_bytes=5))
+    chunks = caller.service.read(LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=6)
+    assert [len(chunk) async for chunk in chunks] == [6]
+    timeline = caller.service.timeline(LOCAL, caller.name)
+    told = {one.stream: [entry.kind for entry in one.entries] for one in timeline.streams}
+    assert told == {0: [], stream: [WorkKind.RECORD]}
+    assert [(copy.kind.value, copy.size_bytes) for copy in timeline.copies] == [
+        ("WRITE", 2),
+        ("READ", 3),
+        ("FILL", 4),
+        ("COPY", 5),
+        ("READ", 6),
+    ]
+    assert {copy.buffer for copy in timeline.copies} == {buffer}
+    assert {copy.started_s for copy in timeline.copies} == {began_s}
+    for _ in range(LIMITS.copy_history_limit):
+        await caller.run(c.Fill(buffer=buffer, size_bytes=1))
+    copies = caller.service.timeline(LOCAL, caller.name).copies
+    assert [copy.size_bytes for copy in copies] == [1] * LIMITS.copy_history_limit
+
+
+async def test_a_copy_that_failed_is_none(caller: Caller) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"12"
+
+    buffer = (await caller.run(c.Allocate(size_bytes=64))).buffer
+    with pytest.raises(InvalidArgument):
+        await caller.service.write(
+            LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=3, chunks=chunks()
+        )
+    assert caller.service.timeline(LOCAL, caller.name).copies == ()

@@ -1,9 +1,10 @@
 """What every transport does: carry one call, one upload or one download. It never retries."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 
@@ -25,6 +26,10 @@ class AsyncTransport(ABC):
     @abstractmethod
     def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
         """Brings bytes of a buffer, in pieces."""
+
+    @abstractmethod
+    def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+        """Brings news of a stream as they come, until the service ends them."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -1,16 +1,17 @@
 """Calls over gRPC."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import grpc
 from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.grpc_errors import from_rpc_error
-from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 
 
 class AsyncGrpcTransport(AsyncTransport):
@@ -50,6 +51,22 @@ class AsyncGrpcTransport(AsyncTransport):
                 yield read_chunk(message)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
+
+    @override
+    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+        stub = self._channel.unary_stream(
+            WATCH_STREAM.path,
+            WATCH_STREAM.request.SerializeToString,
+            WATCH_STREAM.response.FromString,
+        )
+        call = stub(request)
+        try:
+            async for news in call:
+                yield news
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, address=self._target) from error
+        finally:
+            call.cancel()
 
     @override
     async def close(self) -> None:

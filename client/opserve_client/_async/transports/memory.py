@@ -1,14 +1,15 @@
 """Calls answered by a function in this process: for tests without a server."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from google.protobuf.message import Message
 from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._async.transports.base import AsyncTransport
-from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 
 
 class AsyncMemoryTransport(AsyncTransport):
@@ -40,6 +41,10 @@ class AsyncMemoryTransport(AsyncTransport):
     @override
     async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
         yield _answer(self._handler(READ, request), ReadResponse).data
+
+    @override
+    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+        yield _answer(self._handler(WATCH_STREAM, request), WatchStreamResponse)
 
     @override
     async def close(self) -> None:

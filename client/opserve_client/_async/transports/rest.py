@@ -1,21 +1,25 @@
 """Calls over REST."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx2
 from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.errors import timed_out
 from opserve_client.wire.chunks import CHUNK_BYTES
-from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import response_message, rest_request
+from opserve_client.wire.sent_events import SentEvents
 
 _FIRST_ERROR = 400
+_SILENCE_LIMIT_S = 60.0
+"""Four times the service's own pause between signs of life."""
 
 
 class AsyncRestTransport(AsyncTransport):
@@ -85,6 +89,23 @@ class AsyncRestTransport(AsyncTransport):
                     raise from_response(response.status_code, await response.aread())
                 async for chunk in response.aiter_bytes():
                     yield chunk
+        except httpx2.TransportError as error:
+            raise from_transport_error(error, address=self._address) from error
+
+    @override
+    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+        form = rest_request(WATCH_STREAM, request)
+        news = SentEvents()
+        # The service gives signs of life in time, so that silence means that it is gone.
+        limits = httpx2.Timeout(_SILENCE_LIMIT_S)
+        try:
+            async with self._http.stream(form.verb, form.path, timeout=limits) as response:
+                if response.status_code >= _FIRST_ERROR:
+                    raise from_response(response.status_code, await response.aread())
+                async for line in response.aiter_lines():
+                    event = news.take_in(line)
+                    if event is not None:
+                        yield event
         except httpx2.TransportError as error:
             raise from_transport_error(error, address=self._address) from error
 

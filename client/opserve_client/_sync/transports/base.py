@@ -2,9 +2,10 @@
 """What every transport does: carry one call, one upload or one download. It never retries."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 
@@ -24,6 +25,10 @@ class Transport(ABC):
     @abstractmethod
     def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes]:
         """Brings bytes of a buffer, in pieces."""
+
+    @abstractmethod
+    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
+        """Brings news of a stream as they come, until the service ends them."""
 
     @abstractmethod
     def close(self) -> None:

@@ -2,21 +2,25 @@
 """Calls over REST."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import httpx2
 from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
+from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
 from opserve_client.errors import timed_out
 from opserve_client.wire.chunks import CHUNK_BYTES
-from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import response_message, rest_request
+from opserve_client.wire.sent_events import SentEvents
 
 _FIRST_ERROR = 400
+_SILENCE_LIMIT_S = 60.0
+"""Four times the service's own pause between signs of life."""
 
 
 class RestTransport(Transport):
@@ -82,6 +86,23 @@ class RestTransport(Transport):
                     raise from_response(response.status_code, response.read())
                 for chunk in response.iter_bytes():
                     yield chunk
+        except httpx2.TransportError as error:
+            raise from_transport_error(error, address=self._address) from error
+
+    @override
+    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
+        form = rest_request(WATCH_STREAM, request)
+        news = SentEvents()
+        # The service gives signs of life in time, so that silence means that it is gone.
+        limits = httpx2.Timeout(_SILENCE_LIMIT_S)
+        try:
+            with self._http.stream(form.verb, form.path, timeout=limits) as response:
+                if response.status_code >= _FIRST_ERROR:
+                    raise from_response(response.status_code, response.read())
+                for line in response.iter_lines():
+                    event = news.take_in(line)
+                    if event is not None:
+                        yield event
         except httpx2.TransportError as error:
             raise from_transport_error(error, address=self._address) from error
 

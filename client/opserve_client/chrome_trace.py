@@ -1,0 +1,126 @@
+"""What a session did as a trace in Chrome's format, which Perfetto and chrome://tracing open.
+
+One process stands for the session, with a thread for each stream, and as many for copies as there
+were at the same time. Calls, waits and copies are slices, records and dropped work are instants.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from opserve.v1.memory_service_pb2 import CopyEntry, CopyKind
+from opserve.v1.session_service_pb2 import GetTimelineResponse
+from opserve.v1.stream_service_pb2 import (
+    OUTCOME_DONE,
+    WORK_KIND_EXECUTE,
+    WORK_KIND_RECORD,
+    Outcome,
+    StreamEntry,
+    WorkKind,
+)
+from opserve_client.wire.json_messages import Json
+
+_PROCESS = 1
+_FIRST_COPY_THREAD = 2**20
+"""A thread's number is its stream's handle, of which a session has far fewer at once."""
+_NS_PER_S = 1e9
+_NS_PER_US = 1e3
+_MS_PER_S = 1e3
+Event = dict[str, Json]
+
+
+def chrome_trace(timeline: GetTimelineResponse, *, process: str) -> dict[str, Json]:
+    """The trace as a JSON object; times are microseconds from the first thing that is in it.
+
+    Args:
+        timeline: What the service remembers.
+        process: What to call the session.
+    """
+    zero_s = min(_times(timeline), default=0.0)
+    events: list[Json] = [_event("M", 0, "process_name", args={"name": process})]
+    for number, stream in enumerate(timeline.streams):
+        name = "default stream" if stream.stream == 0 else f"stream {stream.stream}"
+        events += _thread(stream.stream, name, place=number)
+        events += _work(stream.stream, stream.entries, zero_s)
+    for number, copies in enumerate(_rows(timeline.copies)):
+        thread = _FIRST_COPY_THREAD + number
+        events += _thread(thread, "copies", place=len(timeline.streams) + number)
+        events += [_copy(thread, copy, zero_s) for copy in copies]
+    return {"displayTimeUnit": "ms", "traceEvents": events}
+
+
+def _times(timeline: GetTimelineResponse) -> Iterator[float]:
+    for stream in timeline.streams:
+        yield from (entry.queued_s for entry in stream.entries)
+    yield from (copy.started_s for copy in timeline.copies)
+
+
+def _work(thread: int, entries: Sequence[StreamEntry], zero_s: float) -> Iterator[Event]:
+    """The entries of a stream, whose slices follow each other as the work did."""
+    free_s = zero_s
+    for entry in sorted(entries, key=lambda entry: entry.ended_s):
+        name = entry.operator or f"{WorkKind.Name(entry.kind)[10:].lower()} event {entry.handle}"
+        details = _details(entry)
+        if entry.kind == WORK_KIND_RECORD or not entry.HasField("started_s"):
+            yield _instant(thread, name, (entry.ended_s - zero_s), details)
+            continue
+        # A call that was stopped is told from when it went to the device, behind another one.
+        start_s = min(max(entry.started_s, free_s), entry.ended_s)
+        free_s = entry.ended_s
+        category = "kernel" if entry.kind == WORK_KIND_EXECUTE else "wait"
+        yield _slice(thread, name, category, (start_s - zero_s, free_s - zero_s), details)
+
+
+def _details(entry: StreamEntry) -> Event:
+    details: Event = {"number": entry.number, "handle": entry.handle}
+    if entry.HasField("started_s"):
+        details["queue_ms"] = round((entry.started_s - entry.queued_s) * _MS_PER_S, 6)
+    if entry.outcome != OUTCOME_DONE:
+        details |= {"outcome": Outcome.Name(entry.outcome)[8:], "reason": entry.reason}
+    return details
+
+
+def _rows(copies: Iterable[CopyEntry]) -> list[list[CopyEntry]]:
+    """The copies in as few rows as let none of a row overlap."""
+    rows: list[list[CopyEntry]] = []
+    for copy in sorted(copies, key=lambda copy: copy.started_s):
+        row = next((row for row in rows if row[-1].ended_s <= copy.started_s), None)
+        if row is None:
+            rows.append([copy])
+        else:
+            row.append(copy)
+    return rows
+
+
+def _copy(thread: int, copy: CopyEntry, zero_s: float) -> Event:
+    name = CopyKind.Name(copy.kind)[10:].lower()
+    details: Event = {"buffer": copy.buffer, "size_bytes": copy.size_bytes}
+    return _slice(thread, name, "copy", (copy.started_s - zero_s, copy.ended_s - zero_s), details)
+
+
+def _slice(
+    thread: int, name: str, category: str, between_s: tuple[float, float], details: Event
+) -> Event:
+    # Rounded ends, and not rounded lengths, keep neighbours apart.
+    start_ns, end_ns = (round(time_s * _NS_PER_S) for time_s in between_s)
+    return _event(
+        "X",
+        thread,
+        name,
+        cat=category,
+        ts=start_ns / _NS_PER_US,
+        dur=(end_ns - start_ns) / _NS_PER_US,
+        args=details,
+    )
+
+
+def _instant(thread: int, name: str, at_s: float, details: Event) -> Event:
+    at_us = round(at_s * _NS_PER_S) / _NS_PER_US
+    return _event("i", thread, name, cat="event", ts=at_us, s="t", args=details)
+
+
+def _thread(thread: int, name: str, *, place: int) -> Iterator[Event]:
+    yield _event("M", thread, "thread_name", args={"name": name})
+    yield _event("M", thread, "thread_sort_index", args={"sort_index": place})
+
+
+def _event(phase: str, thread: int, name: str, **members: Json) -> Event:
+    return {"ph": phase, "pid": _PROCESS, "tid": thread, "name": name, **members}

@@ -1,0 +1,62 @@
+"""Histories of streams and timelines of sessions as messages."""
+
+from typing import assert_never
+
+from opserve.v1.memory_service_pb2 import CopyEntry as WireCopy
+from opserve.v1.memory_service_pb2 import CopyKind as WireCopyKind
+from opserve.v1.session_service_pb2 import GetTimelineResponse, StreamTimeline
+from opserve.v1.stream_service_pb2 import LostEntries as WireLost
+from opserve.v1.stream_service_pb2 import Outcome as WireOutcome
+from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamResponse
+from opserve.v1.stream_service_pb2 import WorkKind as WireWorkKind
+from opserve_server.core.copies import CopyEntry
+from opserve_server.core.history import HistoryEntry, LostEntries
+from opserve_server.core.timeline import Timeline
+
+
+def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:
+    """What a watcher gets."""
+    match news:
+        case HistoryEntry():
+            return WatchStreamResponse(entry=_entry(news))
+        case LostEntries(first=first, last=last):
+            return WatchStreamResponse(lost=WireLost(first=first, last=last))
+        case _:
+            assert_never(news)
+
+
+def timeline_of(timeline: Timeline) -> GetTimelineResponse:
+    """What is remembered of a session's work."""
+    return GetTimelineResponse(
+        streams=[
+            StreamTimeline(stream=one.stream, entries=map(_entry, one.entries))
+            for one in timeline.streams
+        ],
+        copies=map(_copy, timeline.copies),
+    )
+
+
+def _entry(entry: HistoryEntry) -> StreamEntry:
+    return StreamEntry(
+        sequence=entry.sequence,
+        number=entry.number,
+        kind=WireWorkKind.Value(f"WORK_KIND_{entry.kind}"),
+        handle=entry.handle,
+        operator=entry.operator,
+        queued_s=entry.queued_s,
+        started_s=entry.started_s,
+        ended_s=entry.ended_s,
+        outcome=WireOutcome.Value(f"OUTCOME_{entry.outcome}"),
+        code=0 if entry.status is None else entry.status.value,
+        reason="" if entry.status is None else entry.status.name,
+    )
+
+
+def _copy(copy: CopyEntry) -> WireCopy:
+    return WireCopy(
+        kind=WireCopyKind.Value(f"COPY_KIND_{copy.kind}"),
+        buffer=copy.buffer,
+        size_bytes=copy.size_bytes,
+        started_s=copy.started_s,
+        ended_s=copy.ended_s,
+    )

@@ -1,0 +1,140 @@
+"""Histories of streams as server-sent events, and timelines of sessions as JSON."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, assert_never
+
+import pydantic_core
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from opserve_server.calls import malformed
+from opserve_server.core import timeline as core
+from opserve_server.core.copies import CopyEntry
+from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from opserve_server.rest_api.models import STRICT, parse_query
+
+EVENT_STREAM = "text/event-stream"
+SequenceNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
+_EVENT_ID = re.compile(r"[0-9]{1,18}")
+_SIGN_OF_LIFE = b":\n\n"
+
+
+class WatchQuery(BaseModel):
+    """Where a watch begins, unless a Last-Event-ID header says it."""
+
+    model_config = STRICT
+
+    after: SequenceNumber = 0
+    """The last sequence number that is known already; 0 asks for all that is remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEntry:
+    """Work of a stream that is over; see opserve.v1.StreamEntry."""
+
+    sequence: int
+    number: int
+    kind: WorkKind
+    handle: int
+    operator: str
+    queued_s: float
+    started_s: float | None
+    ended_s: float
+    outcome: Outcome
+    code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTimeline:
+    """What is remembered of a stream's work, in the order of endings."""
+
+    stream: int
+    entries: list[StreamEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What is remembered of a session's work."""
+
+    streams: list[StreamTimeline]
+    copies: list[CopyEntry]
+
+
+async def watch_stream(service: Service, request: Request) -> Response:
+    """What a stream's work came to, as server-sent events: `entry`, and `lost` for a gap."""
+    watching = service.watch_stream(
+        LOCAL,
+        request.path_params["session"],
+        request.path_params["stream"],
+        after=_known(request),
+    )
+    headers = {"Cache-Control": "no-store"}
+    return StreamingResponse(_sent(watching), headers=headers, media_type=EVENT_STREAM)
+
+
+def timeline_of(timeline: core.Timeline) -> Timeline:
+    """What is remembered of a session's work."""
+    return Timeline(
+        streams=[
+            StreamTimeline(stream=one.stream, entries=[_entry(entry) for entry in one.entries])
+            for one in timeline.streams
+        ],
+        copies=list(timeline.copies),
+    )
+
+
+def _known(request: Request) -> int:
+    """The last sequence number that the client has: that of the header, which a resume sends."""
+    given = request.headers.get("last-event-id")
+    if given is None:
+        return parse_query(WatchQuery, request.query_params).after
+    if not _EVENT_ID.fullmatch(given):
+        raise malformed("Last-Event-ID", given=given, allowed="the id of an event")
+    return int(given)
+
+
+async def _sent(watching: AsyncGenerator[News]) -> AsyncIterator[bytes]:
+    yield _SIGN_OF_LIFE  # so that the client knows at once that it watches
+    async with aclosing(watching):
+        async for news in watching:
+            yield _event(news)
+
+
+def _event(news: News) -> bytes:
+    match news:
+        case HistoryEntry():
+            return _named("entry", news.sequence, _entry(news))
+        case LostEntries():
+            return _named("lost", news.last, news)
+        case NoNews():
+            return _SIGN_OF_LIFE
+        case _:
+            assert_never(news)
+
+
+def _named(name: str, number: int, value: object) -> bytes:
+    data = pydantic_core.to_json(value)  # one line, whatever is in it
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), data)
+
+
+def _entry(entry: HistoryEntry) -> StreamEntry:
+    return StreamEntry(
+        sequence=entry.sequence,
+        number=entry.number,
+        kind=entry.kind,
+        handle=entry.handle,
+        operator=entry.operator,
+        queued_s=entry.queued_s,
+        started_s=entry.started_s,
+        ended_s=entry.ended_s,
+        outcome=entry.outcome,
+        code=0 if entry.status is None else entry.status.value,
+        reason="" if entry.status is None else entry.status.name,
+    )
