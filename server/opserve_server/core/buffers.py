@@ -68,9 +68,10 @@ class Buffer:
         return self.scratch
 
     def used_by(self, done: asyncio.Future[None]) -> None:
-        """Keeps the memory until the work that `done` stands for is over."""
-        self.users.add(done)
-        done.add_done_callback(self._unused_by)
+        """Keeps the memory until the work that `done` stands for is over, however it uses it."""
+        if done not in self.users:
+            self.users.add(done)
+            done.add_done_callback(self._unused_by)
 
     def free(self) -> None:
         """Returns the memory, at once or when the last user is done."""

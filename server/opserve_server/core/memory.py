@@ -160,6 +160,8 @@ class _SlabSpace:
     def give_back(self, offset: int, extent: int) -> None:
         index = bisect_left(self._free, (offset, 0))
         start, end, low, high = offset, offset + extent, index, index
+        beside = self._free[max(index - 1, 0) : index + 1]
+        assert all(sum(f) <= start or f[0] >= end for f in beside), "a region returns once"
         if index > 0 and sum(self._free[index - 1]) == start:
             low = index - 1
             start = self._free[low][0]

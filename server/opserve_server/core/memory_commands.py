@@ -66,21 +66,23 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
     session.check_open()
-    buffer = session.buffers.get(handle)
-    view = buffer.view(offset, size_bytes)
-    if not buffer.users:
-        return view
+    view = session.buffers.get(handle).view(offset, size_bytes)
+    await _wait_until_idle(session, handle)
+    return view
+
+
+async def _wait_until_idle(session: Session, *handles: int) -> None:
+    """Returns when all of these buffers are there and no queued work uses any of them."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + session.limits.wait_limit_s
-    while users := session.buffers.get(handle).users:  # more may come during the wait
-        await wait_for_all(
-            list(users),
+    while users := {user for handle in handles for user in session.buffers.get(handle).users}:
+        await wait_for_all(  # more may come during the wait
+            users,
             timeout_s=max(deadline_s - loop.time(), 0.0),
             status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-            what=f"the queued work on buffer {handle}",
+            what=f"the queued work on {' and '.join(f'buffer {handle}' for handle in handles)}",
         )
         session.check_open()
-    return view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +212,9 @@ async def _copy(session: Session, command: Copy) -> Done:
             given=command.source_offset,
             allowed="ranges that do not overlap",
         )
-    await idle_view(session, command.destination, command.destination_offset, size)
-    source = await idle_view(session, command.source, command.source_offset, size)
-    destination = await idle_view(session, command.destination, command.destination_offset, size)
+    destination = session.buffers.get(command.destination).view(command.destination_offset, size)
+    source = session.buffers.get(command.source).view(command.source_offset, size)
+    await _wait_until_idle(session, command.destination, command.source)
 
     def copy(start: int, end: int) -> None:
         destination[start:end] = source[start:end]

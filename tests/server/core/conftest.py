@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.fixture
 async def caller() -> AsyncIterator[Caller]:
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
     caller = Caller()
     await caller.open()
     yield caller
@@ -24,3 +27,4 @@ async def caller() -> AsyncIterator[Caller]:
     await caller.service.stop()
     assert caller.device.slabs.free_bytes == caller.device.memory_bytes, "memory is lost"
     caller.device.slabs.close()
+    assert not unhandled
