@@ -299,10 +299,10 @@ def _put_tile(stage: Integers, scratch: Floats, target: Floats, group: int, tile
     """The sums of a tile to where taps lie beside each other, and steps are those of the plan."""
     taps, row_sums, first = stage[TAPS], _row_sums(stage), tile * stage[ROWS]
     left, count = stage[stage[LEFT] + CHANNELS], stage[stage[RIGHT] + CHANNELS]
-    run, runs = taps, min(stage[ROWS], left - first)
-    if stage[LEFT_STEP] == taps:
-        run, runs = runs * taps, 1
     sums, step = _sums_of(stage, tile), stage[RIGHT_STEP]
+    run, runs = taps, min(stage[ROWS], left - first)
+    if stage[LEFT_STEP] == taps and step > 1:
+        run, runs = runs * taps, 1
     place = stage[GRADIENT] + group * left * count * taps + first * stage[LEFT_STEP]
     for i in range(runs):
         source, to = sums + i * taps * row_sums, place + i * stage[LEFT_STEP]

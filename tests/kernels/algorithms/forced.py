@@ -101,6 +101,7 @@ _GENERAL = _convolutions(
     convolution("output padding", (2, 9, 4, 5), (9, 5, 3, 3), **_TURNED),
     convolution("groups", (2, 12, 6, 7), (9, 4, 3, 2), groups=3, **_STRIDED),
     convolution("one tap", (2, 33, 5, 6), (5, 33, 1, 1)),
+    convolution("one channel, one tap", (2, 2, 5, 6), (10, 1, 1, 1), groups=2),
     convolution("3-D", (1, 3, 4, 5, 6), (4, 3, 2, 3, 3), padding=(1, 0, 1), stride=(2, 1, 2)),
 )
 _WITHOUT_STRIDE = _convolutions(
