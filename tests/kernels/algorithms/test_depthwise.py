@@ -208,6 +208,16 @@ def test_a_unit_of_a_kernel_of_thousands_of_taps_is_bounded(wanted: int) -> None
     assert 300**2 * 255**2 / (stage.units - 1) < 40_000_000
 
 
+@every_result
+def test_a_unit_of_many_groups_is_bounded(wanted: int) -> None:
+    case = Case(batch=2, groups=256, inputs=256, outputs=256, size=(1, 32, 32))
+    arrays = arrays_of("many groups", case)
+
+    stage = planned_of(gradients_of(case, operands_of(case, arrays), wanted)).stage
+
+    assert 2 * 256 * 32**2 * 3**2 / (stage.units - 1) < 2_000_000
+
+
 def test_stages_of_a_call_have_parts_of_the_workspace_of_their_own() -> None:
     case = CASES["stride 2"]
     arrays = arrays_of("stages", case)

@@ -110,6 +110,12 @@ def test_a_unit_of_a_million_taps_is_bounded(kernel: tuple[int, int]) -> None:
     assert taps_of_all_rows / plan.units < 500_000
 
 
+def test_a_unit_of_many_planes_is_bounded() -> None:
+    plan = plan_of(image("many planes", (8, 512, 20, 20), (3, 3), padding=(1, 1)))
+
+    assert 8 * 512 * 20**2 * 3**2 / plan.units < 500_000
+
+
 @pytest.mark.parametrize("dtypes", list(_CAST))
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("elements", [40, 1 << 14])
