@@ -24,11 +24,11 @@ from typing_extensions import override
 from opserve_kernels.loop_cache import folders_of
 from opserve_server.allocator import keep_freed_memory
 from opserve_server.core.limits import Limits
+from opserve_server.core.observations import Observation, Observe
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.local_lane import local_lane, new_lane_name
-from opserve_server.logs import log_to_stderr
 from opserve_server.pool.device import KERNELS, Device, WorkerDied
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
@@ -39,6 +39,8 @@ from opserve_server.settings import (
     settings_of_environment,
     where_set,
 )
+from opserve_server.telemetry.logs import log_observation, log_to_stderr
+from opserve_server.telemetry.metrics import Metrics
 
 COMPILING_INTERVAL_S = 5.0  # between two lines of the log
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -129,7 +131,14 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     """
     devices = new_devices(settings)
     lane_name = new_lane_name() if settings.local_lane else ""
-    service = Service(devices, limits=core_limits(settings), local_lane=lane_name)
+    metrics = Metrics()
+    service = Service(
+        devices,
+        limits=core_limits(settings),
+        local_lane=lane_name,
+        observe=_observer(log_observation, metrics.observe),
+    )
+    metrics.watch(service, devices)
     health = Health(service)
     async with AsyncExitStack() as stack:
         # Addresses are bound first, so that a taken one is told before any worker starts.
@@ -156,9 +165,17 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
                 request_timeout_s=settings.local_request_timeout_s,
             )
             stack.enter_context(lane)
-        faces = _Faces(server, listener, health)
+        faces = _Faces(server, listener, health, metrics)
         await stack.enter_async_context(faces.serving(service, settings))
         yield Addresses(grpc=grpc_address, rest=f"http://{_name_of(listener)}")
+
+
+def _observer(*observers: Observe) -> Observe:
+    def observe(observation: Observation) -> None:
+        for observer in observers:
+            observer(observation)
+
+    return observe
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +185,12 @@ class _Faces:
     server: grpc.aio.Server
     listener: socket.socket
     health: Health
+    metrics: Metrics
 
     @asynccontextmanager
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
         """Takes calls inside the block; at its end finishes work, and then takes no more calls."""
-        rest = _RestServer(_new_rest_app(service, settings), settings)
+        rest = _RestServer(_new_rest_app(service, self.metrics, settings), settings)
         await self.health.tell()
         await self.server.start()
         async with asyncio.TaskGroup() as tasks:
@@ -225,10 +243,11 @@ def core_limits(settings: Settings) -> Limits:
     return Limits(**{field.name: getattr(settings, field.name) for field in fields(Limits)})
 
 
-def _new_rest_app(service: Service, settings: Settings) -> Starlette:
+def _new_rest_app(service: Service, metrics: Metrics, settings: Settings) -> Starlette:
     return rest_app(
         service,
         accepts=lambda: not service.draining,
+        metrics_page=metrics.page,
         body_bytes_limit=settings.body_bytes_limit,
         run_limits=RunLimits(
             args_bytes=settings.body_bytes_limit,

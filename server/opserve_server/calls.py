@@ -2,11 +2,14 @@
 
 import logging
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from secrets import token_hex
 
 from opserve_kernels.status import Status
 from opserve_server.core.errors import InvalidArgument, OpserveError
+from opserve_server.core.observations import CALL, Call, CallBegan, CallEnded, Observe
 from opserve_server.core.service import DeviceInfo
 
 RETRY_AFTER_S = 1
@@ -22,6 +25,26 @@ def call_id(given: str | None) -> str:
     if given is not None and _WELL_FORMED_ID.fullmatch(given):
         return given
     return token_hex(16)
+
+
+@contextmanager
+def at_work(call: Call, observe: Observe) -> Generator[None]:
+    """A call at work, in whose context the block runs; its begin and end are observed."""
+    token = CALL.set(call)
+    began_s = time.perf_counter()
+    observe(CallBegan(call))
+    try:
+        yield
+    finally:
+        observe(CallEnded(call, time.perf_counter() - began_s))
+        CALL.reset(token)
+
+
+def note_failure(error: OpserveError) -> None:
+    """The call at work is refused with an error."""
+    call = CALL.get()
+    if call is not None:
+        call.failure = error.message
 
 
 def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:

@@ -19,6 +19,7 @@ from opserve_server.core.history import (
     Outcome,
     WorkKind,
 )
+from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import (
     DeterministicLevel,
@@ -105,6 +106,7 @@ class RecordingService(Service):
         content: What `read` reads.
         error: Raised by every call, where it is set.
         devices: What list_devices tells.
+        observe: Told of calls.
     """
 
     asked: list[tuple[str, str, list[Command]]] = field(
@@ -115,6 +117,7 @@ class RecordingService(Service):
     content: bytes = bytes(range(256)) * 16
     chunk_bytes: int = 1000
     error: Exception | None = None
+    observe: Observe = ignore
     devices: list[DeviceInfo] = field(default_factory=lambda: [DEVICE])
 
     def forget(self) -> None:

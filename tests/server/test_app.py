@@ -215,7 +215,7 @@ from opserve_server.settings import Settings
 async def build():
     settings = Settings()
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
-    app._new_rest_app(service, settings)
+    app._new_rest_app(service, app.Metrics(), settings)
 
 asyncio.run(build())
 assert "numba" not in sys.modules, "the front imports numba"

@@ -1,8 +1,9 @@
 """Every refusal as gRPC tells it: one table, and what stands around every method."""
 
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
@@ -12,7 +13,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, Re
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
 
-from opserve_server.calls import RETRY_AFTER_S, call_id, hidden, shortened
+from opserve_server.calls import RETRY_AFTER_S, at_work, call_id, hidden, note_failure, shortened
 from opserve_server.core.errors import (
     DataCorrupted,
     DeadlineMissed,
@@ -28,6 +29,7 @@ from opserve_server.core.errors import (
     WaitTimedOut,
     WrongState,
 )
+from opserve_server.core.observations import Call, Observe
 
 REQUEST_ID = "x-request-id"
 _DETAILS = "grpc-status-details-bin"
@@ -43,10 +45,12 @@ class Telling:
 
     Args:
         server: Where the methods go.
+        observe: Told of every call.
     """
 
-    def __init__(self, server: grpc.aio.Server) -> None:
+    def __init__(self, server: grpc.aio.Server, observe: Observe) -> None:
         self._server = server
+        self._observe = observe
 
     def add_generic_rpc_handlers(self, _: object) -> None:
         """Generated code offers the same methods twice; see add_registered_method_handlers."""
@@ -56,74 +60,84 @@ class Telling:
     ) -> None:
         """Adds the methods of a service."""
         telling = {
-            name: _telling(handler, f"/{service}/{name}") for name, handler in handlers.items()
+            name: _telling(handler, partial(_at_work, self._observe, name))
+            for name, handler in handlers.items()
         }
         handler = grpc.method_handlers_generic_handler(service, telling)
         self._server.add_generic_rpc_handlers((handler,))
 
 
+AtWork = Callable[[Context], AbstractContextManager[Call]]
+
+
 def _telling(
-    handler: "grpc.RpcMethodHandler[Any, Any]", method: str
+    handler: "grpc.RpcMethodHandler[Any, Any]", at_work: AtWork
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     codecs = (handler.request_deserializer, handler.response_serializer)
     if handler.unary_stream is not None:
-        stream = _streaming(handler.unary_stream, method)
+        stream = _streaming(handler.unary_stream, at_work)
         return grpc.unary_stream_rpc_method_handler(stream, *codecs)
     if handler.stream_unary is not None:
-        single = _answering(handler.stream_unary, method)
+        single = _answering(handler.stream_unary, at_work)
         return grpc.stream_unary_rpc_method_handler(single, *codecs)
     assert handler.unary_unary is not None, "opserve has no method that streams both ways"
-    return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, method), *codecs)
+    return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, at_work), *codecs)
 
 
-def _answering(behaviour: Behaviour, method: str) -> Behaviour:
-    async def call(request: object, context: Context) -> object:
-        request_id = _begin(context)
-        try:
-            return await behaviour(request, context)
-        except Exception as error:  # noqa: BLE001  # told, or hidden and logged
-            await _fail(context, error, method, request_id)
+def _answering(behaviour: Behaviour, at_work: AtWork) -> Behaviour:
+    async def answer(request: object, context: Context) -> object:
+        with at_work(context) as call:
+            try:
+                answered = await behaviour(request, context)
+            except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+                await _fail(context, error, call)
+            call.outcome = StatusCode.OK.name
+            return answered
 
-    return call
+    return answer
 
 
-def _streaming(behaviour: Behaviour, method: str) -> Behaviour:
+def _streaming(behaviour: Behaviour, at_work: AtWork) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
-    async def call(request: object, context: Context) -> None:
-        request_id = _begin(context)
-        try:
-            async with aclosing(behaviour(request, context)) as answers:
-                async for answer in answers:
-                    await context.write(answer)
-        except Exception as error:  # noqa: BLE001  # told, or hidden and logged
-            await _fail(context, error, method, request_id)
+    async def stream(request: object, context: Context) -> None:
+        with at_work(context) as call:
+            try:
+                async with aclosing(behaviour(request, context)) as answers:
+                    async for answer in answers:
+                        await context.write(answer)
+            except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+                await _fail(context, error, call)
+            call.outcome = StatusCode.OK.name
 
-    return call
+    return stream
 
 
-def _begin(context: Context) -> str:
-    """The call's id, which goes back with whatever answer there is."""
-    given = dict(context.invocation_metadata() or ()).get(REQUEST_ID)
-    request_id = call_id(given if isinstance(given, str) else None)
+@contextmanager
+def _at_work(observe: Observe, method: str, context: Context) -> Generator[Call]:
+    """The call, whose id goes back with whatever answer there is."""
+    given: dict[str, str | bytes] = dict(context.invocation_metadata() or ())
+    headers = {name: value for name, value in given.items() if isinstance(value, str)}
+    request_id = call_id(headers.get(REQUEST_ID))
     context.set_trailing_metadata(((REQUEST_ID, request_id),))
-    return request_id
+    call = Call(face="grpc", method=method, request_id=request_id, headers=headers)
+    with at_work(call, observe):
+        yield call
 
 
-async def _fail(context: Context, error: Exception, method: str, request_id: str) -> NoReturn:
+async def _fail(context: Context, error: Exception, call: Call) -> NoReturn:
     if not isinstance(error, OpserveError):
         if context.done():  # the client has gone, and a write to it failed
             raise error
-        error = hidden(error, call=method, request_id=request_id)
-    await _abort(context, error, request_id)
-
-
-async def _abort(context: Context, error: OpserveError, request_id: str) -> NoReturn:
-    status = rpc_status(error, request_id=request_id)
+        error = hidden(error, call=call.method, request_id=call.request_id)
+    row = row_of(error)
+    call.outcome = row.code.name
+    note_failure(error)
+    status = rpc_status(error, request_id=call.request_id)
     await context.abort(
-        row_of(error).code,
+        row.code,
         status.message,
-        ((_DETAILS, status.SerializeToString()), (REQUEST_ID, request_id)),
+        ((_DETAILS, status.SerializeToString()), (REQUEST_ID, call.request_id)),
     )
 
 

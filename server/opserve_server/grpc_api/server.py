@@ -70,7 +70,7 @@ def grpc_server(
         ],
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
-    telling = Telling(server)
+    telling = Telling(server, service.observe)
     # Before the generated methods of the same service: the first that is found is called.
     telling.add_registered_method_handlers("opserve.v1.MemoryService", bulk_handlers(service))
     for add_to, face in _SERVICES:

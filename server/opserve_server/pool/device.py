@@ -115,6 +115,7 @@ class Device:
         self.profile = profile
         self.memory_bytes = memory_bytes
         self.threads = threads
+        self.restarts = 0
         self.slabs = SlabPool(capacity_bytes=memory_bytes, slab_bytes=slab_bytes)
         self._kernels = kernels
         self._operators = sorted(kernels)
@@ -233,6 +234,7 @@ class Device:
             await current.stop(grace_s=0)
             self._settle_its_calls()
             current = await self._start_replacement()
+            self.restarts += current is not None
 
     async def _start_replacement(self) -> WorkerProcess | None:
         """A new worker, at once or, while none starts, with growing delays; None when stopped.

@@ -39,6 +39,7 @@ from opserve_server.rest_api.openapi import Operation, document_routes
 from opserve_server.rest_api.routes import (
     COMMAND_ROUTES,
     CommandRoute,
+    Endpoint,
     close_session,
     command_endpoint,
     describe_operator,
@@ -56,6 +57,7 @@ from opserve_server.rest_api.routes import (
 
 _SESSION = "/v1/sessions/{session}"
 _CONTENT = f"{_SESSION}/buffers/{{buffer}}/content"
+_METRICS = "text/plain; version=1.0.0; charset=utf-8"
 _ONCE = ("Idempotency-Key",)
 
 
@@ -63,6 +65,7 @@ def rest_app(
     service: Service,
     *,
     accepts: Callable[[], bool],
+    metrics_page: Callable[[], bytes],
     body_bytes_limit: int,
     run_limits: RunLimits,
 ) -> Starlette:
@@ -71,6 +74,7 @@ def rest_app(
     Args:
         service: The core.
         accepts: Whether the service takes calls, or is about to end.
+        metrics_page: The metrics in Prometheus' text format.
         body_bytes_limit: Bytes of a JSON body at most.
         run_limits: Bounds on one-shot calls.
     """
@@ -82,14 +86,17 @@ def rest_app(
         *_history_operations(service),
         *_listing_operations(service),
     ]
+    routes = [
+        *map(_route, operations),
+        Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"]),
+        *_health_routes(service, accepts),
+        Route("/metrics", _metrics_endpoint(metrics_page), name="metrics"),
+        *document_routes(operations),
+    ]
+    names: dict[object, str] = {route.endpoint: route.name for route in routes}
     return Starlette(
-        routes=[
-            *map(_route, operations),
-            Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"]),
-            *_health_routes(service, accepts),
-            *document_routes(operations),
-        ],
-        middleware=[Middleware(Calls)],
+        routes=routes,
+        middleware=[Middleware(Calls, observe=service.observe, names=names)],
         exception_handlers={OpserveError: refusal, HTTPException: not_routed},  # type: ignore[dict-item]  # their own errors
     )
 
@@ -277,7 +284,14 @@ def _operator_operations(
 
 def _route(operation: Operation) -> Route:
     path = re.sub(r"\{(?!session|operator)(\w+)\}", r"{\1:int}", operation.path)
-    return Route(path, operation.endpoint, methods=[operation.method])
+    return Route(path, operation.endpoint, methods=[operation.method], name=operation.name)
+
+
+def _metrics_endpoint(page: Callable[[], bytes]) -> Endpoint:
+    async def metrics(_: Request) -> Response:
+        return Response(page(), media_type=_METRICS)
+
+    return metrics
 
 
 def _health_routes(service: Service, accepts: Callable[[], bool]) -> Iterator[Route]:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_kernels.status import Status
-from opserve_server.calls import RETRY_AFTER_S, malformed, shortened
+from opserve_server.calls import RETRY_AFTER_S, malformed, note_failure, shortened
 from opserve_server.core.errors import (
     DataCorrupted,
     DeadlineMissed,
@@ -112,6 +112,7 @@ class Problem(BaseModel):
 
 def refusal(request: Request, error: OpserveError) -> Response:
     """The answer to a call that failed."""
+    note_failure(error)
     return _answer(request, error, row_of(error))
 
 

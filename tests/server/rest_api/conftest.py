@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.telemetry.metrics import Metrics
 from server.recording import RecordingService
 
 BODY_LIMIT = 8192
@@ -21,11 +22,13 @@ class Face:
 
     service: RecordingService = field(default_factory=RecordingService)
     accepts: bool = True
+    metrics: Metrics = field(default_factory=Metrics)
 
     def app(self) -> Starlette:
         return rest_app(
             self.service,
             accepts=lambda: self.accepts,
+            metrics_page=self.metrics.page,
             body_bytes_limit=BODY_LIMIT,
             run_limits=RunLimits(
                 args_bytes=BODY_LIMIT, run_bytes=RUN_LIMIT, arrays=3, concurrent_runs=1

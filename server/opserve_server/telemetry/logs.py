@@ -1,0 +1,75 @@
+"""The log: one JSON object a line on standard error, with the call that it is about."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from typing_extensions import override
+
+from opserve_server.core.observations import CALL, Call, CallEnded, Observation
+
+_FAULTS = frozenset({"INTERNAL", "UNAVAILABLE", "500", "503"})
+"""Outcomes that are the service's fault, as either face tells them."""
+_MS_PER_S = 1e3
+
+log = logging.getLogger(__name__)
+
+
+class JsonLines(logging.Formatter):
+    """Time, level, logger and message; what is known of the call; a traceback where there is one.
+
+    JSON escapes every control character, so that no text of a client's begins a line of its own.
+    """
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        call = CALL.get()
+        if call is not None:
+            line |= _told(call)
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def log_to_stderr(level: str) -> None:
+    """Sends every log record of the process to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def log_observation(observation: Observation) -> None:
+    """One line for a call: WARNING for a fault of the service's, INFO for a refusal, else DEBUG."""
+    if not isinstance(observation, CallEnded):
+        return
+    call = observation.call
+    level = logging.INFO if call.failure else logging.DEBUG
+    if call.outcome in _FAULTS:
+        level = logging.WARNING
+    if log.isEnabledFor(level):
+        ended = call.outcome or "hung up"
+        ms = observation.seconds * _MS_PER_S
+        log.log(level, "%s: %s in %.2f ms%s", call.method, ended, ms, _because(call))
+
+
+def _because(call: Call) -> str:
+    return f": {call.failure}" if call.failure else ""
+
+
+def _told(call: Call) -> dict[str, str]:
+    told = {
+        "request_id": call.request_id,
+        "face": call.face,
+        "session": call.session,
+        "device": call.device,
+        "operator": call.operator,
+    }
+    return {name: value for name, value in told.items() if value}

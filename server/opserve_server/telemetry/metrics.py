@@ -1,0 +1,153 @@
+"""Prometheus metrics of one service. No label holds a client's text, so that all are bounded."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, assert_never
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from opserve_server.core.copies import CopyKind
+from opserve_server.core.history import HistoryEntry, Outcome, WorkKind
+from opserve_server.core.observations import (
+    CALL,
+    Call,
+    CallBegan,
+    CallEnded,
+    CopyEnded,
+    Observation,
+    WorkEnded,
+)
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+
+SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0)
+"""Upper bounds: a small kernel takes 30 microseconds, a small call 200, the longest call 60 s."""
+_DIRECTIONS = {CopyKind.WRITE: "in", CopyKind.READ: "out"}
+
+
+class Worked(Protocol):
+    """A device, as far as its workers are counted."""
+
+    name: str
+    restarts: int
+
+
+class Metrics:
+    """The metrics of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._calls = self._counter(
+            "calls", "Calls by what they came to.", ("face", "method", "outcome")
+        )
+        self._call_seconds = self._histogram(
+            "call_seconds", "Seconds from a call to its answer.", ("face", "method")
+        )
+        self._kernels = self._counter(
+            "kernels", "Executed calls by what they came to.", ("profile", "operator", "outcome")
+        )
+        self._queue_seconds = self._histogram(
+            "queue_seconds", "Seconds from Execute to the kernel.", ("profile", "operator")
+        )
+        self._kernel_seconds = self._histogram(
+            "kernel_seconds", "Seconds that kernels computed.", ("profile", "operator")
+        )
+        self._copy_seconds = self._histogram(
+            "copy_seconds", "Seconds that copies took.", ("profile", "kind")
+        )
+        self._copied = self._counter(
+            "copied_bytes", "Bytes in from clients, and out to them.", ("direction", "lane")
+        )
+
+    def watch(self, service: Service, devices: Sequence[Worked]) -> None:
+        """Tells the state of a service, as it is when the page is asked for."""
+        self._registry.register(_State(service, devices))
+
+    def observe(self, observation: Observation) -> None:
+        """Counts what happened."""
+        match observation:
+            case CallBegan():
+                pass
+            case CallEnded(call, seconds):
+                self._count_call(call, seconds)
+            case WorkEnded(_, profile, entry) if entry.kind is WorkKind.EXECUTE:
+                self._count_kernel(profile, entry)
+            case WorkEnded():
+                pass
+            case CopyEnded():
+                self._count_copy(observation)
+            case _:
+                assert_never(observation)
+
+    def page(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _count_call(self, call: Call, seconds: float) -> None:
+        self._calls.labels(call.face, call.method, call.outcome or "HUNG_UP").inc()
+        self._call_seconds.labels(call.face, call.method).observe(seconds)
+
+    def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
+        self._kernels.labels(profile, entry.operator, entry.outcome.value).inc()
+        if entry.outcome is Outcome.DONE and entry.started_s is not None:
+            queued_s = entry.started_s - entry.queued_s
+            self._queue_seconds.labels(profile, entry.operator).observe(queued_s)
+            computed_s = entry.ended_s - entry.started_s
+            self._kernel_seconds.labels(profile, entry.operator).observe(computed_s)
+
+    def _count_copy(self, ended: CopyEnded) -> None:
+        copy = ended.entry
+        seconds = copy.ended_s - copy.started_s
+        self._copy_seconds.labels(ended.profile, copy.kind.value).observe(seconds)
+        direction = _DIRECTIONS.get(copy.kind)
+        if direction is not None:
+            call = CALL.get()
+            lane = "inline" if ended.inline or call is None else call.face
+            self._copied.labels(direction, lane).inc(copy.size_bytes)
+
+    def _counter(self, name: str, told: str, labels: Sequence[str]) -> Counter:
+        return Counter(name, told, labels, namespace="opserve", registry=self._registry)
+
+    def _histogram(self, name: str, told: str, labels: Sequence[str]) -> Histogram:
+        return Histogram(
+            name, told, labels, namespace="opserve", registry=self._registry, buckets=SECONDS
+        )
+
+
+class _State(Collector):
+    """What is so now, by device."""
+
+    def __init__(self, service: Service, devices: Sequence[Worked]) -> None:
+        self._service = service
+        self._devices = devices
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        infos = self._service.list_devices(LOCAL)
+        waiting = self._service.waiting_entries()
+        rows: dict[str, tuple[str, Mapping[str, float]]] = {
+            "sessions": ("Open sessions.", {i.name: i.sessions for i in infos}),
+            "device_ready": ("Whether its worker answers.", {i.name: i.ready for i in infos}),
+            "memory_free_bytes": (
+                "Device memory that is free.",
+                {i.name: i.free_memory_bytes for i in infos},
+            ),
+            "memory_used_bytes": (
+                "Device memory that sessions hold.",
+                {i.name: i.memory_bytes - i.free_memory_bytes for i in infos},
+            ),
+            "stream_entries_waiting": ("Entries that wait on streams.", waiting),
+        }
+        for name, (told, values) in rows.items():
+            gauge = GaugeMetricFamily(f"opserve_{name}", told, labels=["device"])
+            for name_of_device, value in values.items():
+                gauge.add_metric([name_of_device], value)
+            yield gauge
+        restarts = CounterMetricFamily(
+            "opserve_worker_restarts", "Workers that took a dead one's place.", labels=["device"]
+        )
+        for device in self._devices:
+            restarts.add_metric([device.name], device.restarts)
+        yield restarts

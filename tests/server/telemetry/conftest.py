@@ -1,0 +1,60 @@
+"""Both faces over a recording core whose observations a test reads."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import grpc
+import httpx2
+import pytest
+
+from opserve_server.core.observations import Observation
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.server import grpc_server
+from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.telemetry.logs import log_observation
+from opserve_server.telemetry.metrics import Metrics
+from server.recording import RecordingService
+
+
+@dataclass
+class Faces:
+    """Both faces of one service, and what was observed."""
+
+    service: RecordingService
+    metrics: Metrics
+    rest: httpx2.AsyncClient
+    grpc: grpc.aio.Channel
+    observed: list[Observation]
+
+
+@pytest.fixture
+async def faces() -> AsyncIterator[Faces]:
+    service, metrics = RecordingService(), Metrics()
+    observed: list[Observation] = []
+
+    def observe(observation: Observation) -> None:
+        observed.append(observation)
+        metrics.observe(observation)
+        log_observation(observation)
+
+    service.observe = observe
+    limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1)
+    app = rest_app(
+        service,
+        accepts=lambda: True,
+        metrics_page=metrics.page,
+        body_bytes_limit=1024,
+        run_limits=limits,
+    )
+    health = Health(service)
+    server = grpc_server(service, health, message_bytes_limit=64 * 1024, concurrent_calls_limit=100)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    transport = httpx2.ASGITransport(app=app)
+    async with (
+        httpx2.AsyncClient(transport=transport, base_url="http://test") as rest,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        yield Faces(service, metrics, rest, channel, observed)
+    await server.stop(None)

@@ -1,0 +1,106 @@
+"""Lines of the log: what they know of a call, at which level, and one each whatever it says."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from opserve.v1.memory_service_pb2 import FreeRequest
+from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
+from opserve_kernels.status import Status
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.observations import CALL, Call, concerns_operator, concerns_session
+from opserve_server.telemetry.logs import JsonLines
+from server.recording import SESSION
+from server.telemetry.conftest import Faces
+
+FORGED = 'x\n{"level": "ERROR", "message": "forged"}\r\x1b[31m\x00\u2028'
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """What the log of the service writes, at every level."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger("opserve_server")
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield stream
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def read(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+async def test_a_call_is_one_line_at_debug_with_what_is_known_of_it(
+    faces: Faces, lines: io.StringIO
+) -> None:
+    metadata = (("x-request-id", "mine-1"),)
+    await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=SESSION), metadata=metadata)
+    (line,) = read(lines)
+    assert line["level"] == "DEBUG"
+    assert line["message"].startswith("Free: OK in ")
+    assert (line["request_id"], line["face"]) == ("mine-1", "grpc")
+
+
+async def test_a_refusal_is_a_line_at_info_by_both_faces(faces: Faces, lines: io.StringIO) -> None:
+    status = Status.ACL_ERROR_RT_PARAM_INVALID
+    told = "x: given 1, allowed 2"
+    faces.service.error = InvalidArgument(status, told, parameter="x", given=1, allowed=2)
+    with pytest.raises(grpc.aio.AioRpcError):
+        await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=SESSION))
+    await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    first, second = read(lines)
+    assert first["level"] == second["level"] == "INFO"
+    assert first["message"].startswith("Free: INVALID_ARGUMENT in ")
+    assert second["message"].startswith("Free: 400 in ")
+    assert first["message"].endswith(told)
+    assert second["message"].endswith(told)
+
+
+async def test_a_fault_of_the_service_is_a_warning_behind_its_traceback(
+    faces: Faces, lines: io.StringIO
+) -> None:
+    faces.service.error = RuntimeError("planted")
+    response = await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    error, warning = read(lines)
+    assert "planted" in error["traceback"]
+    assert (error["level"], warning["level"]) == ("ERROR", "WARNING")
+    assert error["request_id"] == warning["request_id"] == response.headers["x-request-id"]
+    assert "planted" not in warning["message"]
+
+
+async def test_no_text_of_a_client_begins_a_line(faces: Faces, lines: io.StringIO) -> None:
+    await faces.rest.get("/v1/operators", params={FORGED: FORGED})
+    await faces.rest.get(f"/{FORGED.encode().hex()}", headers={"X-Request-Id": "a\tb"})
+    status = Status.ACL_ERROR_RT_PARAM_INVALID
+    faces.service.error = InvalidArgument(
+        status, FORGED, parameter=FORGED, given=FORGED, allowed=FORGED
+    )
+    await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    told = read(lines)
+    assert len(told) == 3
+    assert all(line["message"] != "forged" for line in told)
+    text = lines.getvalue()
+    assert not [letter for letter in text if letter != "\n" and not " " <= letter <= "~"]
+
+
+def test_a_session_is_told_by_the_start_of_its_name_alone() -> None:
+    name = "0123456789abcdef" * 2
+    token = CALL.set(Call(face="rest", method="Execute", request_id="r", headers={}))
+    concerns_session(name=name, device="ascend910b-0")
+    concerns_operator("im2col_backward")
+    line = JsonLines().format(logging.makeLogRecord({"msg": "said", "levelname": "INFO"}))
+    CALL.reset(token)
+    told = json.loads(line)
+    assert told["session"] == "01234567"
+    assert (told["device"], told["operator"]) == ("ascend910b-0", "im2col_backward")
+    assert name not in line
