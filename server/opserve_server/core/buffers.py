@@ -18,6 +18,7 @@ class Buffer:
         region: Where it lies.
         memory: The session's memory.
         users: Queued or running work that uses it, by completion.
+        copies: Those of them that are copies in slices, between which calls begin.
         freed: Whether its handle is dead.
         scratch: Where calls compute that have it as their workspace, if that is elsewhere.
     """
@@ -26,6 +27,7 @@ class Buffer:
     region: Region
     memory: SessionMemory
     users: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
+    copies: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
     freed: bool = False
     scratch: Region | None = None
 
@@ -52,14 +54,16 @@ class Buffer:
         return self.memory.view(self.region)[offset : offset + size_bytes]
 
     def workspace(self) -> Region:
-        """Where a call may compute: its own bytes, or as many others once a client maps those.
+        """Where a call may compute: its own bytes, or as many others if a client writes to those.
+
+        It does where it maps them, and while a copy is under way.
 
         What it wrote to the buffer is not there then: a workspace's content is undefined.
 
         Raises:
             OutOfMemory: 207001, there are no others.
         """
-        if not self.memory.is_exposed(self.region):
+        if not self.copies and not self.memory.is_exposed(self.region):
             return self.region
         if self.scratch is None or self.memory.is_exposed(self.scratch):
             outgrown, self.scratch = self.scratch, self.memory.allocate_hidden(self.size_bytes)
@@ -72,6 +76,12 @@ class Buffer:
         if done not in self.users:
             self.users.add(done)
             done.add_done_callback(self._unused_by)
+
+    def copied_by(self, done: asyncio.Future[None]) -> None:
+        """The same for a copy in slices."""
+        self.used_by(done)
+        self.copies.add(done)
+        done.add_done_callback(self.copies.discard)
 
     def free(self) -> None:
         """Returns the memory, at once or when the last user is done."""

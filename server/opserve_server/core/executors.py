@@ -122,7 +122,7 @@ def kernel_call(
         HandleNotFound: 107017, a tensor's buffer, a named one or the workspace is dead.
         InvalidArgument: 161001, a tensor has no buffer; 161002, the workspace is too small,
             misaligned or overlaps a tensor, or an output overlaps another tensor.
-        OutOfMemory: 207001, a client maps the workspace, and there is no memory to take its place.
+        OutOfMemory: 207001, a client writes to the workspace, and no memory can take its place.
     """
     regions: list[Region | None] = [None] * len(executor.tensors)
     buffers = _named_buffers(executor, buffer_of)

@@ -126,14 +126,14 @@ async def _in_slices(
 ) -> None:
     """Does a long piece of memory work a slice at a time, so that other calls have their turn.
 
-    Its buffers are kept meanwhile, as they are for queued work.
+    Its buffers are kept meanwhile, as they are for queued work, and no call computes in them.
     """
     if size_bytes <= _AT_ONCE_BYTES:
         do(0, size_bytes)
         return
     done = asyncio.get_running_loop().create_future()
     for handle in handles:
-        session.buffers.get(handle).used_by(done)
+        session.buffers.get(handle).copied_by(done)
     try:
         for start in range(0, size_bytes, _SLICE_BYTES):
             do(start, min(start + _SLICE_BYTES, size_bytes))

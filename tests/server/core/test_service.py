@@ -105,6 +105,34 @@ async def test_long_memory_work_lets_other_calls_through(
     await filling
 
 
+async def test_no_call_computes_where_a_copy_writes(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in ("_SLICE_BYTES", "_AT_ONCE_BYTES"):
+        monkeypatch.setattr(memory_commands, size, KIB)
+    planned = await caller.plan()
+    await caller.run(c.SetRepeatable(executor=planned.executor))
+    workspace, source = await caller.buffer(2 * SIZE), await caller.buffer(2 * SIZE)
+    execute = c.Execute(executor=planned.executor, workspace=workspace)
+    caller.device.auto = True
+    for copying in (
+        c.Fill(buffer=workspace, size_bytes=2 * SIZE, value=1),
+        c.Copy(destination=workspace, source=source, size_bytes=2 * SIZE),
+    ):
+        copied = asyncio.create_task(caller.run(copying))
+        await asyncio.sleep(0)
+        await caller.run(execute)
+        assert not copied.done()
+        await copied
+        await caller.run(c.SynchronizeStream())
+        await caller.run(execute)
+        await caller.run(c.SynchronizeStream())
+        meanwhile, behind = (call.workspace for call in caller.device.calls[-2:])
+        assert meanwhile is not None
+        assert behind is not None
+        assert abs(meanwhile.offset - behind.offset) >= 2 * SIZE
+
+
 async def test_a_slab_that_the_device_does_not_take_is_not_lost(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
