@@ -31,6 +31,7 @@ from opserve_server.grpc_api.server import grpc_server
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.pool.device import KERNELS, Device, WorkerDied
 from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.connections import Connection, probe_silent_clients
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.settings import (
     SettingRefused,
@@ -143,11 +144,13 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     async with AsyncExitStack() as stack:
         # Addresses are bound first, so that a taken one is told before any worker starts.
         listener = stack.enter_context(_listen("rest_address", settings.rest_address))
+        probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
         server = grpc_server(
             service,
             health,
             message_bytes_limit=settings.message_bytes_limit,
             concurrent_calls_limit=settings.concurrent_calls_limit,
+            silent_client_limit_s=settings.silent_client_limit_s,
         )
         stack.push_async_callback(server.stop, None)
         grpc_address = _add_port(server, settings.grpc_address)
@@ -333,13 +336,14 @@ class _RestServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                timeout_keep_alive=ceil(settings.silent_client_limit_s),
                 limit_concurrency=settings.concurrent_calls_limit,
             )
         )

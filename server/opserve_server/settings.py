@@ -160,6 +160,9 @@ class Settings(BaseSettings):
     """Time that work and calls have to finish when the service ends, seconds; it ends then."""
     drain_quiet_s: Seconds = 1.0
     """Time without work and calls after which a session ends when the service does, seconds."""
+    silent_client_limit_s: Seconds = 30.0
+    """Silence after which a connection is closed whose client answers no ping (gRPC), sends no
+    request (REST), or acknowledges nothing, seconds."""
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 

@@ -117,14 +117,16 @@ class SessionMemory:
     def _take_last_slab(self, size_bytes: int) -> Slab:
         try:
             return self._device.slabs.take(_aligned(size_bytes))
-        except NoMemory:
+        except NoMemory as error:
             free = self._device.slabs.free_bytes
+            of_host = "less, since the service's host has no more memory or descriptors now"
+            allowed = of_host if error.__cause__ else f"at most the {free} bytes that are free"
             raise OutOfMemory(
                 Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-                f"size_bytes: given {size_bytes}, allowed at most the {free} bytes that are free",
+                f"size_bytes: given {size_bytes}, allowed {allowed}",
                 parameter="size_bytes",
                 given=size_bytes,
-                allowed=free,
+                allowed="less" if error.__cause__ else free,
             ) from None
 
 

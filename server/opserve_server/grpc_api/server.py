@@ -59,6 +59,7 @@ def grpc_server(
     *,
     message_bytes_limit: int,
     concurrent_calls_limit: int,
+    silent_client_limit_s: float,
 ) -> grpc.aio.Server:
     """A server that has no port yet and is not started."""
     server = grpc.aio.server(
@@ -67,6 +68,12 @@ def grpc_server(
             ("grpc.max_send_message_length", message_bytes_limit),
             # Two services on one port would share its connections and confuse both their clients.
             ("grpc.so_reuseport", 0),
+            # A client that vanished without a word is found by pings, and its connection ends.
+            ("grpc.keepalive_time_ms", round(silent_client_limit_s * 1000 * 2 / 3)),
+            ("grpc.keepalive_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
+            ("grpc.http2.ping_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
         ],
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )

@@ -19,7 +19,7 @@ _SMALL_SLABS_OF_ONE = 16
 
 
 class NoMemory(Exception):
-    """The device's memory is used up."""
+    """The device's memory is used up; or the host's, where an OSError is the cause."""
 
 
 class Slab:

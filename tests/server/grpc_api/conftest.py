@@ -25,7 +25,11 @@ def health(service: RecordingService) -> Health:
 @pytest.fixture
 async def channel(service: RecordingService, health: Health) -> AsyncIterator[grpc.aio.Channel]:
     server = grpc_server(
-        service, health, message_bytes_limit=MESSAGE_LIMIT, concurrent_calls_limit=100
+        service,
+        health,
+        message_bytes_limit=MESSAGE_LIMIT,
+        concurrent_calls_limit=100,
+        silent_client_limit_s=30,
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await health.tell()
