@@ -7,11 +7,12 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.census import census, children_of
 from opserve_client import AsyncSession, Im2colBackward
+from opserve_client._async.memory import AsyncTensor
 from opserve_client._async.streams import AsyncPlan
 from opserve_client.private_service import PRIVATE_SETTINGS, Addresses
 
@@ -48,7 +49,18 @@ class Work:
     """A call of some milliseconds that can be queued any number of times."""
 
     plan: AsyncPlan
-    out: Callable[[], Awaitable[bytes]]
+    columns: AsyncTensor
+    image: AsyncTensor
+
+    async def out(self) -> bytes:
+        """What it has computed."""
+        return (await self.image.download()).tobytes()
+
+    async def free(self) -> None:
+        """Frees its tensors, whatever uses them."""
+        for tensor in (self.image, self.columns):
+            assert tensor.buffer is not None
+            await tensor.buffer.free()
 
     async def queue(self, session: AsyncSession, count: int) -> None:
         for _ in range(count):
@@ -57,25 +69,23 @@ class Work:
 
 async def long_work(session: AsyncSession) -> Work:
     """Sums columns (1x1 blocks of ones) into an image of ones."""
-    columns = np.ones((CHANNELS, EDGE * EDGE), np.float32)
-    out = await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND")
+    ones = np.ones((CHANNELS, EDGE * EDGE), np.float32)
+    columns = await session.upload(ones, format="ND")
+    image = await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND")
     call = Im2colBackward(
-        grad_output=await session.upload(columns, format="ND"),
+        grad_output=columns,
         input_size=[EDGE, EDGE],
         kernel_size=[1, 1],
         dilation=[1, 1],
         padding=[0, 0],
         stride=[1, 1],
-        out=out,
+        out=image,
     )
     plan = await session.get_workspace_size(call)
     assert plan.workspace_size == 0
     await plan.executor.set_repeatable()
 
-    async def read() -> bytes:
-        return bytes((await out.download()).data)
-
-    return Work(plan, read)
+    return Work(plan, columns, image)
 
 
 EXACT = np.ones((CHANNELS, EDGE, EDGE), np.float32).tobytes()
@@ -97,15 +107,12 @@ def tell(what: str, value: float, unit: str = "s") -> None:
     sys.stdout.write(f"drill: {what}: {value:.3g} {unit}\n")
 
 
-def children_of(process: int) -> list[int]:
-    """Processes that a process has started, and theirs."""
-    found: list[int] = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            status = (folder / "stat").read_text()
-        except OSError:  # it has ended meanwhile
-            continue
-        if int(status.rpartition(")")[2].split()[1]) == process:
-            child = int(folder.name)
-            found += [child, *children_of(child)]
-    return found
+def front_memory_mib(process: Process) -> float:
+    """Memory of a service's front that is its own, MiB."""
+    return census(process.pid).front_mib
+
+
+def workers_of(process: Process) -> list[int]:
+    """The workers of a service: its front started the fork server, which started them."""
+    started = set(children_of(process.pid))
+    return sorted(set().union(*(children_of(one) for one in started)))
