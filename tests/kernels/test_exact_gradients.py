@@ -27,7 +27,7 @@ from opserve_kernels.tensor import DataType
 _NAMES = ("grad_input", "grad_weight", "grad_bias")
 _SHARED = (  # what calls are made of, and the rounding of operands: no loop
     *("convolution", "gradients", "loops", "number_formats", "operator", "precision", "stages"),
-    *("views", "workspace", "im2col_backward.plan"),
+    *("views", "workspace", "im2col_backward.plan", "algorithms.names"),
 )
 _USE_FP16 = 2
 _HF32_TYPES = (1, 3)
