@@ -81,11 +81,6 @@ class AnsweredRequests(Generic[Answer]):
             )
         return await asyncio.shield(known.task)
 
-    def cancel(self) -> None:
-        """Ends the requests that are under way."""
-        for request in list(self._requests.values()):
-            request.task.cancel()
-
     def _start(
         self,
         request_id: RequestId,

@@ -166,7 +166,6 @@ class Session:
     async def close(self) -> None:
         """Drops queued work, stops what runs, and then returns all memory."""
         self.closed = True
-        self.answered.cancel()
         for stream in self.streams:
             stream.abort()
         await asyncio.wait([stream.over() for stream in self.streams])
