@@ -45,7 +45,8 @@ class AnsweredRequests(Generic[Answer]):
         self._limit = limit
         self._retained_bytes_limit = retained_bytes_limit
         self._size_bytes = size_bytes
-        self._requests: OrderedDict[RequestId, _Request[Answer]] = OrderedDict()
+        self._requests: dict[RequestId, _Request[Answer]] = {}
+        self._sizes: OrderedDict[RequestId, int] = OrderedDict()  # of those that are answered
         self._held_bytes = 0
 
     async def once(
@@ -87,7 +88,7 @@ class AnsweredRequests(Generic[Answer]):
         request: object,
         work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> _Request[Answer]:
-        under_way = sum(not known.task.done() for known in self._requests.values())
+        under_way = len(self._requests) - len(self._sizes)
         if under_way >= self._limit:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_OVER_LIMIT,
@@ -106,19 +107,12 @@ class AnsweredRequests(Generic[Answer]):
         if not _is_answer(task):
             del self._requests[request_id]
             return
-        self._held_bytes += self._size_of(task)
-        while (
-            len(self._requests) > self._limit or self._held_bytes > self._retained_bytes_limit
-        ) and self._drop_oldest():
-            pass
-
-    def _drop_oldest(self) -> bool:
-        for request_id, request in self._requests.items():
-            if request.task.done():
-                del self._requests[request_id]
-                self._held_bytes -= self._size_of(request.task)
-                return True
-        return False
+        self._sizes[request_id] = self._size_of(task)
+        self._held_bytes += self._sizes[request_id]
+        while len(self._requests) > self._limit or self._held_bytes > self._retained_bytes_limit:
+            oldest, size_bytes = self._sizes.popitem(last=False)
+            self._held_bytes -= size_bytes
+            del self._requests[oldest]
 
     def _size_of(self, task: asyncio.Task[Answer]) -> int:
         return 0 if task.exception() else self._size_bytes(task.result())

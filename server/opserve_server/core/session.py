@@ -24,6 +24,9 @@ from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
 
+_RESULT_BYTES = 64
+"""What a result takes besides its data; a Submit has many."""
+
 
 class DeterministicLevel(StrEnum):
     """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do.
@@ -91,7 +94,7 @@ class Session:
         self.answered = AnsweredRequests[list[Result]](
             limit=limits.request_ids_limit,
             retained_bytes_limit=limits.retained_bytes_limit,
-            size_bytes=_content_bytes,
+            size_bytes=_held_bytes,
         )
 
     def new_stream(self, handle: int) -> Stream:
@@ -177,5 +180,6 @@ class Session:
         self._observe(WorkEnded(self.device.name, self.device.profile, entry))
 
 
-def _content_bytes(results: list[Result]) -> int:
-    return sum(len(result.data) for result in results if isinstance(result, Content))
+def _held_bytes(results: list[Result]) -> int:
+    data = sum(len(result.data) for result in results if isinstance(result, Content))
+    return data + _RESULT_BYTES * len(results)
