@@ -1,5 +1,6 @@
 """Bytes of buffers of any size, up and down in chunks: each is a call of its own to the lease."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from opserve_kernels.status import Status
@@ -34,6 +35,7 @@ async def write(
                 raise _wrong_size(written + len(chunk), size_bytes)
             (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
             written += len(chunk)
+            await asyncio.sleep(0)  # others have their turn, even where all chunks are here already
         if written != size_bytes:
             raise _wrong_size(written, size_bytes)
     return Written(size_bytes=written)
@@ -49,6 +51,7 @@ async def read(
         for start in range(offset, offset + size_bytes, chunk_bytes):
             size = min(chunk_bytes, offset + size_bytes - start)
             yield bytes(await _idle_view(session, buffer, start, size))
+            await asyncio.sleep(0)  # others have their turn, even where the reader never waits
 
 
 async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:

@@ -1,6 +1,7 @@
 """What commands refuse, and that nothing has changed afterwards."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -131,6 +132,26 @@ async def test_no_call_computes_where_a_copy_writes(
         assert meanwhile is not None
         assert behind is not None
         assert abs(meanwhile.offset - behind.offset) >= 2 * SIZE
+
+
+async def test_transfers_that_wait_for_nothing_let_other_calls_through(caller: Caller) -> None:
+    buffer, size = await caller.buffer(64 * KIB), 64 * KIB
+    where: dict[str, int] = {"buffer": buffer, "offset": 0, "size_bytes": size}
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(size // KIB):
+            yield bytes(KIB)
+
+    async def read() -> list[bytes]:
+        return [chunk async for chunk in caller.service.read(LOCAL, caller.name, **where)]
+
+    write = caller.service.write(LOCAL, caller.name, chunks=chunks(), **where)
+    for work in (write, read()):
+        transfer = asyncio.create_task(work)
+        await asyncio.sleep(0)
+        await caller.run(c.QueryStream())
+        assert not transfer.done(), "the loop stood still"
+        await transfer
 
 
 async def test_a_slab_that_the_device_does_not_take_is_not_lost(
