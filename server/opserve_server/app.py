@@ -145,13 +145,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         # Addresses are bound first, so that a taken one is told before any worker starts.
         listener = stack.enter_context(_listen("rest_address", settings.rest_address))
         probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
-        server = grpc_server(
-            service,
-            health,
-            message_bytes_limit=settings.message_bytes_limit,
-            concurrent_calls_limit=settings.concurrent_calls_limit,
-            silent_client_limit_s=settings.silent_client_limit_s,
-        )
+        server = _new_grpc_server(service, health, settings)
         stack.push_async_callback(server.stop, None)
         grpc_address = _add_port(server, settings.grpc_address)
 
@@ -244,6 +238,16 @@ def new_devices(settings: Settings) -> list[Device]:
 def core_limits(settings: Settings) -> Limits:
     """The settings that bound the core."""
     return Limits(**{field.name: getattr(settings, field.name) for field in fields(Limits)})
+
+
+def _new_grpc_server(service: Service, health: Health, settings: Settings) -> grpc.aio.Server:
+    return grpc_server(
+        service,
+        health,
+        message_bytes_limit=settings.message_bytes_limit,
+        concurrent_calls_limit=settings.concurrent_calls_limit,
+        silent_client_limit_s=settings.silent_client_limit_s,
+    )
 
 
 def _new_rest_app(service: Service, metrics: Metrics, settings: Settings) -> Starlette:
