@@ -11,6 +11,7 @@ from opserve_client._sync.client import Client
 from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.session import Session
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
+from opserve_client.benchmark import Benchmark
 from opserve_client.data_types import DataType, Format
 from opserve_client.errors import (
     AclnnError,
@@ -61,6 +62,7 @@ __all__ = [
     "AsyncSession",
     "AsyncStream",
     "AsyncTensor",
+    "Benchmark",
     "Buffer",
     "CallTimedOut",
     "Client",

@@ -150,6 +150,21 @@ def seconds(value: object, *, parameter: str) -> float:
     return float(value)
 
 
+def at_least_one(value: object, *, parameter: str) -> int:
+    """How often something is done."""
+    try:
+        return _integer(value, within=range(1, LARGEST_UINT32 + 1))
+    except TypeError:
+        raise invalid_parameter(parameter, shown(value), "an integer of at least 1") from None
+
+
+def lasting_ms(value: object, *, parameter: str) -> float:
+    """A time that may be none."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < inf:
+        raise invalid_parameter(parameter, shown(value), "a number of milliseconds, at least 0")
+    return float(value)
+
+
 def text(value: object, *, parameter: str) -> str:
     """A name."""
     if not isinstance(value, str):

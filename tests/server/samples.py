@@ -55,6 +55,7 @@ COMMANDS: list[Command] = [
         workspace_size=0,
         stream=1,
         timeout_ms=0,
+        cold_caches=True,
     ),
     core.SetRepeatable(executor=2),
     core.SetTensorBuffer(executor=2, index=12, buffer=6),

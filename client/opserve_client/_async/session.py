@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -12,13 +12,23 @@ from opserve.v1 import stream_service_pb2 as stream_pb2
 from opserve.v1.command_service_pb2 import Command, CommandResult
 from opserve.v1.memory_service_pb2 import AllocateRequest
 from opserve_client import runtime_async
+from opserve_client._async.benchmark import benchmark
 from opserve_client._async.connection import AsyncConnection
 from opserve_client._async.memory import AsyncBuffer, AsyncTensor
 from opserve_client._async.run import run
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
 from opserve_client.arguments import array as array_of
-from opserve_client.arguments import choice, int64, int64s, own, size_to_allocate
+from opserve_client.arguments import (
+    at_least_one,
+    choice,
+    int64,
+    int64s,
+    lasting_ms,
+    own,
+    size_to_allocate,
+)
+from opserve_client.benchmark import Benchmark
 from opserve_client.chrome_trace import chrome_trace
 from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
 from opserve_client.errors import (
@@ -117,6 +127,43 @@ class AsyncSession:
             ExecutionFailed: The kernel failed.
         """
         return await run(self._calls, call)
+
+    async def benchmark(
+        self,
+        call: OperatorCall[Any],
+        *,
+        warmup: int = 3,
+        repeats: int = 10,
+        min_repeat_ms: float = 0.0,
+        flush_cache: bool = False,
+    ) -> Benchmark:
+        """Times an operator on the device: planned once, uploaded once, run again and again.
+
+        Args:
+            call: The operator, with arrays or tensors on the device; outputs as in `run`.
+            warmup: Runs that come first and are in no sample, at least 1.
+            repeats: Samples, at least 1.
+            min_repeat_ms: Milliseconds of device time that a sample lasts at least: it is the mean
+                of as many runs as that takes.
+            flush_cache: Whether each run finds the device's caches empty. The worker reads memory
+                of twice its last-level cache before each, outside the time that is told, and keeps
+                that memory.
+
+        Returns:
+            The device's own times, without queue and network.
+
+        Raises:
+            AclnnError: The operator refused its arguments; TbeError or DeconvError in its family.
+            ExecutionFailed: The kernel failed.
+        """
+        return await benchmark(
+            self._calls,
+            call,
+            warmup=at_least_one(warmup, parameter="warmup"),
+            repeats=at_least_one(repeats, parameter="repeats"),
+            min_repeat_ms=lasting_ms(min_repeat_ms, parameter="min_repeat_ms"),
+            flush_cache=flush_cache,
+        )
 
     async def get_workspace_size(self, call: OperatorCall[ResultT_co]) -> AsyncPlan:
         """Phase one: checks a call whose tensors are on the device, and plans it.

@@ -147,6 +147,7 @@ class ExecuteRequest(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    COLD_CACHES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     executor: _builtins.int
     workspace: _builtins.int
@@ -162,6 +163,10 @@ class ExecuteRequest(_message.Message):
     """Milliseconds from now within which the call must end, at least 1. Past them it is dropped, or stopped where it
     runs, and counts as a failure of its stream (107020). Absent means no deadline.
     """
+    cold_caches: _builtins.bool
+    """Empties the caches of the device's cores before the call, outside the times that are told of it, as a benchmark of
+    cold data needs it. The first such call takes memory of twice the last cache, which its worker keeps.
+    """
     def __init__(
         self,
         *,
@@ -173,10 +178,11 @@ class ExecuteRequest(_message.Message):
         stream: _builtins.int = ...,
         request_id: _builtins.str = ...,
         timeout_ms: _builtins.int | None = ...,
+        cold_caches: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms", "_workspace_size", b"_workspace_size", "timeout_ms", b"timeout_ms", "workspace_size", b"workspace_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms", "_workspace_size", b"_workspace_size", "executor", b"executor", "request_id", b"request_id", "session", b"session", "stream", b"stream", "timeout_ms", b"timeout_ms", "workspace", b"workspace", "workspace_offset", b"workspace_offset", "workspace_size", b"workspace_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms", "_workspace_size", b"_workspace_size", "cold_caches", b"cold_caches", "executor", b"executor", "request_id", b"request_id", "session", b"session", "stream", b"stream", "timeout_ms", b"timeout_ms", "workspace", b"workspace", "workspace_offset", b"workspace_offset", "workspace_size", b"workspace_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__timeout_ms: _TypeAlias = _typing.Literal["timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__timeout_ms: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms"]  # noqa: Y015

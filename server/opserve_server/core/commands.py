@@ -86,7 +86,8 @@ class GetWorkspaceSize:
 class Execute:
     """Phase two: submits an executor; without workspace_size the rest of the buffer counts.
 
-    With timeout_ms it must end within as many milliseconds from now.
+    With timeout_ms it must end within as many milliseconds from now; with cold_caches no byte of it
+    is cached when it begins.
     """
 
     executor: int = 0
@@ -95,6 +96,7 @@ class Execute:
     workspace_size: int | None = None
     stream: int = 0
     timeout_ms: int | None = None
+    cold_caches: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

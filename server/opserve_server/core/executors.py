@@ -144,6 +144,7 @@ def kernel_call(
         parameters=executor.plan.parameters,
         tensors=tuple(regions),
         workspace=workspace,
+        cold=command.cold_caches,
     )
     return call, buffers
 

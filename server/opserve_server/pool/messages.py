@@ -45,6 +45,7 @@ class KernelCall:
         tensors: One region for each tensor field of the schema, the tensor's whole buffer; None
             where null.
         workspace: Scratch memory of exactly the planned size; None where that is 0.
+        cold: Whether the caches are emptied first.
     """
 
     operator: str
@@ -52,6 +53,7 @@ class KernelCall:
     parameters: tuple[int, ...]
     tensors: tuple[Region | None, ...]
     workspace: Region | None
+    cold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
     if call.operator not in operators:
         raise FrameError(f"operator: given {call.operator}, allowed {', '.join(operators)}")
     yield operators.index(call.operator)
+    yield int(call.cold)
     yield len(call.shares)
     yield from call.shares
     yield len(call.tensors)
@@ -222,7 +225,7 @@ def _message(kind: int, fields: NDArray[np.int64], operators: Sequence[str]) -> 
 
 def _call(values: list[int], operators: Sequence[str]) -> KernelCall:
     try:
-        operator, count, *rest = values
+        operator, cold, count, *rest = values
         shares, tensors, rest = tuple(rest[:count]), rest[count], rest[count + 1 :]
         regions = [_region(rest[3 * i : 3 * i + 3]) for i in range(tensors + 1)]
         return KernelCall(
@@ -231,6 +234,7 @@ def _call(values: list[int], operators: Sequence[str]) -> KernelCall:
             parameters=tuple(rest[3 * (tensors + 1) :]),
             tensors=tuple(regions[:-1]),
             workspace=regions[-1],
+            cold=bool(cold),
         )
     except (ValueError, IndexError) as error:
         raise FrameError("a run frame is cut short") from error

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.stages import stage_ends
+from opserve_server.pool.cold import Sweep
 from opserve_server.pool.messages import (
     PACKET_BYTES_LIMIT,
     Attach,
@@ -115,6 +116,7 @@ class _Worker:
         self._pool = pool
         self._operators = sorted(kernels)
         self._slabs: dict[int, Bytes] = {}
+        self._sweep = Sweep()
         self._waiting: dict[int, KernelCall] = {}
         self._running: int | None = None
         self._cancelled = False
@@ -196,6 +198,9 @@ class _Worker:
     def _outcome(self, call_id: int, call: KernelCall) -> Message:
         start_ns = time.monotonic_ns()
         try:
+            if call.cold:
+                self._empty_caches(threads=len(call.shares))
+                start_ns = time.monotonic_ns()
             self._run_shares(call)
         except FrontGoneError:
             raise
@@ -217,6 +222,12 @@ class _Worker:
             self._bytes(call.workspace),
         )
         run_shares(kernel, call.shares, stage_ends(call.parameters), self._pool, self._look_up)
+
+    def _empty_caches(self, *, threads: int) -> None:
+        """Each thread of the call reads the whole memory, for cores have caches of their own."""
+        self._sweep.prepare()
+        shares = (self._sweep.units,) * threads
+        run_shares(self._sweep.run, shares, [sum(shares)], self._pool, self._look_up)
 
     def _bytes(self, region: Region | None) -> Bytes:
         if region is None:

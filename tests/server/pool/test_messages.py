@@ -38,6 +38,7 @@ calls = st.builds(
     parameters=st.lists(words, max_size=50).map(tuple),
     tensors=st.lists(regions | st.none(), max_size=6).map(tuple),
     workspace=regions | st.none(),
+    cold=st.booleans(),
 )
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Attach, sizes, sizes),

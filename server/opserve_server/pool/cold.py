@@ -1,0 +1,44 @@
+"""Cold caches: memory of the worker's own that is read before a call, so that nothing of it is."""
+
+from pathlib import Path
+
+import numpy as np
+
+_UNIT_WORDS = 2**17
+"""Words of a unit, 1 MiB: some 100 microseconds, so that a sweep can be stopped soon."""
+_UNIT_BYTES = 8 * _UNIT_WORDS
+_UNKNOWN_CACHE_BYTES = 64 * 2**20
+"""Where the system does not tell its caches: as large as the last one of a large machine."""
+_TIMES_THE_CACHE = 2
+"""A cache does not always drop what was used longest ago; a second round drops what is left."""
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
+
+
+class Sweep:
+    """Memory of twice the last-level cache, taken by the first sweep and used again by others."""
+
+    def __init__(self) -> None:
+        self.units = -(-_TIMES_THE_CACHE * last_cache_bytes() // _UNIT_BYTES)
+        self._words = np.empty(0, np.int64)
+
+    def prepare(self) -> None:
+        """Takes the memory; raises MemoryError where there is none."""
+        if not self._words.size:
+            # Memory that was never written is one page of zeros, however much of it is read.
+            self._words = np.ones(self.units * _UNIT_WORDS, np.int64)
+
+    def run(self, first: int, end: int) -> None:
+        """Reads a range of units; behind the last one comes the first again."""
+        for unit in range(first, end):
+            start = unit % self.units * _UNIT_WORDS
+            self._words[start : start + _UNIT_WORDS].max()
+
+
+def last_cache_bytes() -> int:
+    """Size of the largest cache of the machine."""
+    try:
+        sizes = [path.read_text().strip() for path in _CACHES.glob("index*/size")]
+        return max(int(size[:-1]) * _UNITS[size[-1]] for size in sizes)
+    except (OSError, ValueError, KeyError, IndexError):
+        return _UNKNOWN_CACHE_BYTES
