@@ -106,4 +106,4 @@ async def comes_and_goes(address: str, *, seed: int, until_s: float) -> None:
             if chance.random() < 0.8:
                 await session.close()
             else:
-                await session._heartbeat.stop()  # noqa: SLF001  # it vanishes
+                await session._heartbeat.stop()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # it vanishes

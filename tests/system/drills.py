@@ -114,5 +114,5 @@ def front_memory_mib(process: Process) -> float:
 
 def workers_of(process: Process) -> list[int]:
     """The workers of a service: its front started the fork server, which started them."""
-    started = set(children_of(process.pid))
-    return sorted(set().union(*(children_of(one) for one in started)))
+    started = children_of(process.pid)
+    return sorted({worker for one in started for worker in children_of(one)})
