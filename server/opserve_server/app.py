@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from math import ceil
+from typing import TYPE_CHECKING
 
 import grpc
 import uvicorn
@@ -43,11 +44,16 @@ from opserve_server.settings import (
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 
+TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""OpenTelemetry's own variables, of which one says where traces go."""
 COMPILING_INTERVAL_S = 5.0  # between two lines of the log
 ENDING = (signal.SIGTERM, signal.SIGINT)
 STOP_TIMEOUT_S = 1.0
 """Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
 STATUS_GIVEN_UP = 1
+
+if TYPE_CHECKING:
+    from opserve_server.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
 
@@ -132,16 +138,19 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     """
     devices = new_devices(settings)
     lane_name = new_lane_name() if settings.local_lane else ""
-    metrics = Metrics()
+    metrics, traces = Metrics(), _traces()
+    trace_observers = [] if traces is None else [traces.observe]
     service = Service(
         devices,
         limits=core_limits(settings),
         local_lane=lane_name,
-        observe=_observer(log_observation, metrics.observe),
+        observe=_observer(log_observation, metrics.observe, *trace_observers),
     )
     metrics.watch(service, devices)
     health = Health(service)
     async with AsyncExitStack() as stack:
+        if traces is not None:
+            stack.callback(traces.stop)
         # Addresses are bound first, so that a taken one is told before any worker starts.
         listener = stack.enter_context(_listen("rest_address", settings.rest_address))
         probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
@@ -165,6 +174,19 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         faces = _Faces(server, listener, health, metrics)
         await stack.enter_async_context(faces.serving(service, settings))
         yield Addresses(grpc=grpc_address, rest=f"http://{_name_of(listener)}")
+
+
+def _traces() -> "Traces | None":
+    """Traces, where an endpoint is set; nothing of OpenTelemetry is imported where none is."""
+    endpoint = next((name for name in TRACE_ENDPOINTS if os.environ.get(name)), None)
+    if endpoint is None:
+        return None
+    try:
+        from opserve_server.telemetry.traces import exported_traces  # noqa: PLC0415
+    except ImportError as error:
+        told = f"{endpoint} is set, and opserve[otel] is not installed"
+        raise StartFailed(f"traces: {told}") from error
+    return exported_traces()
 
 
 def _observer(*observers: Observe) -> Observe:

@@ -14,6 +14,7 @@ from opserve_client.errors import incomprehensible
 from opserve_client.operators import OPERATORS
 from opserve_client.wire.json_messages import Json, from_json, to_json
 from opserve_client.wire.methods import Method, RequestT, ResponseT
+from opserve_client.wire.trace_context import trace_headers
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -41,7 +42,9 @@ def rest_request(method: Method[RequestT, ResponseT], request: RequestT) -> Rest
     # A handle that is 0, the default stream's, is not in the fields: they leave out defaults.
     path = _PLACE.sub(lambda place: str(fields.pop(place[1], 0)), method.route)
     key = fields.pop("request_id", None)
-    headers = {} if key is None else {"Idempotency-Key": str(key)}
+    headers = trace_headers()
+    if key is not None:
+        headers["Idempotency-Key"] = str(key)
     if method.verb == "GET":
         query = urlencode(fields)
         path = f"{path}?{query}" if query else path

@@ -7,7 +7,7 @@ import grpc
 import httpx2
 import pytest
 
-from opserve_server.core.observations import Observation
+from opserve_server.core.observations import Observation, Observe
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.rest_api.app import rest_app
@@ -26,17 +26,22 @@ class Faces:
     rest: httpx2.AsyncClient
     grpc: grpc.aio.Channel
     observed: list[Observation]
+    target: str
+    observers: list[Observe]
 
 
 @pytest.fixture
 async def faces() -> AsyncIterator[Faces]:
     service, metrics = RecordingService(), Metrics()
     observed: list[Observation] = []
+    observers: list[Observe] = []
 
     def observe(observation: Observation) -> None:
         observed.append(observation)
         metrics.observe(observation)
         log_observation(observation)
+        for observer in observers:
+            observer(observation)
 
     service.observe = observe
     limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1)
@@ -48,7 +53,13 @@ async def faces() -> AsyncIterator[Faces]:
         run_limits=limits,
     )
     health = Health(service)
-    server = grpc_server(service, health, message_bytes_limit=64 * 1024, concurrent_calls_limit=100)
+    server = grpc_server(
+        service,
+        health,
+        message_bytes_limit=64 * 1024,
+        concurrent_calls_limit=100,
+        silent_client_limit_s=30,
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     transport = httpx2.ASGITransport(app=app)
@@ -56,5 +67,5 @@ async def faces() -> AsyncIterator[Faces]:
         httpx2.AsyncClient(transport=transport, base_url="http://test") as rest,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
-        yield Faces(service, metrics, rest, channel, observed)
+        yield Faces(service, metrics, rest, channel, observed, f"127.0.0.1:{port}", observers)
     await server.stop(None)

@@ -12,6 +12,7 @@ from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.trace_context import trace_headers
 
 
 class AsyncGrpcTransport(AsyncTransport):
@@ -29,7 +30,7 @@ class AsyncGrpcTransport(AsyncTransport):
             method.path, method.request.SerializeToString, method.response.FromString
         )
         try:
-            return await stub(request, timeout=timeout_s)
+            return await stub(request, timeout=timeout_s, metadata=_metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -71,3 +72,7 @@ class AsyncGrpcTransport(AsyncTransport):
     @override
     async def close(self) -> None:
         await self._channel.close()
+
+
+def _metadata() -> tuple[tuple[str, str], ...]:
+    return tuple(trace_headers().items())

@@ -13,6 +13,7 @@ from opserve_client._sync.transports.base import Transport
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.trace_context import trace_headers
 
 
 class GrpcTransport(Transport):
@@ -30,7 +31,7 @@ class GrpcTransport(Transport):
             method.path, method.request.SerializeToString, method.response.FromString
         )
         try:
-            return stub(request, timeout=timeout_s)
+            return stub(request, timeout=timeout_s, metadata=_metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -70,3 +71,7 @@ class GrpcTransport(Transport):
     @override
     def close(self) -> None:
         self._channel.close()
+
+
+def _metadata() -> tuple[tuple[str, str], ...]:
+    return tuple(trace_headers().items())

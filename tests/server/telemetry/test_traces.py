@@ -1,0 +1,131 @@
+"""Spans: from the client's context to the call, and from the call to its queue and kernel."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from opserve.v1.memory_service_pb2 import FreeRequest
+from opserve_client.transports import AsyncGrpcTransport
+from opserve_client.wire.methods import FREE
+from opserve_client.wire.rest_forms import rest_request
+from opserve_client.wire.trace_context import trace_headers
+from opserve_kernels.status import Status
+from opserve_server.calls import at_work
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.observations import Call, WorkEnded
+from opserve_server.telemetry.traces import Traces
+from server.recording import ENTRIES, SESSION
+from server.telemetry.conftest import Faces
+
+CLIENT = TracerProvider().get_tracer("client")
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def traces(exporter: InMemorySpanExporter) -> Traces:
+    return Traces(SimpleSpanProcessor(exporter))
+
+
+def parent_of(span: ReadableSpan) -> int:
+    assert span.parent is not None
+    return span.parent.span_id
+
+
+def named(spans: Sequence[ReadableSpan]) -> dict[str, ReadableSpan]:
+    return {span.name: span for span in spans}
+
+
+async def test_both_faces_go_on_with_the_clients_span(
+    faces: Faces, traces: Traces, exporter: InMemorySpanExporter
+) -> None:
+    faces.observers.append(traces.observe)
+    request = FreeRequest(session=SESSION, buffer=1)
+    with CLIENT.start_as_current_span("work") as work:
+        form = rest_request(FREE, request)
+        await faces.rest.request(form.verb, form.path, headers=form.headers)
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "Free"
+    assert parent_of(span) == work.get_span_context().span_id
+    assert span.context is not None
+    assert span.context.trace_id == work.get_span_context().trace_id
+
+
+async def test_a_refused_call_is_an_error(
+    faces: Faces, traces: Traces, exporter: InMemorySpanExporter
+) -> None:
+    del faces
+    error = InvalidArgument(
+        Status.ACL_ERROR_RT_PARAM_INVALID, "x: given 1", parameter="x", given=1, allowed=2
+    )
+    call = Call(face="grpc", method="Free", request_id="r", headers={})
+    with at_work(call, traces.observe):
+        call.outcome, call.failure = "INVALID_ARGUMENT", error.message
+    (span,) = exporter.get_finished_spans()
+    assert (span.status.is_ok, span.status.description) == (False, "x: given 1")
+    assert dict(span.attributes or {})["opserve.outcome"] == "INVALID_ARGUMENT"
+
+
+async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
+    traces: Traces, exporter: InMemorySpanExporter
+) -> None:
+    with CLIENT.start_as_current_span("work") as work:
+        headers = trace_headers()
+    call = Call(face="grpc", method="Execute", request_id="r", headers=headers)
+
+    async def ends_later() -> None:
+        await asyncio.sleep(0)
+        for entry in ENTRIES:
+            traces.observe(WorkEnded("ascend910b-0", "ascend910b", entry))
+
+    with at_work(call, traces.observe):
+        later = asyncio.create_task(ends_later())  # as a stream works in the call's context
+    await later
+    spans = named(exporter.get_finished_spans())
+    assert spans.keys() == {"Execute", "queue", "kernel"}
+    execute, queue, kernel = (spans[name] for name in ("Execute", "queue", "kernel"))
+    assert parent_of(execute) == work.get_span_context().span_id
+    assert execute.context is not None
+    assert parent_of(queue) == parent_of(kernel) == execute.context.span_id
+    assert kernel.start_time is not None
+    assert kernel.end_time is not None
+    assert kernel.end_time - kernel.start_time == 250_000_000
+    assert queue.end_time == kernel.start_time
+    assert dict(kernel.attributes or {})["opserve.operator"] == "im2col_backward"
+
+
+async def test_the_client_sends_its_span_over_grpc(faces: Faces) -> None:
+    transport = AsyncGrpcTransport(faces.target)
+    with CLIENT.start_as_current_span("work") as work:
+        await transport.call(FREE, FreeRequest(session=SESSION, buffer=1), timeout_s=30)
+    await transport.close()
+    call = getattr(faces.observed[0], "call")  # noqa: B009  # CallBegan's
+    assert f"{work.get_span_context().span_id:016x}" in call.headers["traceparent"]
+
+
+def test_without_a_span_the_client_sends_nothing() -> None:
+    assert trace_headers() == {}
+
+
+def test_without_an_endpoint_nothing_of_opentelemetry_is_loaded() -> None:
+    program = """
+import sys
+from opserve_server import app
+assert app._traces() is None
+print([name for name in sys.modules if name.startswith("opentelemetry.sdk")])
+"""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("OTEL")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=plain, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
