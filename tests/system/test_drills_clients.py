@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.event_service_pb2 import RecordEventRequest
 from opserve_client import AclrtError, AsyncClient
 from opserve_client.private_service import Addresses
 from system.drills import EXACT, front_memory_mib, long_work, own_process, tell, until
@@ -19,6 +21,7 @@ MEMORY_BYTES = 256 * MIB
 DOWNLOAD_BYTES = 64 * MIB
 SILENCE_S = 3.0
 BUFFERED_MIB = 8
+RECORDS, BATCHES = 1000, 200
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04" + b"\0" * 5
 
 UPLOADING = """
@@ -133,6 +136,28 @@ async def test_a_slow_reader_of_a_download_makes_the_service_hold_little() -> No
             received = 4096
             while received < DOWNLOAD_BYTES:
                 received += len(await asyncio.to_thread(slow.recv, MIB))
+
+
+async def test_a_watcher_who_reads_nothing_makes_the_service_hold_little() -> None:
+    async with (
+        own_process() as (process, addresses),
+        AsyncClient(addresses.grpc) as client,
+        client.open_session() as session,
+    ):
+        event = await session.create_event()
+        records = [Command(record_event=RecordEventRequest(event=event.handle))] * RECORDS
+        await session.submit(records)
+        before = front_memory_mib(process)
+        asked = f"GET /v1/sessions/{session.name}/streams/0/history HTTP/1.1\r\nHost: here\r\n\r\n"
+        with connection(addresses.rest) as slow:
+            await asyncio.to_thread(slow.sendall, asked.encode())
+            assert await asyncio.to_thread(slow.recv, 15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"
+            for _ in range(BATCHES):
+                await session.submit(records)
+            grown = front_memory_mib(process) - before
+        assert grown < BUFFERED_MIB
+        what = f"watcher who reads none of {BATCHES * RECORDS} entries: front grew"
+        tell(what, grown, "MiB")
 
 
 async def test_a_client_that_lost_its_lease_is_told_so(service: Addresses) -> None:
