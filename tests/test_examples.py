@@ -25,6 +25,7 @@ PAGES = [
     "docs/profiles.md",
     "docs/numerics.md",
     "docs/kernels.md",
+    "docs/observing.md",
     *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
 SHELL_PAGES = ["README.md", "docs/rest.md"]
@@ -33,6 +34,11 @@ PRINTED = {
     "README.md": [
         "(2, 4, 7, 7) (8, 4, 3, 3) (8,)",
         "161002 ACLNN_ERR_PARAM_INVALID stride",
+    ],
+    "docs/observing.md": [
+        "1 im2col_backward True",
+        "['im2col_backward', 'write', 'read']",
+        "5 True True 5",
     ],
     "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }

@@ -1,5 +1,6 @@
 """A call of cold caches: the worker sweeps memory of its own before it, and only before it."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from typing_extensions import override
 
 from opserve_server.pool.cold import Sweep, last_cache_bytes
+from opserve_server.pool.device import Device
 from server.pool.toys import toy_call, toy_device
 
 
@@ -17,10 +19,16 @@ def resident_bytes(pid: int | None) -> int:
     return pages * 4096
 
 
-@pytest.mark.system
-async def test_the_worker_sweeps_before_a_cold_call_alone() -> None:
+@pytest.fixture
+async def device() -> AsyncIterator[Device]:
     device = toy_device(threads=2)
     await device.start()
+    yield device
+    await device.stop()
+
+
+@pytest.mark.system
+async def test_the_worker_sweeps_before_a_cold_call_alone(device: Device) -> None:
     slab = device.slabs.take(1)
     device.attach(slab)
     call = toy_call("count_units", slab, shares=(100, 100))
@@ -34,9 +42,6 @@ async def test_the_worker_sweeps_before_a_cold_call_alone() -> None:
     assert again - cold < 0.1 * last_cache_bytes(), "later sweeps take no more"
     assert timing.start_ns <= timing.end_ns
     assert slab.memory[0] == 3
-    device.detach(slab)
-    device.slabs.give_back(slab)
-    await device.stop()
 
 
 def test_a_sweep_reads_all_its_memory_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
