@@ -371,6 +371,7 @@ class _RestServer(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=ceil(settings.silent_client_limit_s),
                 limit_concurrency=settings.concurrent_calls_limit,
+                h11_max_incomplete_event_size=settings.head_bytes_limit,
             )
         )
         self.accepting = asyncio.Event()

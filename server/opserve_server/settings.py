@@ -174,6 +174,8 @@ class Settings(BaseSettings):
     """Calls at work at the same time on each face."""
     message_bytes_limit: Bytes = 4 * _MIB
     """Largest gRPC message, bytes."""
+    head_bytes_limit: Bytes = 64 * _KIB
+    """Path and headers of one REST request, bytes; a piece that is read at once may exceed it."""
     body_bytes_limit: Bytes = 4 * _MIB
     """Largest JSON body on the REST face, bytes."""
     run_bytes_limit: Bytes = 256 * _MIB

@@ -1,4 +1,4 @@
-"""REST connections whose client says nothing, or vanished without a word: they end."""
+"""REST connections whose client says nothing, or no end of it, or vanished: they end."""
 
 import asyncio
 import socket
@@ -11,13 +11,59 @@ _PROBES = 3
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's, with its limit on the time between two requests before the first one too."""
+    """uvicorn's, which bounds no request's head: here its bytes and its time have a limit each.
+
+    The time is uvicorn's between two requests: within it the head of the next one is here, and
+    after the connection was made that of the first.
+    """
+
+    _head_bytes: int | None = None
+    """Bytes of a head that has begun and is not complete, but for its first piece."""
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        self._begin_silence()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        was_in_head = self._head_bytes is not None
+        super().data_received(data)
+        if was_in_head and self._head_bytes is not None:
+            self._head_bytes += len(data)
+            limit = self.config.h11_max_incomplete_event_size
+            assert limit is not None, "the service sets it"
+            if self._head_bytes > limit:
+                self.send_400_response("The head of the request is too large.")
+        if not self._at_work:
+            self._end_silence_in_time()
+
+    @override
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        self._at_work = True
+        super().on_headers_complete()
+
+    @override
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._begin_silence()
+
+    def _begin_silence(self) -> None:
+        self._at_work = False
+        self._silent_until_s = self.loop.time() + self.timeout_keep_alive
+        self._end_silence_in_time()
+
+    def _end_silence_in_time(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_at(
+            self._silent_until_s, self.timeout_keep_alive_handler
         )
 
 

@@ -1,0 +1,96 @@
+"""Connections whose request never gets to an end: bounded in bytes and in time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from unittest import mock
+
+import pytest
+import uvicorn
+from starlette.responses import Response
+from uvicorn.server import ServerState
+
+from opserve_server.rest_api.connections import Connection
+from simulation.virtual_time import VirtualTimeLoop
+
+LIMIT_S = 30
+HEAD_BYTES = 1024
+HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
+
+
+class Wire:
+    """A connection and what it wrote."""
+
+    def __init__(self) -> None:
+        config = uvicorn.Config(
+            Response(),
+            http=Connection,
+            lifespan="off",
+            log_config=None,
+            timeout_keep_alive=LIMIT_S,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+        config.load()
+        self.end = Connection(config, ServerState(), {})
+        self.transport = mock.Mock(spec=asyncio.Transport)
+        self.transport.is_closing.side_effect = lambda: self.transport.close.called
+        self.transport.get_extra_info.return_value = None
+        self.end.connection_made(self.transport)
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.transport.close.called)
+
+    @property
+    def answers(self) -> list[bytes]:
+        told = b"".join(call.args[0] for call in self.transport.write.call_args_list)
+        return [answer[:3] for answer in told.split(b"HTTP/1.1 ")[1:]]
+
+
+def in_virtual_time(test: Callable[[], Coroutine[None, None, None]]) -> None:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(test())
+
+
+def test_a_head_that_grows_and_grows_is_refused() -> None:
+    async def test() -> None:
+        wire = Wire()
+        wire.end.data_received(HEAD)
+        for _ in range(HEAD_BYTES // 64 + 1):
+            assert not wire.closed
+            wire.end.data_received(b"X-Long: " + b"a" * 54 + b"\r\n")
+        assert wire.closed
+        assert wire.answers == [b"400"]
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"])
+@pytest.mark.parametrize("piece", [b"G", b"\r\n"])
+def test_a_head_that_comes_too_slowly_ends_its_connection(before: bytes, piece: bytes) -> None:
+    async def test() -> None:
+        wire = Wire()
+        wire.end.data_received(before)
+        await asyncio.sleep(LIMIT_S - 1)
+        assert not wire.closed
+        wire.end.data_received(piece)
+        await asyncio.sleep(2)
+        assert wire.closed
+
+    in_virtual_time(test)
+
+
+def test_a_client_that_asks_in_time_stays_for_any_number_of_requests() -> None:
+    async def test() -> None:
+        wire = Wire()
+        for _ in range(2 * HEAD_BYTES // len(HEAD)):
+            wire.end.data_received(HEAD)
+            await asyncio.sleep(LIMIT_S - 1)
+            wire.end.data_received(b"\r\n")
+            await asyncio.sleep(0.5)
+        wire.end.data_received((HEAD + b"\r\n") * 2)
+        await asyncio.sleep(0.5)
+        assert not wire.closed
+        assert set(wire.answers) == {b"200"}
+        assert len(wire.answers) == 2 * HEAD_BYTES // len(HEAD) + 2
+
+    in_virtual_time(test)
