@@ -1,6 +1,7 @@
 """Prometheus metrics of one service. No label holds a client's text, so that all are bounded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Protocol, assert_never
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -86,34 +87,37 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _count_call(self, call: Call, seconds: float) -> None:
-        self._calls.labels(call.face, call.method, call.outcome or "HUNG_UP").inc()
-        self._call_seconds.labels(call.face, call.method).observe(seconds)
+        self._calls(call.face, call.method, call.outcome or "HUNG_UP").inc()
+        self._call_seconds(call.face, call.method).observe(seconds)
 
     def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
-        self._kernels.labels(profile, entry.operator, entry.outcome.value).inc()
+        self._kernels(profile, entry.operator, entry.outcome.value).inc()
         if entry.outcome is Outcome.DONE and entry.started_s is not None:
             queued_s = entry.started_s - entry.queued_s
-            self._queue_seconds.labels(profile, entry.operator).observe(queued_s)
+            self._queue_seconds(profile, entry.operator).observe(queued_s)
             computed_s = entry.ended_s - entry.started_s
-            self._kernel_seconds.labels(profile, entry.operator).observe(computed_s)
+            self._kernel_seconds(profile, entry.operator).observe(computed_s)
 
     def _count_copy(self, ended: CopyEnded) -> None:
         copy = ended.entry
         seconds = copy.ended_s - copy.started_s
-        self._copy_seconds.labels(ended.profile, copy.kind.value).observe(seconds)
+        self._copy_seconds(ended.profile, copy.kind.value).observe(seconds)
         direction = _DIRECTIONS.get(copy.kind)
         if direction is not None:
             call = CALL.get()
             lane = "inline" if ended.inline or call is None else call.face
-            self._copied.labels(direction, lane).inc(copy.size_bytes)
+            self._copied(direction, lane).inc(copy.size_bytes)
 
-    def _counter(self, name: str, told: str, labels: Sequence[str]) -> Counter:
-        return Counter(name, told, labels, namespace="opserve", registry=self._registry)
+    def _counter(self, name: str, told: str, labels: Sequence[str]) -> Callable[..., Counter]:
+        """The counters of a name by their labels, each looked up once."""
+        made = Counter(name, told, labels, namespace="opserve", registry=self._registry)
+        return cache(made.labels)
 
-    def _histogram(self, name: str, told: str, labels: Sequence[str]) -> Histogram:
-        return Histogram(
+    def _histogram(self, name: str, told: str, labels: Sequence[str]) -> Callable[..., Histogram]:
+        made = Histogram(
             name, told, labels, namespace="opserve", registry=self._registry, buckets=SECONDS
         )
+        return cache(made.labels)
 
 
 class _State(Collector):

@@ -3,6 +3,7 @@
 Imported only where traces are exported: opentelemetry is the extra `otel`.
 """
 
+import threading
 import time
 from itertools import pairwise
 from typing import assert_never
@@ -25,6 +26,8 @@ from opserve_server.core.observations import (
     WorkEnded,
 )
 
+LAST_EXPORT_LIMIT_S = 2.0
+"""Time that the collector has for the last spans when the service ends."""
 _NS_PER_S = 1e9
 _W3C = TraceContextTextMapPropagator()
 
@@ -63,8 +66,11 @@ class Traces:
                 assert_never(observation)
 
     def stop(self) -> None:
-        """Exports what is left."""
-        self._provider.shutdown()
+        """Exports what is left, as far as its collector takes it in time."""
+        # The exporter tries again for many seconds, also when it is told to end.
+        last = threading.Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(LAST_EXPORT_LIMIT_S)
 
     def _begin(self, call: Call) -> None:
         """Begins a span, current from here on: work that the call submits inherits it."""

@@ -4,12 +4,15 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import FreeRequest
 from opserve_client.transports import AsyncGrpcTransport
@@ -20,6 +23,7 @@ from opserve_kernels.status import Status
 from opserve_server.calls import at_work
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.observations import Call, WorkEnded
+from opserve_server.telemetry import traces as module
 from opserve_server.telemetry.traces import Traces
 from server.recording import ENTRIES, SESSION
 from server.telemetry.conftest import Faces
@@ -129,3 +133,20 @@ print([name for name in sys.modules if name.startswith("opentelemetry.sdk")])
         [sys.executable, "-c", program], env=plain, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_collector_that_is_away_does_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LAST_EXPORT_LIMIT_S", 0.01)
+    released = threading.Event()
+
+    class Away(InMemorySpanExporter):
+        @override
+        def shutdown(self) -> None:
+            released.wait(30)
+
+    began_s = time.monotonic()
+    Traces(SimpleSpanProcessor(Away())).stop()
+    assert time.monotonic() - began_s < 20
+    released.set()
