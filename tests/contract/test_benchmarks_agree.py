@@ -69,11 +69,12 @@ async def test_tensors_on_the_device_and_cold_caches_are_taken(service: Addresse
 
 
 async def test_what_is_wrong_is_refused_as_it_is_in_run(service: Addresses) -> None:
+    refused: list[dict[str, Any]] = [{"warmup": 0}, {"repeats": 0}, {"min_repeat_ms": -1.0}]
     async with every_session(service, "ascend910b") as sessions:
         for session in sessions.values():
             with pytest.raises(AclnnError, match="kernel_size"):
                 await settle(session.benchmark(call(kernel_size=[0, 2])))
-            for given in ({"warmup": 0}, {"repeats": 0}, {"min_repeat_ms": -1.0}):
+            for given in refused:
                 with pytest.raises(AclrtError, match=next(iter(given))):
                     await settle(session.benchmark(call(), **given))
             assert (await settle(session.run(call()))).out.shape == (1, 1, 5, 5)
