@@ -37,6 +37,7 @@ def at_work(call: Call, observe: Observe) -> Generator[None]:
         yield
     finally:
         observe(CallEnded(call, time.perf_counter() - began_s))
+        call.headers = {}  # queued work and kept answers hold the call for longer
         CALL.reset(token)
 
 

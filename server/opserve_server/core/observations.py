@@ -19,7 +19,7 @@ class Call:
         face: Which face it came through.
         method: What was called: a name of the service's own, never a client's text.
         request_id: Its id in logs and answers.
-        headers: What came beside it, by names in lower case.
+        headers: What came beside it, by names in lower case; nothing once it is answered.
         session: The start of its session's name; empty until it is known.
         device: Name of its session's device.
         operator: The operator that it planned or executed last.

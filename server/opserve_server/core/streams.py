@@ -198,10 +198,13 @@ class Stream:
             case Wait(_, record):
                 if entry.started_s is None:
                     entry.started_s = self._time()
-                    record.done.add_done_callback(lambda _: self._advance())
+                    record.done.add_done_callback(self._on_record)
                 return record.done.done()
             case _:
                 assert_never(entry.work)
+
+    def _on_record(self, _: asyncio.Future[None]) -> None:
+        self._advance()
 
     def _wake(self) -> None:
         first = next(iter(self._at_device or self._queue), None)
@@ -266,6 +269,8 @@ class Stream:
             entry.deadline.cancel()
         if isinstance(entry.work, KernelRun):
             entry.work.done.set_result(None)
+        elif isinstance(entry.work, Wait):
+            entry.work.record.done.remove_done_callback(self._on_record)
         added = self.history.add(
             entry,
             ended_s=self._time() if ended_s is None else ended_s,

@@ -1,6 +1,7 @@
 """Calls of streams at the device: how many, in what order, aborted, late and remembered."""
 
 import asyncio
+from unittest import mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from opserve_server.core.errors import (
     WrongState,
 )
 from opserve_server.core.principal import LOCAL
+from opserve_server.core.streams import Stream
 from opserve_server.pool.device import KernelFailed
 from server.core.caller import Caller, on
 from server.core.fakes import LIMITS
@@ -138,6 +140,19 @@ async def test_an_abort_frees_a_stream_that_waits_for_an_event(caller: Caller) -
     assert isinstance(
         await caller.refused(c.SynchronizeStream(stream=one, timeout_ms=1)), WaitTimedOut
     )
+
+
+async def test_waits_that_were_dropped_leave_nothing_at_their_record(caller: Caller) -> None:
+    call = await caller.repeatable()
+    event = (await caller.run(c.CreateEvent())).event
+    one, other = await caller.streams(2)
+    await caller.submit(on(call, one), c.RecordEvent(event=event, stream=one))
+    for _ in range(20):
+        await caller.submit(c.StreamWaitEvent(stream=other, event=event))
+        await caller.run(c.AbortStream(stream=other))
+    with mock.patch.object(Stream, "_advance", autospec=True, side_effect=Stream._advance) as done:
+        await caller.finish()
+    assert done.call_count == 1, "the stream with the call alone goes on"
 
 
 async def test_a_call_that_ends_before_it_is_stopped_is_no_failure(caller: Caller) -> None:

@@ -22,7 +22,7 @@ from opserve_client.wire.trace_context import trace_headers
 from opserve_kernels.status import Status
 from opserve_server.calls import at_work
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.core.observations import Call, WorkEnded
+from opserve_server.core.observations import Call, CallBegan, Observation, WorkEnded
 from opserve_server.telemetry import traces as module
 from opserve_server.telemetry.traces import Traces
 from server.recording import ENTRIES, SESSION
@@ -109,12 +109,18 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
 
 
 async def test_the_client_sends_its_span_over_grpc(faces: Faces) -> None:
+    parents: list[str] = []
+
+    def observe(told: Observation) -> None:
+        if isinstance(told, CallBegan):
+            parents.append(told.call.headers["traceparent"])
+
+    faces.observers.append(observe)
     transport = AsyncGrpcTransport(faces.target)
     with CLIENT.start_as_current_span("work") as work:
         await transport.call(FREE, FreeRequest(session=SESSION, buffer=1), timeout_s=30)
     await transport.close()
-    call = getattr(faces.observed[0], "call")  # noqa: B009  # CallBegan's
-    assert f"{work.get_span_context().span_id:016x}" in call.headers["traceparent"]
+    assert f"{work.get_span_context().span_id:016x}" in parents[0]
 
 
 def test_without_a_span_the_client_sends_nothing() -> None:
