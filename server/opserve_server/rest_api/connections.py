@@ -14,11 +14,12 @@ class Connection(HttpToolsProtocol):
     """uvicorn's, which bounds no request's head: here its bytes and its time have a limit each.
 
     The time is uvicorn's between two requests: within it the head of the next one is here, and
-    after the connection was made that of the first.
+    after the connection was made that of the first. No two pieces of a body are further apart.
     """
 
     _head_bytes: int | None = None
     """Bytes of a head that has begun and is not complete, but for its first piece."""
+    _in_body = False
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -37,6 +38,8 @@ class Connection(HttpToolsProtocol):
                 self.send_400_response("The head of the request is too large.")
         if not self._at_work:
             self._end_silence_in_time()
+        elif self._in_body:
+            self._expect_more()
 
     @override
     def on_message_begin(self) -> None:
@@ -46,8 +49,13 @@ class Connection(HttpToolsProtocol):
     @override
     def on_headers_complete(self) -> None:
         self._head_bytes = None
-        self._at_work = True
+        self._at_work = self._in_body = True
         super().on_headers_complete()
+
+    @override
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        super().on_message_complete()
 
     @override
     def on_response_complete(self) -> None:
@@ -59,6 +67,18 @@ class Connection(HttpToolsProtocol):
         self._at_work = False
         self._silent_until_s = self.loop.time() + self.timeout_keep_alive
         self._end_silence_in_time()
+
+    def _expect_more(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self._miss_more
+        )
+
+    def _miss_more(self) -> None:
+        if self.flow.read_paused:  # the service itself takes no more for now
+            self._expect_more()
+        elif self._in_body:
+            self.timeout_keep_alive_handler()
 
     def _end_silence_in_time(self) -> None:
         self._unset_keepalive_if_required()

@@ -6,7 +6,9 @@ from unittest import mock
 
 import pytest
 import uvicorn
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from opserve_server.rest_api.connections import Connection
@@ -17,12 +19,17 @@ HEAD_BYTES = 1024
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n"
 
 
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    body = await Request(scope, receive).body()
+    await Response(body)(scope, receive, send)
+
+
 class Wire:
     """A connection and what it wrote."""
 
     def __init__(self) -> None:
         config = uvicorn.Config(
-            Response(),
+            echo,
             http=Connection,
             lifespan="off",
             log_config=None,
@@ -74,6 +81,20 @@ def test_a_head_that_comes_too_slowly_ends_its_connection(before: bytes, piece: 
         assert not wire.closed
         wire.end.data_received(piece)
         await asyncio.sleep(2)
+        assert wire.closed
+
+    in_virtual_time(test)
+
+
+def test_a_body_that_stalls_ends_its_connection_and_a_slow_one_does_not() -> None:
+    async def test() -> None:
+        wire = Wire()
+        wire.end.data_received(HEAD + b"Content-Length: 4\r\n\r\n")
+        for _ in range(3):
+            await asyncio.sleep(LIMIT_S - 1)
+            wire.end.data_received(b"a")
+        assert not wire.closed
+        await asyncio.sleep(LIMIT_S + 1)
         assert wire.closed
 
     in_virtual_time(test)
