@@ -68,8 +68,12 @@ async def test_tensors_on_the_device_and_cold_caches_are_taken(service: Addresse
             assert len(result.samples_ms) == 2
 
 
+def asked(**given: Any) -> dict[str, Any]:
+    return given
+
+
 async def test_what_is_wrong_is_refused_as_it_is_in_run(service: Addresses) -> None:
-    refused: list[dict[str, Any]] = [{"warmup": 0}, {"repeats": 0}, {"min_repeat_ms": -1.0}]
+    refused = [asked(warmup=0), asked(repeats=0), asked(min_repeat_ms=-1.0)]
     async with every_session(service, "ascend910b") as sessions:
         for session in sessions.values():
             with pytest.raises(AclnnError, match="kernel_size"):

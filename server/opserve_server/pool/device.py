@@ -258,7 +258,7 @@ class Device:
             started = await WorkerProcess.start(
                 self.name, self._kernels, threads=self.threads, on_message=self._on_message
             )
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, RuntimeError) as error:  # the last one: no thread for it
             raise WorkerDied("no process can be started") from error
         await self._wait(started.ready, timeout_s=self._start_timeout_s)
         if started.ready.done() and started.ready.result():

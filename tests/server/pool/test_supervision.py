@@ -110,7 +110,7 @@ async def test_calls_fail_while_no_worker_can_be_started_and_run_when_one_can(
 async def test_a_process_that_cannot_be_started_is_tried_again(
     device: Device, slab: Slab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errors: list[Exception] = [EOFError("planted"), OSError("planted")]
+    errors: list[Exception] = [EOFError("planted"), OSError("planted"), RuntimeError("planted")]
     original = ForkServerProcess.start
 
     def start(self: ForkServerProcess) -> None:
