@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.census import census, children_of
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.operator_service_pb2 import ExecuteRequest
 from opserve_client import AsyncSession, Im2colBackward
 from opserve_client._async.memory import AsyncTensor
 from opserve_client._async.streams import AsyncPlan
@@ -18,6 +20,7 @@ from opserve_client.private_service import PRIVATE_SETTINGS, Addresses
 
 DEADLINE_S = 45
 CHANNELS, EDGE = 64, 256
+STREAMS, FULL_QUEUE = 6, 1000
 SETTINGS = PRIVATE_SETTINGS | {"devices": '["ascend910b"]', "log_level": "INFO"}
 Process = asyncio.subprocess.Process
 
@@ -65,6 +68,13 @@ class Work:
     async def queue(self, session: AsyncSession, count: int) -> None:
         for _ in range(count):
             await session.default_stream.execute(self.plan.executor)
+
+    async def queue_much(self, session: AsyncSession) -> None:
+        """Full queues of several streams, each in one round trip: many seconds of work."""
+        executor = self.plan.executor.handle
+        for stream in [await session.create_stream() for _ in range(STREAMS)]:
+            request = ExecuteRequest(executor=executor, stream=stream.handle)
+            await session.submit([Command(execute=request)] * FULL_QUEUE)
 
 
 async def long_work(session: AsyncSession) -> Work:

@@ -93,7 +93,7 @@ async def test_a_drain_ends_at_its_limit_whatever_runs() -> None:
         AsyncClient(addresses.grpc) as client,
     ):
         session = await client.open_session()
-        await (await long_work(session)).queue(session, 5 * CALLS)
+        await (await long_work(session)).queue_much(session)
         begun = asyncio.get_running_loop().time()
         process.send_signal(signal.SIGTERM)
         await line_of(process, b"is given up")
@@ -110,7 +110,7 @@ async def test_a_second_signal_stops_at_once(second: signal.Signals) -> None:
         AsyncClient(addresses.grpc) as client,
     ):
         session = await client.open_session()
-        await (await long_work(session)).queue(session, 5 * CALLS)
+        await (await long_work(session)).queue_much(session)
         process.send_signal(signal.SIGTERM)
         await line_of(process, b"drains")
         process.send_signal(second)

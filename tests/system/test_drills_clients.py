@@ -1,6 +1,7 @@
 """Clients that die, vanish or dawdle: what they held comes back, and others go on."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -58,7 +59,9 @@ async def test_what_a_killed_client_held_comes_back_with_its_lease(
     async with own_process(**settings) as (_, addresses), AsyncClient(addresses.grpc) as client:
         address: str = getattr(addresses, face)
         with subprocess.Popen(
-            [sys.executable, "-c", program, address, str(LEASE_S)], stdout=subprocess.PIPE
+            [sys.executable, "-c", program, address, str(LEASE_S)],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},  # its work is of the drills
         ) as doomed:
             assert doomed.stdout is not None
             assert await asyncio.to_thread(doomed.stdout.readline) == b"under way\n"
