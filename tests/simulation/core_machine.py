@@ -13,7 +13,7 @@ from opserve_kernels.status import Status
 from opserve_server.core import commands as c
 from opserve_server.core.dispatch import CALLS_AT_DEVICE
 from opserve_server.core.errors import ExecutionFailed, HandleNotFound, InvalidArgument
-from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.pool.device import KernelFailed
 from server.core.fakes import LIMITS, FakeDevice, HeldCall, make_service
@@ -27,7 +27,7 @@ from simulation.model import (
 )
 from simulation.virtual_time import VirtualTimeLoop
 
-STRANGER = Principal(tenant="stranger", name="nobody", scopes=frozenset({"operate"}))
+STRANGER = Principal(tenant="stranger", name="nobody", scopes=frozenset({Scope.OPERATE}))
 BUFFER_BYTES = 64
 QUEUED_WORK_LIMIT = 16
 Answer = TypeVar("Answer")

@@ -1,6 +1,15 @@
-"""Who makes a call."""
+"""Who makes a call, and what it may do."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """What a principal may do; each method of a face asks for one."""
+
+    OPERATE = "operate"
+    METRICS = "metrics"
+    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +24,10 @@ class Principal:
 
     tenant: str
     name: str
-    scopes: frozenset[str]
+    scopes: frozenset[Scope]
 
 
-LOCAL = Principal(tenant="local", name="anonymous", scopes=frozenset({"operate"}))
+LOCAL = Principal(
+    tenant="local", name="anonymous", scopes=frozenset({Scope.OPERATE, Scope.METRICS})
+)
 """The one principal of a service without keys, which listens on loopback only."""

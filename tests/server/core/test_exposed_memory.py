@@ -5,10 +5,10 @@ import pytest
 from opserve_server.core import commands as c
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.memory_commands import Exposed
-from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.core.principal import LOCAL, Principal, Scope
 from server.core.caller import SIZE, Caller
 
-STRANGER = Principal(tenant="another", name="anonymous", scopes=frozenset({"operate"}))
+STRANGER = Principal(tenant="another", name="anonymous", scopes=frozenset({Scope.OPERATE}))
 
 
 def expose(caller: Caller, buffer: int) -> Exposed | None:
