@@ -36,7 +36,8 @@ class Directory:
 
     Attributes:
         tenants: By name.
-        keys: By the SHA-256 of their text; those that are not revoked.
+        keys: By the SHA-256 of their text; those that are revoked or expired too, so that a
+            service whose last key went is not taken for one that never had any.
         certificates: Principals by the subject of their certificate, as RFC 4514 writes it, or by
             a name in its subjectAltName: "URI:spiffe://farm/ci", "DNS:ci.farm".
     """
@@ -44,3 +45,12 @@ class Directory:
     tenants: Mapping[str, Tenant]
     keys: Mapping[bytes, KeyRecord]
     certificates: Mapping[str, Principal]
+
+    @property
+    def keyless(self) -> bool:
+        """Whether nobody was ever given a key or a certificate, so that everybody is LOCAL."""
+        return not self.keys and not self.certificates
+
+
+KEYLESS = Directory(tenants={}, keys={}, certificates={})
+"""Of a service without a store."""

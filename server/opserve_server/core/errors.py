@@ -8,6 +8,9 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── OutOfMemory            device memory: 207001
 ├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
 ├── WaitTimedOut           a wait ended without its event: 507046, 507047
+├── NotAllowed             who calls may not: 207006
+│   ├── Unauthenticated    it is not known who calls
+│   └── PermissionDenied   the caller lacks a scope
 ├── Unavailable            no device is ready, or the service drains: 207004, 507901
 ├── DataCorrupted          bytes are not what their sender's checksum says: 507052
 └── ExecutionFailed        a kernel failed on the device: 507015
@@ -17,8 +20,10 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 
 from typing import ClassVar
 
+from typing_extensions import override
+
 from opserve_kernels.errors import InvalidArgument, OpserveError
-from opserve_kernels.status import Status
+from opserve_kernels.status import AnyStatus, Status
 
 __all__ = [
     "DataCorrupted",
@@ -28,9 +33,12 @@ __all__ = [
     "HandleNotFound",
     "InvalidArgument",
     "LimitExceeded",
+    "NotAllowed",
     "NotSupported",
     "OpserveError",
     "OutOfMemory",
+    "PermissionDenied",
+    "Unauthenticated",
     "Unavailable",
     "WaitTimedOut",
     "WrongState",
@@ -76,6 +84,59 @@ class LimitExceeded(OpserveError):
 
 class WaitTimedOut(OpserveError):
     """A wait ended before what it waited for."""
+
+
+class AccessStatus(AnyStatus):
+    """The code of aclrt that only doors answer; no operator has it."""
+
+    ACL_ERROR_RT_NO_PERMISSION = 207006
+
+    @property
+    @override
+    def domain(self) -> str:
+        return Status.ACL_ERROR_RT_PARAM_INVALID.domain
+
+
+class NotAllowed(OpserveError):
+    """Whoever calls may not (207006).
+
+    Attributes:
+        reason: Why, for the audit alone.
+    """
+
+    def __init__(self, parameter: str, *, given: str, allowed: str, reason: str) -> None:
+        super().__init__(
+            AccessStatus.ACL_ERROR_RT_NO_PERMISSION,
+            f"{parameter}: given {given}, allowed {allowed}",
+            parameter=parameter,
+            given=given,
+            allowed=allowed,
+        )
+        self.reason = reason
+
+
+class Unauthenticated(NotAllowed):
+    """It is not known who calls; one answer, whatever is wrong with what was shown."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "authorization",
+            given="nothing that this service knows",
+            allowed="'Bearer ' and an API key, or a client certificate",
+            reason=reason,
+        )
+
+
+class PermissionDenied(NotAllowed):
+    """The caller is known and lacks the scope that the method asks for."""
+
+    def __init__(self, method: str, *, scope: str, reason: str) -> None:
+        super().__init__(
+            "scope",
+            given=f"a caller without {scope}",
+            allowed=f"{scope}, which {method} asks for",
+            reason=reason,
+        )
 
 
 class Unavailable(OpserveError):
