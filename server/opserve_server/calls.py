@@ -8,8 +8,15 @@ from contextlib import contextmanager
 from secrets import token_hex
 
 from opserve_kernels.status import Status
-from opserve_server.core.errors import InvalidArgument, OpserveError
+from opserve_server.core.errors import (
+    InvalidArgument,
+    NotAllowed,
+    OpserveError,
+    TooManyGuesses,
+    Unauthenticated,
+)
 from opserve_server.core.observations import CALL, Call, CallBegan, CallEnded, Observe
+from opserve_server.core.principal import Principal
 from opserve_server.core.service import DeviceInfo
 
 RETRY_AFTER_S = 1
@@ -41,11 +48,32 @@ def at_work(call: Call, observe: Observe) -> Generator[None]:
         CALL.reset(token)
 
 
+def caller() -> Principal:
+    """Who makes the call at work, as the guard has said.
+
+    Raises:
+        Unauthenticated: There is no call, or nobody has asked the guard about it.
+    """
+    call = CALL.get()
+    if call is None or call.principal is None:
+        raise Unauthenticated("nobody asked the guard")
+    return call.principal
+
+
 def note_failure(error: OpserveError) -> None:
     """The call at work is refused with an error."""
     call = CALL.get()
-    if call is not None:
-        call.failure = error.message
+    if call is None:
+        return
+    call.failure = error.message
+    match error:
+        case NotAllowed():
+            call.audited = error.reason
+            call.principal = error.principal
+        case TooManyGuesses():
+            call.audited = error.reason
+        case _:
+            pass
 
 
 def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:

@@ -7,6 +7,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── WrongState             the object is not in the state for this: 507000, 107006, 107023
 ├── OutOfMemory            device memory: 207001
 ├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
+│   └── TooManyGuesses     an address has shown too many unknown keys: 207012
 ├── WaitTimedOut           a wait ended without its event: 507046, 507047
 ├── NotAllowed             who calls may not: 207006
 │   ├── Unauthenticated    it is not known who calls
@@ -24,6 +25,7 @@ from typing_extensions import override
 
 from opserve_kernels.errors import InvalidArgument, OpserveError
 from opserve_kernels.status import AnyStatus, Status
+from opserve_server.core.principal import Principal
 
 __all__ = [
     "DataCorrupted",
@@ -38,6 +40,7 @@ __all__ = [
     "OpserveError",
     "OutOfMemory",
     "PermissionDenied",
+    "TooManyGuesses",
     "Unauthenticated",
     "Unavailable",
     "WaitTimedOut",
@@ -82,6 +85,25 @@ class LimitExceeded(OpserveError):
     """A named limit of the service is reached."""
 
 
+class TooManyGuesses(LimitExceeded):
+    """An address has shown too many unknown keys (207012).
+
+    Attributes:
+        reason: From where, for the audit alone.
+    """
+
+    def __init__(self, peer: str, *, per_s: float) -> None:
+        allowed = f"{per_s:g} a second"
+        super().__init__(
+            Status.ACL_ERROR_RT_OVER_LIMIT,
+            f"authorization: given too many unknown keys from one address, allowed {allowed}",
+            parameter="authorization",
+            given="too many unknown keys from one address",
+            allowed=allowed,
+        )
+        self.reason = f"unknown keys from {peer}"
+
+
 class WaitTimedOut(OpserveError):
     """A wait ended before what it waited for."""
 
@@ -102,9 +124,18 @@ class NotAllowed(OpserveError):
 
     Attributes:
         reason: Why, for the audit alone.
+        principal: Who it was, where that is known; for the audit alone too.
     """
 
-    def __init__(self, parameter: str, *, given: str, allowed: str, reason: str) -> None:
+    def __init__(
+        self,
+        parameter: str,
+        *,
+        given: str,
+        allowed: str,
+        reason: str,
+        principal: Principal | None = None,
+    ) -> None:
         super().__init__(
             AccessStatus.ACL_ERROR_RT_NO_PERMISSION,
             f"{parameter}: given {given}, allowed {allowed}",
@@ -113,29 +144,32 @@ class NotAllowed(OpserveError):
             allowed=allowed,
         )
         self.reason = reason
+        self.principal = principal
 
 
 class Unauthenticated(NotAllowed):
     """It is not known who calls; one answer, whatever is wrong with what was shown."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, principal: Principal | None = None) -> None:
         super().__init__(
             "authorization",
             given="nothing that this service knows",
             allowed="'Bearer ' and an API key, or a client certificate",
             reason=reason,
+            principal=principal,
         )
 
 
 class PermissionDenied(NotAllowed):
     """The caller is known and lacks the scope that the method asks for."""
 
-    def __init__(self, method: str, *, scope: str, reason: str) -> None:
+    def __init__(self, principal: Principal, *, scope: str) -> None:
         super().__init__(
             "scope",
             given=f"a caller without {scope}",
-            allowed=f"{scope}, which {method} asks for",
-            reason=reason,
+            allowed=f"a caller with {scope}",
+            reason=f"a caller without {scope}",
+            principal=principal,
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry
+from opserve_server.core.principal import Principal
 
 _TOLD_CHARACTERS = 8
 """Of a session's name, which is a secret: enough to tell one session from another."""
@@ -19,23 +20,28 @@ class Call:
         face: Which face it came through.
         method: What was called: a name of the service's own, never a client's text.
         request_id: Its id in logs and answers.
-        headers: What came beside it, by names in lower case; nothing once it is answered.
+        headers: What came beside it, by names in lower case, but for credentials; nothing once it
+            is answered.
+        principal: Who calls; None until the guard has said so.
         session: The start of its session's name; empty until it is known.
         device: Name of its session's device.
         operator: The operator that it planned or executed last.
         outcome: The face's code for what it came to; empty where its client hung up.
         failure: What it was refused with; empty where it was not.
+        audited: Why a caller was refused, for the audit; empty where it was not.
     """
 
     face: str
     method: str
     request_id: str
     headers: Mapping[str, str]
+    principal: Principal | None = None
     session: str = ""
     device: str = ""
     operator: str = ""
     outcome: str = ""
     failure: str = ""
+    audited: str = ""
 
 
 CALL: ContextVar[Call | None] = ContextVar("call", default=None)

@@ -31,3 +31,6 @@ LOCAL = Principal(
     tenant="local", name="anonymous", scopes=frozenset({Scope.OPERATE, Scope.METRICS})
 )
 """The one principal of a service without keys, which listens on loopback only."""
+
+ITSELF = Principal(tenant="", name="opserve", scopes=frozenset())
+"""The service, when it looks at its own devices; no caller is ever this one."""

@@ -11,7 +11,7 @@ from grpc_health.v1.health_pb2_grpc import (
 )
 
 from opserve_server.calls import ready_profiles
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
 
 
@@ -29,7 +29,7 @@ class Health:
 
     async def tell(self) -> None:
         """Brings the entries up to date."""
-        pools = ready_profiles(self._service.list_devices(LOCAL))
+        pools = ready_profiles(self._service.list_devices(ITSELF))
         for name, ready in {health.OVERALL_HEALTH: all(pools.values()), **pools}.items():
             status = HealthCheckResponse.SERVING if ready else HealthCheckResponse.NOT_SERVING
             await self._servicer.set(name, status)

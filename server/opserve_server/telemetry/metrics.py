@@ -20,7 +20,7 @@ from opserve_server.core.observations import (
     Observation,
     WorkEnded,
 )
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
 
 SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0)
@@ -129,7 +129,7 @@ class _State(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        infos = self._service.list_devices(LOCAL)
+        infos = self._service.list_devices(ITSELF)
         waiting = self._service.waiting_entries()
         rows: dict[str, tuple[str, Mapping[str, float]]] = {
             "sessions": ("Open sessions.", {i.name: i.sessions for i in infos}),

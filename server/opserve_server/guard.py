@@ -1,0 +1,248 @@
+"""The one guard: who calls, and whether it may. Every door asks it before every call."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opserve_kernels.registry import OPERATORS
+from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
+from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
+from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
+from opserve_server.core.principal import LOCAL, Principal, Scope
+
+_SCHEME = "bearer"
+
+RPCS: Mapping[str, Scope | None] = {
+    "grpc.health.v1.Health/Check": None,
+    "grpc.health.v1.Health/List": None,
+    "grpc.health.v1.Health/Watch": None,
+    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Scope.OPERATE,
+    "opserve.v1.CommandService/Submit": Scope.OPERATE,
+    "opserve.v1.EventService/CreateEvent": Scope.OPERATE,
+    "opserve.v1.EventService/DestroyEvent": Scope.OPERATE,
+    "opserve.v1.EventService/EventElapsedTime": Scope.OPERATE,
+    "opserve.v1.EventService/QueryEvent": Scope.OPERATE,
+    "opserve.v1.EventService/RecordEvent": Scope.OPERATE,
+    "opserve.v1.EventService/StreamWaitEvent": Scope.OPERATE,
+    "opserve.v1.EventService/SynchronizeEvent": Scope.OPERATE,
+    "opserve.v1.MemoryService/Allocate": Scope.OPERATE,
+    "opserve.v1.MemoryService/Copy": Scope.OPERATE,
+    "opserve.v1.MemoryService/Fill": Scope.OPERATE,
+    "opserve.v1.MemoryService/Free": Scope.OPERATE,
+    "opserve.v1.MemoryService/Read": Scope.OPERATE,
+    "opserve.v1.MemoryService/Write": Scope.OPERATE,
+    "opserve.v1.OperatorService/DestroyExecutor": Scope.OPERATE,
+    "opserve.v1.OperatorService/Execute": Scope.OPERATE,
+    "opserve.v1.OperatorService/GetWorkspaceSize": Scope.OPERATE,
+    "opserve.v1.OperatorService/ListOperators": Scope.OPERATE,
+    "opserve.v1.OperatorService/SetRepeatable": Scope.OPERATE,
+    "opserve.v1.OperatorService/SetTensorBuffer": Scope.OPERATE,
+    "opserve.v1.SessionService/CloseSession": Scope.OPERATE,
+    "opserve.v1.SessionService/GetSession": Scope.OPERATE,
+    "opserve.v1.SessionService/GetTimeline": Scope.OPERATE,
+    "opserve.v1.SessionService/KeepAlive": Scope.OPERATE,
+    "opserve.v1.SessionService/ListDevices": Scope.OPERATE,
+    "opserve.v1.SessionService/OpenSession": Scope.OPERATE,
+    "opserve.v1.SessionService/SetDeterministicLevel": Scope.OPERATE,
+    "opserve.v1.StreamService/AbortStream": Scope.OPERATE,
+    "opserve.v1.StreamService/CreateStream": Scope.OPERATE,
+    "opserve.v1.StreamService/DestroyStream": Scope.OPERATE,
+    "opserve.v1.StreamService/QueryStream": Scope.OPERATE,
+    "opserve.v1.StreamService/SetFailureMode": Scope.OPERATE,
+    "opserve.v1.StreamService/SynchronizeStream": Scope.OPERATE,
+    "opserve.v1.StreamService/WatchStream": Scope.OPERATE,
+}
+"""What each RPC asks for; None lets everybody."""
+
+ROUTES: Mapping[str, Scope | None] = {
+    "livez": None,
+    "readyz": None,
+    "openapi": None,
+    "docs": None,
+    "metrics": Scope.METRICS,
+    "AbortStream": Scope.OPERATE,
+    "Allocate": Scope.OPERATE,
+    "Copy": Scope.OPERATE,
+    "CreateEvent": Scope.OPERATE,
+    "CreateStream": Scope.OPERATE,
+    "DestroyEvent": Scope.OPERATE,
+    "DestroyExecutor": Scope.OPERATE,
+    "DestroyStream": Scope.OPERATE,
+    "EventElapsedTime": Scope.OPERATE,
+    "Execute": Scope.OPERATE,
+    "Fill": Scope.OPERATE,
+    "Free": Scope.OPERATE,
+    "QueryEvent": Scope.OPERATE,
+    "QueryStream": Scope.OPERATE,
+    "Read": Scope.OPERATE,
+    "RecordEvent": Scope.OPERATE,
+    "SetFailureMode": Scope.OPERATE,
+    "SetRepeatable": Scope.OPERATE,
+    "SetTensorBuffer": Scope.OPERATE,
+    "StreamWaitEvent": Scope.OPERATE,
+    "SynchronizeEvent": Scope.OPERATE,
+    "SynchronizeStream": Scope.OPERATE,
+    "Write": Scope.OPERATE,
+    "closeSession": Scope.OPERATE,
+    "describeOperator": Scope.OPERATE,
+    "getSession": Scope.OPERATE,
+    "getTimeline": Scope.OPERATE,
+    "keepAlive": Scope.OPERATE,
+    "listDevices": Scope.OPERATE,
+    "listOperators": Scope.OPERATE,
+    "openSession": Scope.OPERATE,
+    "runUnknown": Scope.OPERATE,
+    "setDeterministicLevel": Scope.OPERATE,
+    "submit": Scope.OPERATE,
+    "watchStream": Scope.OPERATE,
+    **{f"{operator.call}GetWorkspaceSize": Scope.OPERATE for operator in OPERATORS.values()},
+    **{f"{operator.call}Run": Scope.OPERATE for operator in OPERATORS.values()},
+}
+"""What each REST route asks for, by its name."""
+
+MAP_BUFFER = "MapBuffer"
+SCOPES: Mapping[str, Scope | None] = {**RPCS, **ROUTES, MAP_BUFFER: Scope.OPERATE}
+"""What every way in asks for: what has no row here is refused."""
+
+ANYBODY = Principal(tenant="", name="", scopes=frozenset())
+"""Whoever calls what everybody may."""
+
+
+def _no_names() -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What came with a call; what costs time is asked for when it is needed.
+
+    Attributes:
+        authorization: The header of that name, a secret; None where there is none.
+        certificate: Subject and names of the verified client certificate, as Directory has them.
+        peer: The address it came from, without a port.
+    """
+
+    authorization: str | None = field(default=None, repr=False)
+    certificate: Callable[[], Sequence[str]] = _no_names
+    peer: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuessLimits:
+    """How many unknown keys one address may show.
+
+    Attributes:
+        per_s: For how long it goes on.
+        at_once: As many may come at once.
+        peers: Addresses that are remembered; the one that guessed longest ago is forgotten.
+    """
+
+    per_s: float
+    at_once: int
+    peers: int
+
+
+class Guard:
+    """Knows who may call.
+
+    Args:
+        guesses: Bounds on unknown keys.
+        clock: Seconds since 1970.
+
+    Attributes:
+        keyless: Whether everybody is LOCAL; never again once there was a key.
+    """
+
+    def __init__(self, *, guesses: GuessLimits, clock: Callable[[], float] = time.time) -> None:
+        self._directory = KEYLESS
+        self._guesses = _Guesses(guesses)
+        self._clock = clock
+        self._used: dict[str, float] = {}
+        self.keyless = True
+
+    def refresh(self, directory: Directory) -> None:
+        """Knows from now on what is in a new snapshot."""
+        self._directory = directory
+        self.keyless = self.keyless and directory.keyless
+
+    def admit(self, credentials: Credentials, method: str) -> Principal:
+        """Who calls, where it may.
+
+        Raises:
+            Unauthenticated: It is not known who calls.
+            PermissionDenied: The caller lacks the scope, or no row lets anybody call this.
+            TooManyGuesses: The address has shown too many unknown keys.
+        """
+        if method in SCOPES and SCOPES[method] is None:
+            return ANYBODY
+        principal = LOCAL if self.keyless else self._recognised(credentials)
+        self.check(principal, method)
+        return principal
+
+    def check(self, principal: Principal, method: str) -> None:
+        """Refuses a principal that may not call this, or not any more; raises as admit does."""
+        tenant = self._directory.tenants.get(principal.tenant)
+        if not self.keyless and (tenant is None or tenant.disabled):
+            raise Unauthenticated("the tenant is disabled", principal=principal)
+        scope = SCOPES.get(method)
+        if scope is None or scope not in principal.scopes:
+            asked = "a right that nobody has" if scope is None else f"the scope {scope.value}"
+            raise PermissionDenied(principal, scope=asked)
+
+    def take_uses(self) -> Mapping[str, float]:
+        """When keys were used last, by id, in seconds since 1970; each is told once."""
+        used, self._used = self._used, {}
+        return used
+
+    def _recognised(self, credentials: Credentials) -> Principal:
+        authorization = credentials.authorization
+        if authorization is not None:
+            return self._holder_of(authorization, credentials.peer)
+        certificates = self._directory.certificates
+        for name in credentials.certificate():
+            if name in certificates:
+                return certificates[name]
+        raise Unauthenticated("neither a key nor a known certificate")
+
+    def _holder_of(self, authorization: str, peer: Callable[[], str]) -> Principal:
+        scheme, _, text = authorization.partition(" ")
+        # What has another length is no key; a longer text would cost the time of its hash.
+        known = scheme.lower() == _SCHEME and len(text) == LENGTH
+        record = self._directory.keys.get(sha256_of(text)) if known else None
+        now = self._clock()
+        if record is None:
+            self._guesses.take(peer(), now)
+            raise Unauthenticated(
+                "an unknown key" if is_well_formed(text) else "a key with a typo, or none"
+            )
+        _check_lives(record, now)
+        self._used[record.id] = now
+        return record.principal
+
+
+def _check_lives(record: KeyRecord, now: float) -> None:
+    if record.revoked_at is not None:
+        raise Unauthenticated(f"key {record.id} is revoked", principal=record.principal)
+    if record.expires_at is not None and record.expires_at <= now:
+        raise Unauthenticated(f"key {record.id} has expired", principal=record.principal)
+
+
+class _Guesses:
+    """A bucket for each address that has shown an unknown key, filled again as time goes by."""
+
+    def __init__(self, limits: GuessLimits) -> None:
+        self._limits = limits
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, peer: str, now: float) -> None:
+        """Counts one guess, or refuses it."""
+        limits = self._limits
+        left, then = self._buckets.pop(peer, (float(limits.at_once), now))
+        left = min(left + max(now - then, 0.0) * limits.per_s, float(limits.at_once))
+        allowed = left >= 1.0
+        self._buckets[peer] = (left - 1.0 if allowed else left, now)
+        while len(self._buckets) > limits.peers:
+            self._buckets.popitem(last=False)
+        if not allowed:
+            raise TooManyGuesses(peer, per_s=limits.per_s)

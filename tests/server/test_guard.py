@@ -1,0 +1,208 @@
+"""The guard: who is recognised, what each may call, and what a guess costs."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
+from opserve_server.core.errors import (
+    OpserveError,
+    PermissionDenied,
+    TooManyGuesses,
+    Unauthenticated,
+)
+from opserve_server.core.keys import new_key, sha256_of
+from opserve_server.core.principal import LOCAL, Principal, Scope
+from opserve_server.core.tenants import Tenant
+from opserve_server.guard import ANYBODY, MAP_BUFFER, SCOPES, Credentials, Guard, GuessLimits
+
+EXECUTE = "opserve.v1.OperatorService/Execute"
+ALICE = Principal(tenant="lab", name="alice", scopes=frozenset({Scope.OPERATE}))
+PROBE = Principal(tenant="lab", name="probe", scopes=frozenset({Scope.METRICS}))
+GONE = Principal(tenant="gone", name="carol", scopes=frozenset({Scope.OPERATE}))
+NOBODY = Principal(tenant="never", name="dora", scopes=frozenset({Scope.OPERATE}))
+SPIFFE = "URI:spiffe://farm/ci"
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record(key: str, principal: Principal, **known: float) -> KeyRecord:
+    digest = sha256_of(key)
+    return KeyRecord(
+        id=digest.hex()[:8], sha256=digest, principal=principal, created_at=0.0, **known
+    )
+
+
+def directory(
+    *records: KeyRecord, certificates: Mapping[str, Principal] | None = None
+) -> Directory:
+    return Directory(
+        tenants={"lab": Tenant(name="lab"), "gone": Tenant(name="gone", disabled=True)},
+        keys={known.sha256: known for known in records},
+        certificates=certificates or {},
+    )
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def guard(clock: Clock) -> Guard:
+    return Guard(guesses=GuessLimits(per_s=0.5, at_once=3, peers=2), clock=clock)
+
+
+def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Credentials:
+    return Credentials(authorization=authorization, peer=lambda: peer)
+
+
+def refused(call: Callable[[], object]) -> OpserveError:
+    with pytest.raises(OpserveError) as caught:
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_a_key_says_who_calls(guard: Guard, scheme: str) -> None:
+    key = new_key()
+    guard.refresh(directory(record(key, ALICE)))
+    assert guard.admit(shown(f"{scheme} {key}"), EXECUTE) is ALICE
+
+
+def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock) -> None:
+    keys = {name: new_key() for name in ("alice", "expired", "revoked", "disabled", "no tenant")}
+    guard.refresh(
+        directory(
+            record(keys["alice"], ALICE),
+            record(keys["expired"], ALICE, expires_at=clock.now),
+            record(keys["revoked"], ALICE, revoked_at=clock.now - 1),
+            record(keys["disabled"], GONE),
+            record(keys["no tenant"], NOBODY),
+        )
+    )
+    given = [
+        shown(None),
+        shown(keys["alice"]),
+        shown(f"Basic {keys['alice']}", peer="192.0.2.2"),
+        shown(f"Bearer {new_key()}", peer="192.0.2.3"),
+        shown(f"Bearer {keys['alice'][:-1]}", peer="192.0.2.4"),
+        *(shown(f"Bearer {keys[name]}") for name in keys if name != "alice"),
+    ]
+    errors = [refused(lambda one=one: guard.admit(one, EXECUTE)) for one in given]  # type: ignore[misc]  # one of these
+    assert {type(error) for error in errors} == {Unauthenticated}
+    assert len({(error.message, error.status, error.given, error.allowed) for error in errors}) == 1
+    reasons = {error.reason for error in errors if isinstance(error, Unauthenticated)}
+    assert len(reasons) == 6, reasons
+    assert not any(key in f"{error!r}{vars(error)}" for key in keys.values() for error in errors)
+
+
+def test_a_key_expires_at_its_moment(guard: Guard, clock: Clock) -> None:
+    key = new_key()
+    guard.refresh(directory(record(key, ALICE, expires_at=clock.now + 1)))
+    assert guard.admit(shown(f"Bearer {key}"), EXECUTE) is ALICE
+    clock.now += 1
+    assert isinstance(
+        refused(lambda: guard.admit(shown(f"Bearer {key}"), EXECUTE)), Unauthenticated
+    )
+
+
+def test_a_scope_that_is_missing_is_named_and_who_lacks_it_only_to_the_audit(guard: Guard) -> None:
+    key = new_key()
+    guard.refresh(directory(record(key, PROBE)))
+    assert guard.admit(shown(f"Bearer {key}"), "metrics") is PROBE
+    error = refused(lambda: guard.admit(shown(f"Bearer {key}"), EXECUTE))
+    assert isinstance(error, PermissionDenied)
+    assert error.message == (
+        "scope: given a caller without the scope operate, allowed a caller with the scope operate"
+    )
+    assert error.principal is PROBE
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_what_has_no_row_is_refused_to_everybody(guard: Guard, *, keyed: bool) -> None:
+    key = new_key()
+    every = Principal(tenant="lab", name="root", scopes=frozenset(Scope))
+    guard.refresh(directory(record(key, every)) if keyed else KEYLESS)
+    asked = shown(f"Bearer {key}")
+    for method in SCOPES:
+        assert guard.admit(asked, method) in {every, LOCAL, ANYBODY}
+    for method in ("", "execute", "opserve.v1.OperatorService/Steal"):
+        assert isinstance(refused(lambda: guard.admit(asked, method)), PermissionDenied)  # noqa: B023
+
+
+def test_without_a_key_everybody_is_local_until_there_was_one(guard: Guard) -> None:
+    key = new_key()
+    assert guard.admit(shown(), EXECUTE) is LOCAL
+    guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))
+    assert not guard.keyless
+    assert isinstance(refused(lambda: guard.admit(shown(), EXECUTE)), Unauthenticated)
+    guard.refresh(KEYLESS)
+    assert isinstance(refused(lambda: guard.admit(shown(), EXECUTE)), Unauthenticated)
+    assert isinstance(refused(lambda: guard.check(LOCAL, MAP_BUFFER)), Unauthenticated)
+
+
+def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> None:
+    key = new_key()
+    guard.refresh(directory(record(key, PROBE), certificates={SPIFFE: ALICE}))
+
+    def given(authorization: str | None, *names: str) -> Credentials:
+        return Credentials(
+            authorization=authorization, certificate=lambda: names, peer=lambda: "192.0.2.1"
+        )
+
+    assert guard.admit(given(None, "CN=ci", SPIFFE), EXECUTE) is ALICE
+    assert guard.admit(given(f"Bearer {key}", SPIFFE), "metrics") is PROBE
+    for wrong in (given(None, "CN=ci"), given("Bearer x", SPIFFE)):
+        assert isinstance(refused(lambda: guard.admit(wrong, EXECUTE)), Unauthenticated)  # noqa: B023
+
+
+def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
+    guard: Guard, clock: Clock
+) -> None:
+    key = new_key()
+    guard.refresh(directory(record(key, ALICE)))
+
+    def guess(peer: str) -> type[OpserveError]:
+        return type(refused(lambda: guard.admit(shown(f"Bearer {new_key()}", peer=peer), EXECUTE)))
+
+    assert [guess("a") for _ in range(5)] == [Unauthenticated] * 3 + [TooManyGuesses] * 2
+    assert guess("b") is Unauthenticated
+    assert guard.admit(shown(f"Bearer {key}", peer="a"), EXECUTE) is ALICE
+    clock.now += 2.0
+    assert [guess("a") for _ in range(2)] == [Unauthenticated, TooManyGuesses]
+    clock.now += 3600.0
+    assert [guess("a") for _ in range(4)] == [Unauthenticated] * 3 + [TooManyGuesses]
+
+
+def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> None:
+    guard.refresh(directory(record(new_key(), ALICE)))
+    for number in range(1000):
+        credentials = shown(f"Bearer {new_key()}", peer=f"2001:db8::{number:x}")
+        assert isinstance(refused(lambda: guard.admit(credentials, EXECUTE)), Unauthenticated)  # noqa: B023
+    assert len(guard._guesses._buckets) == 2
+
+
+def test_last_uses_are_told_once(guard: Guard, clock: Clock) -> None:
+    key = new_key()
+    known = record(key, ALICE)
+    guard.refresh(directory(known))
+    guard.admit(shown(f"Bearer {key}"), EXECUTE)
+    clock.now += 5
+    guard.admit(shown(f"Bearer {key}"), EXECUTE)
+    assert guard.take_uses() == {known.id: clock.now}
+    assert guard.take_uses() == {}
+
+
+def test_credentials_are_in_no_repr() -> None:
+    key = new_key()
+    assert key not in repr(shown(f"Bearer {key}"))
+    assert sha256_of(key).hex() not in repr(record(key, ALICE))
+    assert repr(sha256_of(key)) not in repr(record(key, ALICE))
