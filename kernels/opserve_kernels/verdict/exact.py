@@ -1,0 +1,31 @@
+"""The exact layer: an output equals the golden result, rounded once to its dtype."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opserve_kernels.verdict.dtypes import Doubles, Dtype, rounded
+from opserve_kernels.verdict.verdict import Overflow
+
+NAME, VERSION = "exact", "1"
+SOURCE = "integer operands: every order of summation gives the same bits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """The rule for operands whose sums are exact in every order: the tolerance is 0."""
+
+
+def expected(golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
+    """What a dtype holds of golden values, in float64."""
+    nearest = rounded(golden, dtype).astype(np.float64)
+    if overflow is Overflow.SATURATED:
+        return np.clip(nearest, -dtype.greatest, dtype.greatest)
+    return nearest
+
+
+def used_fractions(given: Doubles, golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
+    """0 where the output is right, infinite elsewhere; -0 is +0, and any NaN is a NaN."""
+    right = expected(golden, dtype, overflow)
+    equal = (given == right) | (np.isnan(given) & np.isnan(right))
+    return np.where(equal, 0.0, np.inf)

@@ -1,0 +1,146 @@
+"""Arrays in, verdict out: an output against its golden values, a call's code, a whole case."""
+
+from collections.abc import Sequence
+
+from opserve_kernels.verdict import exact, rounding
+from opserve_kernels.verdict.maps import bins, heat_maps
+from opserve_kernels.verdict.pair import Pair
+from opserve_kernels.verdict.survey import Found, Rule, element, survey
+from opserve_kernels.verdict.verdict import (
+    Check,
+    Code,
+    Element,
+    LayerResult,
+    OutputVerdict,
+    Status,
+    StatusVerdict,
+    Verdict,
+)
+
+_GRAVITY = (Status.NONDETERMINISTIC, Status.FAILED, Status.MISTRUSTED)
+
+
+def judge(
+    name: str,
+    pair: Pair,
+    rule: Rule,
+    *,
+    axes: Sequence[str],
+    reported: Sequence[LayerResult] = (),
+) -> OutputVerdict:
+    """The verdict on an output.
+
+    Args:
+        name: Of the output.
+        pair: The output and its golden values.
+        rule: Exact() for operands that sum exactly in any order, else Rounding(...).
+        axes: What each axis means: "n", "c", "d", "h", "w", "kd", "kh", "kw" or any other name.
+        reported: What standards say of the output (vendor.standards.grade); gates count.
+
+    Raises:
+        ValueError: Axes or a magnitude that do not fit the output.
+    """
+    shape = pair.golden.shape
+    if len(axes) != len(shape):
+        raise ValueError(f"{name}: {len(axes)} axes are named, there are {len(shape)}")
+    if isinstance(rule, rounding.Rounding) and rule.magnitude.shape != shape:
+        raise ValueError(f"{name}: magnitude has shape {rule.magnitude.shape} instead of {shape}")
+    found = survey(pair, rule)
+    first = tuple(element(pair, place) for place in found.first)
+    layers = (_layer(rule, found), *reported)
+    broken = [layer.name for layer in layers if layer.gate and not layer.passed]
+    return OutputVerdict(
+        name=name,
+        dtype=pair.dtype.name,
+        shape=shape,
+        status=Status.FAILED if broken else Status.PASSED,
+        reason=_reason(name, found, broken, first),
+        layers=layers,
+        elements=pair.golden.size,
+        errors=found.errors,
+        worst=found.worst,
+        first=first,
+        greatest=tuple(element(pair, place) for place in found.greatest),
+        histogram=bins(found.counts),
+        maps=heat_maps(found.used.reshape(shape), axes),
+    )
+
+
+def judge_refusal(expected: Code | None, given: Code | None) -> StatusVerdict:
+    """The verdict on a call's code.
+
+    Args:
+        expected: The code it must be refused with; None if it must succeed.
+        given: The code it was refused with; None if it succeeded.
+    """
+    if expected is None or given is None:
+        same = expected is given
+    elif expected.number is not None and given.number is not None:
+        same = expected.number == given.number
+    else:
+        same = expected.name is not None and expected.name == given.name
+    told = ["no refusal" if code is None else code.text for code in (expected, given)]
+    reason = f"{told[0]}, as it must be" if same else f"{told[1]} instead of {told[0]}"
+    status = Status.PASSED if same else Status.FAILED
+    return StatusVerdict(status=status, reason=reason, expected=expected, given=given)
+
+
+def conclude(
+    case: str,
+    *,
+    contract: str,
+    outputs: Sequence[OutputVerdict] = (),
+    checks: Sequence[Check] = (),
+    refusal: StatusVerdict | None = None,
+) -> Verdict:
+    """The verdict on a case, from its parts: the gravest of their statuses with its reason.
+
+    Args:
+        case: The case's id.
+        contract: Revision of the operator's contract.
+        outputs: Verdicts on its outputs.
+        checks: What the checks say.
+        refusal: Of a case that is about a status code.
+    """
+    parts: list[Check | OutputVerdict | StatusVerdict] = [*checks, *outputs]
+    parts += [] if refusal is None else [refusal]
+    told = [(status, part.reason) for status in _GRAVITY for part in parts if part.status is status]
+    status, reason = told[0] if told else (Status.PASSED, "all layers and checks passed")
+    return Verdict(
+        case=case,
+        status=status,
+        reason=reason,
+        contract=contract,
+        outputs=tuple(outputs),
+        checks=tuple(checks),
+        refusal=refusal,
+        standards={layer.name: layer.version for output in outputs for layer in output.layers},
+    )
+
+
+def _layer(rule: Rule, found: Found) -> LayerResult:
+    module = exact if isinstance(rule, exact.Exact) else rounding
+    return LayerResult(
+        name=module.NAME,
+        version=module.VERSION,
+        source=module.SOURCE,
+        passed=not found.errors,
+        gate=True,
+        metrics={
+            "errors": float(found.errors),
+            "errors beyond the proven bound": float(found.unexplained),
+            "worst used fraction": found.worst,
+        },
+    )
+
+
+def _reason(name: str, found: Found, broken: Sequence[str], first: Sequence[Element]) -> str:
+    if first:
+        one = first[0]
+        return (
+            f"{name}: {found.errors} of {found.used.size} elements are wrong, the first at "
+            f"{one.index}: {one.got!r} instead of {one.expected!r}"
+        )
+    if broken:
+        return f"{name}: does not meet {', '.join(broken)}"
+    return f"{name}: all {found.used.size} elements are right"

@@ -1,0 +1,151 @@
+"""The rounding layer: a bound for each element, from the length and the magnitude of its sum.
+
+With g the golden value, m the same sum of magnitudes, K the products in it, u a dtype's unit:
+
+    slack = ((4 sqrt(K) + 2) (u_acc + 2^-53) + 2 u_in) m + K h_acc
+    tolerance = slack (1 + u_out) + u_out |g| + h_out
+
+h is half of a dtype's least subnormal number: what underflow costs a product, and the result. The
+2^-53 is the golden's own sum. For each rounding before the last one the second line stands twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.verdict.dtypes import DTYPES, Doubles, Dtype
+from opserve_kernels.verdict.verdict import Overflow
+
+NAME, VERSION = "rounding", "1"
+SOURCE = "Higham and Mary, SIAM J. Sci. Comput. 41, 2019; docs/numerics.md"
+LAMBDA = 4.0  # of the probabilistic bound lambda * sqrt(K) * u on a sum of K products
+_GOLDEN_UNIT = 2.0**-53  # golden results are float64 sums
+_NO_BOUND = 2.0**1000  # finite, for its product with a magnitude of 0 to be 0
+_Mask = NDArray[np.bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounding:
+    """The rule for real operands.
+
+    Attributes:
+        magnitude: The golden sum over magnitudes, shaped as the golden values.
+        terms: Products in a sum, K.
+        operand_unit: What operands were rounded to before they were multiplied, where the golden
+            result's were not: 2^-12 for HF32. Else 0.
+        accumulator: The dtype that sums are kept in.
+        roundings: The dtypes that a complete sum passes through before its own, in order.
+    """
+
+    magnitude: Doubles
+    terms: int
+    operand_unit: float = 0.0
+    accumulator: str = "float32"
+    roundings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """A rule's numbers for a dtype.
+
+    Attributes:
+        slope: Of the magnitude, what a sum may be off before it is rounded.
+        floor: What it may be off besides.
+        accumulator: The dtype that sums are kept in.
+        formats: What a sum is rounded to, in order; the last one is the output's dtype.
+        overflow: What becomes of a result beyond the range.
+    """
+
+    slope: float
+    floor: float
+    accumulator: Dtype
+    formats: tuple[Dtype, ...]
+    overflow: Overflow
+
+    @property
+    def narrowest(self) -> Dtype:
+        """The format that a sum leaves the range of first."""
+        return min(self.formats, key=lambda dtype: dtype.greatest)
+
+
+def limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
+    """The bound that holds but for a small probability."""
+    accumulator = DTYPES[rule.accumulator]
+    unit = accumulator.unit + _GOLDEN_UNIT
+    return Limits(
+        slope=(LAMBDA * sqrt(rule.terms) + 2) * unit + 2 * rule.operand_unit,
+        floor=rule.terms * accumulator.half_step,
+        accumulator=accumulator,
+        formats=(*(DTYPES[name] for name in rule.roundings), dtype),
+        overflow=overflow,
+    )
+
+
+def proven_limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
+    """The bound that holds in any order of summation: gamma_K, and never less than the other."""
+    likely = limits(rule, dtype, overflow)
+    error = rule.terms * (likely.accumulator.unit + _GOLDEN_UNIT)
+    gamma = error / (1 - error) if error < 1 else _NO_BOUND
+    return replace(likely, slope=max(likely.slope, gamma + 2 * rule.operand_unit))
+
+
+def used_fractions(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
+    """|given - golden| by the tolerance; 0 and infinite where there is no number to compare."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        slack = limit.slope * magnitude + limit.floor
+        tolerance = _rounded_tolerance(slack, np.abs(golden), limit.formats)
+        difference = np.abs(given - golden)
+        used = np.divide(difference, tolerance, out=np.zeros_like(golden), where=difference != 0)
+        plain = np.isfinite(given) & (np.abs(golden) + slack < limit.narrowest.overflow)
+        if not np.all(plain):
+            odd = ~plain
+            used[odd] = _strange(given[odd], golden[odd], magnitude[odd], limit)
+    return used
+
+
+def _rounded_tolerance(slack: Doubles, size: Doubles, formats: tuple[Dtype, ...]) -> Doubles:
+    tolerance = slack
+    for dtype in formats:
+        tolerance = tolerance * (1 + dtype.unit) + (dtype.unit * size + dtype.half_step)
+    return tolerance
+
+
+def _strange(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
+    """Used fractions where a value is infinite or no number, or could be."""
+    slack = limit.slope * magnitude + limit.floor
+    greatest, beyond = limit.narrowest.greatest, limit.narrowest.overflow
+    saturated = limit.overflow is Overflow.SATURATED
+    finite_golden = np.isfinite(golden)
+    goal = np.clip(golden, -greatest, greatest) if saturated else golden
+    tolerance = _rounded_tolerance(slack, np.abs(goal), limit.formats)
+    used = np.where(given == goal, 0.0, np.abs(given - goal) / tolerance)
+    may_be_finite = finite_golden & np.isfinite(given) & (np.abs(golden) - slack < beyond)
+    up, down = (_reaches(sign, golden, magnitude, limit) for sign in (1, -1))
+    sums_to_nothing = np.isnan(golden) | (finite_golden & up[0] & down[0])
+    ends = _end(given, greatest, limit.overflow)
+    right = np.isnan(given) & sums_to_nothing
+    right |= (ends == 1) & up[1]
+    right |= (ends == -1) & down[1]
+    return np.where(right, 0.0, np.where(may_be_finite, used, np.inf))
+
+
+def _reaches(sign: int, golden: Doubles, magnitude: Doubles, limit: Limits) -> tuple[_Mask, _Mask]:
+    """Whether terms of a sign may overflow the accumulator; whether a result may be beyond range.
+
+    The terms of one sign add up to half of magnitude and golden value together.
+    """
+    finite = np.isfinite(golden)
+    part = (magnitude * (1 + 2 * limit.slope) + sign * golden) / 2
+    accumulated = finite & (part >= limit.accumulator.overflow)
+    slack = limit.slope * magnitude + limit.floor
+    rounded = finite & (sign * golden + slack >= limit.narrowest.overflow)
+    return accumulated, accumulated | rounded | (golden == sign * np.inf)
+
+
+def _end(given: Doubles, greatest: float, overflow: Overflow) -> Doubles:
+    """1 and -1 for what the contract makes of results beyond the range, else 0."""
+    last = greatest if overflow is Overflow.SATURATED else np.inf
+    return np.where(np.abs(given) == last, np.sign(given), 0.0)
