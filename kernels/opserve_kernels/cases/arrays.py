@@ -1,0 +1,79 @@
+"""The arrays of a case: inputs filled, gaps and outputs recognisable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.cases.case import Case, Fill, TensorCase
+from opserve_kernels.cases.fill import Array, drawn, gaps, key_of, unwritten
+from opserve_kernels.errors import invalid_argument
+from opserve_kernels.formats import to_5hd, to_fractal_z
+from opserve_kernels.status import Status
+from opserve_kernels.tensor import Format
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A tensor in memory.
+
+    Attributes:
+        storage: All elements from the start of the buffer on, gaps and all, in one dimension.
+        elements: The view; shares memory with storage.
+    """
+
+    storage: Array
+    elements: Array
+
+
+def arrays_of(case: Case, seed: int) -> Mapping[str, Placed]:
+    """The tensors of a case before the call, by name.
+
+    Element i of a storage is number i of its tensor, so what a view shows twice is one number.
+    Outputs are NaN, what belongs to no element is another NaN (opserve_kernels.cases.fill).
+
+    Raises:
+        InvalidArgument: A tensor's dtype has no elements, or it lies in none.
+    """
+    return {name: _placed(case, name, tensor, seed) for name, tensor in case.tensors.items()}
+
+
+def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
+    count = tensor.storage_elements
+    if tensor.dtype.size_bytes == 0:
+        raise invalid_argument(
+            name,
+            given=f"dtype {tensor.dtype}",
+            allowed="a dtype with elements",
+            status=Status.ACL_ERROR_INVALID_PARAM,
+        )
+    if tensor.fill is None:
+        held = unwritten(count, tensor.dtype)
+    else:
+        held = drawn(key_of(case.id, seed, name), count, tensor.fill, tensor.dtype)
+    if not (tensor.tensor().is_contiguous and tensor.tensor().element_count == count):
+        member = np.zeros(count, np.bool_)
+        _view(member, tensor)[...] = True
+        held = np.where(member, held, gaps(count, tensor.dtype))
+    elements = _view(held, tensor)
+    if tensor.fill is not None and tensor.fill.plain is not None:
+        elements[~_holds(tensor.fill, tensor.fill.plain, tensor.format)] = 0
+    return Placed(storage=held, elements=elements)
+
+
+def _view(storage: Array, tensor: TensorCase) -> Array:
+    """The elements of a tensor in its storage."""
+    described = tensor.tensor()
+    steps = [step * storage.itemsize for step in described.element_strides]
+    first = min(tensor.offset, storage.size)
+    return np.lib.stride_tricks.as_strided(storage[first:], tensor.shape, steps)
+
+
+def _holds(fill: Fill, plain: tuple[int, ...], tag: Format) -> NDArray[np.bool_]:
+    """Which elements of a blocked tensor are some channel's."""
+    ones: NDArray[Any] = np.ones(plain, np.float16)
+    blocked = to_fractal_z(ones, fill.groups) if tag == Format.FRACTAL_Z else to_5hd(ones)
+    members: NDArray[np.bool_] = blocked != 0
+    return members

@@ -1,0 +1,249 @@
+"""Cases from the JSON of strangers: everything is checked, bounded, and refused by its place."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
+
+from opserve_kernels.cases.case import OUTPUTS, PASS, Case, Fill, Json, Kind, TensorCase, Value
+from opserve_kernels.errors import InvalidArgument, invalid_argument
+from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.status import DeconvStatus, Status, TbeStatus
+from opserve_kernels.tensor import DataType, Format, check_tensor
+
+LINE_CHARACTERS = 1 << 16
+TEXT_CHARACTERS = 512  # of a source; names and tags have NAME_CHARACTERS
+NAME_CHARACTERS = 128
+ENTRIES = 64  # of an array, and members of an object
+NESTING = 8
+RANK_PLAIN, BLOCK = 4, 16  # of tensors in NC1HWC0 and FRACTAL_Z
+STORAGE_ELEMENTS = 1 << 30  # of a tensor that is to exist
+MOST_INTEGER = 2**63 - 1
+BOUND_LIMIT, THINNING_LIMIT = 1 << 20, 31
+STATUSES = frozenset(
+    status.name for family in (Status, TbeStatus, DeconvStatus) for status in family
+)
+
+Parsed = TypeVar("Parsed")
+
+
+def refusal(place: str, *, given: object, allowed: object) -> InvalidArgument:
+    """What is wrong in a text that was read, and where (100000)."""
+    status = Status.ACL_ERROR_INVALID_PARAM
+    return invalid_argument(place, given=given, allowed=allowed, status=status)
+
+
+def parse_object(text: str, place: str) -> Json:
+    """The object that a line is.
+
+    Raises:
+        InvalidArgument: It is too long, no JSON, has a member twice, or is no object.
+    """
+    if len(text) > LINE_CHARACTERS:
+        allowed = f"at most {LINE_CHARACTERS} characters"
+        raise refusal(place, given=f"{len(text)} characters", allowed=allowed)
+    try:
+        value: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise refusal(place, given=_short(text), allowed=f"a line of JSON: {error}") from error
+    return _object(value, place)
+
+
+def case_of(value: object, place: str) -> Case:
+    """A case from its JSON form.
+
+    Args:
+        value: The object.
+        place: Where it stands, for refusals: "line 7".
+
+    Raises:
+        InvalidArgument: A member is missing, unknown or not as the form has it; nothing is read
+            of a case whose id is not its content's.
+    """
+    given = _object(value, place)
+    known = {"id", "operator", "profile", "tensors", "arguments", "expect", "tags", "source"}
+    _check_members(given, place, known=known, needed=("operator", "profile", "tensors"))
+    operator = _one_of(given["operator"], OUTPUTS, f"{place}: operator")
+    expect = given.get("expect", PASS)
+    case = Case(
+        operator=operator,
+        profile=_one_of(given["profile"], PROFILES, f"{place}: profile"),
+        tensors=_mapping(given["tensors"], f"{place}: tensors", _tensor),
+        arguments=_mapping(given.get("arguments", {}), f"{place}: arguments", _value),
+        expect=expect if expect == PASS else _one_of(expect, STATUSES, f"{place}: expect"),
+        tags=tuple(_texts(given.get("tags", []), f"{place}: tags")),
+        source=_text(given.get("source", ""), f"{place}: source", TEXT_CHARACTERS),
+    )
+    _check_tensors(case, place)
+    if given.get("id", case.id) != case.id:
+        allowed = f"{case.id}, which the case's content gives, or none"
+        raise refusal(f"{place}: id", given=_short(given["id"]), allowed=allowed)
+    return case
+
+
+def _check_tensors(case: Case, place: str) -> None:
+    """Outputs hold nothing, inputs do; tensors of a call that runs lie in storage of some size."""
+    for name, tensor in case.tensors.items():
+        here, is_written = f"{place}: tensors.{name}", name in case.outputs
+        if (tensor.fill is None) != is_written:
+            allowed = "no fill in an output" if is_written else "a fill in an input"
+            raise refusal(here, given="fill" if is_written else "no fill", allowed=allowed)
+        if case.is_refused:
+            continue
+        if tensor.dtype == DataType.UNDEFINED:
+            raise refusal(f"{here}.dtype", given=tensor.dtype, allowed="a dtype with elements")
+        check_tensor(here, tensor.tensor(), buffer_bytes=None)
+        if max(tensor.storage_elements, tensor.tensor().element_count) > STORAGE_ELEMENTS:
+            given, allowed = tensor.storage_elements, f"at most {STORAGE_ELEMENTS} elements"
+            raise refusal(f"{here}.shape", given=f"{given} elements of storage", allowed=allowed)
+        if tensor.fill is not None and tensor.fill.plain is not None:
+            _check_plain(tensor, tensor.fill, tensor.fill.plain, here)
+
+
+def _check_plain(tensor: TensorCase, fill: Fill, plain: tuple[int, ...], place: str) -> None:
+    """The plain sizes are those of the blocked shape."""
+    blocked: tuple[int, ...] = ()
+    if len(plain) == RANK_PLAIN and min(plain) >= 1 and fill.groups <= plain[0]:
+        if tensor.format == Format.FRACTAL_Z and plain[0] % fill.groups == 0:
+            blocked = fractal_z_shape(plain, fill.groups)
+        elif tensor.format == Format.NC1HWC0:
+            blocked = (plain[0], -(-plain[1] // BLOCK), *plain[2:], BLOCK)
+    if tensor.shape != blocked:
+        allowed = f"what NC1HWC0 or FRACTAL_Z of shape {list(tensor.shape)} holds"
+        raise refusal(f"{place}.fill.plain", given=list(plain), allowed=allowed)
+
+
+def _tensor(value: object, place: str) -> TensorCase:
+    given = _object(value, place)
+    known = {"shape", "dtype", "format", "strides", "offset", "storage_shape", "fill"}
+    _check_members(given, place, known=known, needed=("shape", "dtype"))
+    dtype = _one_of(given["dtype"], list(DataType), f"{place}.dtype")
+    tag = _one_of(given.get("format", Format.ND.value), list(Format), f"{place}.format")
+    return TensorCase(
+        shape=_integers(given["shape"], f"{place}.shape"),
+        dtype=DataType(dtype),
+        format=Format(tag),
+        strides=_optional(given, "strides", place, _integers),
+        offset=_integer(given.get("offset", 0), f"{place}.offset"),
+        storage_shape=_optional(given, "storage_shape", place, _integers),
+        fill=_optional(given, "fill", place, _fill),
+    )
+
+
+def _fill(value: object, place: str) -> Fill:
+    given = _object(value, place)
+    known = {"kind", "bound", "thinning", "plain", "groups"}
+    _check_members(given, place, known=known, needed=("kind",))
+    return Fill(
+        kind=Kind(_one_of(given["kind"], list(Kind), f"{place}.kind")),
+        bound=_integer(given.get("bound", 0), f"{place}.bound", 0, BOUND_LIMIT),
+        thinning=_integer(given.get("thinning", 0), f"{place}.thinning", 0, THINNING_LIMIT),
+        plain=_optional(given, "plain", place, _integers),
+        groups=_integer(given.get("groups", 1), f"{place}.groups", 1),
+    )
+
+
+def _value(value: object, place: str) -> Value:
+    if isinstance(value, dict):
+        return _mapping(cast("object", value), place, _value)
+    if isinstance(value, str):
+        return _text(value, place)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list) and all(isinstance(entry, bool) for entry in _array(value, place)):
+        return tuple(cast("list[bool]", value))
+    return _integers(value, place) if isinstance(value, list) else _integer(value, place)
+
+
+def _mapping(
+    value: object, place: str, parse: Callable[[object, str], Parsed]
+) -> dict[str, Parsed]:
+    if place.count(".") > NESTING:
+        raise refusal(place, given="an object", allowed=f"objects in at most {NESTING} others")
+    return {
+        _text(name, f"{place}: a name"): parse(member, f"{place}.{_short(name)[1:-1]}")
+        for name, member in _object(value, place).items()
+    }
+
+
+def _optional(
+    given: Json, name: str, place: str, parse: Callable[[object, str], Parsed]
+) -> Parsed | None:
+    return parse(given[name], f"{place}.{name}") if name in given else None
+
+
+def _object(value: object, place: str) -> Json:
+    if not isinstance(value, dict):
+        raise refusal(place, given=_short(value), allowed="an object")
+    members = cast("Json", value)  # json makes names of text only
+    if len(members) > ENTRIES:
+        given, allowed = f"{len(members)} members", f"at most {ENTRIES} members"
+        raise refusal(place, given=given, allowed=allowed)
+    return members
+
+
+def _check_members(given: Json, place: str, *, known: set[str], needed: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            allowed = ", ".join(sorted(known))
+            raise refusal(place, given=f"a member {_short(name)}", allowed=allowed)
+    for name in needed:
+        if name not in given:
+            raise refusal(place, given=f"no {name}", allowed=f"a member {name}")
+
+
+def _array(value: object, place: str) -> list[object]:
+    if not isinstance(value, list):
+        raise refusal(place, given=_short(value), allowed="an array")
+    entries = cast("list[object]", value)
+    if len(entries) > ENTRIES:
+        given, allowed = f"{len(entries)} entries", f"at most {ENTRIES} entries"
+        raise refusal(place, given=given, allowed=allowed)
+    return entries
+
+
+def _integers(value: object, place: str) -> tuple[int, ...]:
+    return tuple(_integer(entry, place) for entry in _array(value, place))
+
+
+def _integer(
+    value: object, place: str, least: int = -MOST_INTEGER, most: int = MOST_INTEGER
+) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise refusal(place, given=_short(value), allowed=f"an integer from {least} to {most}")
+    return value
+
+
+def _texts(value: object, place: str) -> list[str]:
+    return [_text(entry, place) for entry in _array(value, place)]
+
+
+def _text(value: object, place: str, most: int = NAME_CHARACTERS) -> str:
+    if not isinstance(value, str) or len(value) > most:
+        raise refusal(place, given=_short(value), allowed=f"text of at most {most} characters")
+    return value
+
+
+def _one_of(
+    value: object, allowed: Mapping[str, object] | frozenset[str] | list[str], place: str
+) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise refusal(place, given=_short(value), allowed=", ".join(sorted(allowed)))
+    return value
+
+
+def _short(value: object) -> str:
+    """A value of a stranger's, cut off, for a message."""
+    text = repr(value)
+    return text if len(text) <= NAME_CHARACTERS else f"{text[:NAME_CHARACTERS]}..."
+
+
+def _unique(pairs: list[tuple[str, object]]) -> Json:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a member stands twice in an object")
+    return members
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number")
