@@ -39,6 +39,7 @@ UNITS = {
     "rest_address": "host:port",
     "allow_remote": "true or false",
     "log_level": "name",
+    "store_url": "URL",
     "devices": "JSON list",
 }
 """Units that the ending of a name does not tell."""
@@ -90,7 +91,10 @@ def unit(name: str) -> str:
 
 def default(name: str) -> str:
     """The default as it would be set, and a size in words as well."""
-    value: Any = Settings.model_fields[name].default
+    field = Settings.model_fields[name]
+    if field.default_factory is not None:
+        return "see its meaning"
+    value: Any = field.default
     if unit(name) == "bytes":
         size_bytes = int(value)
         factor, size = next((factor, size) for factor, size in SIZES if size_bytes % factor == 0)

@@ -15,6 +15,7 @@ PRIVATE_SETTINGS = {
     "grpc_address": "127.0.0.1:0",
     "rest_address": "127.0.0.1:0",
     "log_level": "WARNING",
+    "store_url": "",
 }
 
 

@@ -4,12 +4,13 @@ import ipaddress
 import os
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 from opserve_server.forms import allowed
+from opserve_server.store.location import default_url, location_of
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -68,7 +69,18 @@ def _a_profile(name: str) -> str:
         raise ValueError(f"the profiles {error.allowed}") from error
 
 
+def _a_store(url: SecretStr) -> SecretStr:
+    if url:
+        location_of(url.get_secret_value())
+    return url
+
+
+def _default_store() -> SecretStr:
+    return SecretStr(default_url())
+
+
 Address = Annotated[str, AfterValidator(_an_address)]
+StoreUrl = Annotated[SecretStr, AfterValidator(_a_store)]
 Count = Annotated[int, Field(ge=1)]
 Bytes = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -94,6 +106,15 @@ class Settings(BaseSettings):
     """Whether clients on this host map the memory of their sessions, instead of copying streams."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
+
+    store_url: StoreUrl = Field(default_factory=_default_store)
+    """Where tenants, keys, usage and audit are kept: sqlite:///file, or
+    postgresql://user:password@host/database; empty keeps nothing. Unless set it is
+    opserve/opserve.db in $XDG_STATE_HOME, or else in ~/.local/state."""
+    store_connections_limit: Count = 4
+    """Open connections to the store at once."""
+    store_timeout_s: Seconds = 5.0
+    """Longest wait for the store: for a connection, a lock or a statement, seconds."""
 
     devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = (
         list(PROFILES)
@@ -211,7 +232,7 @@ def settings_of_environment() -> Settings:
         if not first["loc"]:  # found by a rule of our own on several settings, which says it all
             raise SettingRefused(allowed(first, Settings)) from None
         name = str(first["loc"][0])
-        given = first["input"]
+        given = _shown(name, first["input"])
         told = f"{name}: given {given}, allowed {allowed(first, Settings)}"
         raise SettingRefused(f"{told}; set by {where_set(name)}") from None
     except SettingsError:
@@ -221,6 +242,12 @@ def settings_of_environment() -> Settings:
         raise SettingRefused(
             f"devices: given {given}, allowed {form}; set by {where_set('devices')}"
         ) from None
+
+
+def _shown(name: str, given: object) -> object:
+    """What was given, unless it is a secret."""
+    secret = Settings.model_fields[name].annotation is SecretStr
+    return "a text that is not shown" if secret else given
 
 
 def where_set(name: str) -> str:

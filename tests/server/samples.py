@@ -135,6 +135,7 @@ ERRORS: Sequence[OpserveError] = [
     errors.LimitExceeded(_STATUS, "groups: given 3", **_PARTS),
     errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
     errors.Unavailable(_STATUS, "groups: given 3", **_PARTS),
+    errors.StoreUnavailable(),
     errors.DataCorrupted("crc32c", given=1, allowed=2),
     errors.ExecutionFailed("executor: given 4, whose kernel failed", executor=4),
     errors.ExecutionAborted("executor: given 4, whose stream was aborted", executor=4),

@@ -13,6 +13,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 │   ├── Unauthenticated    it is not known who calls
 │   └── PermissionDenied   the caller lacks a scope
 ├── Unavailable            no device is ready, or the service drains: 207004, 507901
+│   └── StoreUnavailable   the database of tenants and keys does not answer: 507901
 ├── DataCorrupted          bytes are not what their sender's checksum says: 507052
 └── ExecutionFailed        a kernel failed on the device: 507015
     ├── ExecutionAborted   its stream was aborted: 107023
@@ -40,6 +41,7 @@ __all__ = [
     "OpserveError",
     "OutOfMemory",
     "PermissionDenied",
+    "StoreUnavailable",
     "TooManyGuesses",
     "Unauthenticated",
     "Unavailable",
@@ -186,6 +188,19 @@ def service_drains(parameter: str) -> Unavailable:
         given="new work",
         allowed="another service, or a later try",
     )
+
+
+class StoreUnavailable(Unavailable):
+    """The database of tenants and keys does not answer (507901); why is in the log alone."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Status.ACL_ERROR_RT_SOCKET_CLOSE,
+            "store: given no answer, allowed a later try",
+            parameter="store",
+            given="no answer",
+            allowed="a later try",
+        )
 
 
 class DataCorrupted(OpserveError):

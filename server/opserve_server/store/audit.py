@@ -1,0 +1,119 @@
+"""The audit, as it is kept: entries are added and read, and forgotten when they are old."""
+
+import base64
+import binascii
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import ColumnElement, delete, select, tuple_
+
+from opserve_kernels.status import Status
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.store.database import Database, record
+from opserve_server.store.tables import AUDIT
+
+_CURSOR = struct.Struct(">dq")
+"""Time and number of the entry that a page ended with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Which entries are wanted; None: whatever they say.
+
+    Attributes:
+        tenant: Whose.
+        outcome: "OK", or the name of a code.
+        since: Not earlier than this, seconds since 1970.
+        until: Earlier than this, seconds since 1970.
+    """
+
+    tenant: str | None = None
+    outcome: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage:
+    """Some entries, the newest first.
+
+    Attributes:
+        entries: As many as were wanted, or the last.
+        cursor: Asks for the page after this one; empty: there is none.
+    """
+
+    entries: Sequence[AuditEntry]
+    cursor: str
+
+
+class AuditLog:
+    """The table of audit entries; no method changes one."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, entries: Sequence[AuditEntry]) -> None:
+        """Adds entries of calls that changed nothing; all of them or none."""
+        if entries:
+            async with self._database.append() as connection:
+                await record(connection, entries)
+
+    async def page(self, query: AuditQuery, *, cursor: str = "", limit: int) -> AuditPage:
+        """At most `limit` entries, the newest first, from where a cursor points.
+
+        Raises:
+            InvalidArgument: The cursor is none that a page gave.
+        """
+        conditions = _conditions(query)
+        if cursor:
+            conditions.append(tuple_(AUDIT.c.at, AUDIT.c.id) < tuple_(*_place_of(cursor)))
+        newest_first = select(AUDIT).order_by(AUDIT.c.at.desc(), AUDIT.c.id.desc())
+        async with self._database.read() as connection:
+            found = await connection.execute(newest_first.where(*conditions).limit(limit + 1))
+            rows = found.mappings().all()
+        names = [field.name for field in fields(AuditEntry)]
+        entries = [AuditEntry(**{name: row[name] for name in names}) for row in rows[:limit]]
+        if len(rows) <= limit:
+            return AuditPage(entries=entries, cursor="")
+        last = rows[limit - 1]
+        return AuditPage(entries=entries, cursor=_cursor_at(last["at"], last["id"]))
+
+    async def forget(self, *, before: float) -> int:
+        """Deletes entries of before a time, seconds since 1970; how many there were."""
+        async with self._database.append() as connection:
+            old = await connection.execute(delete(AUDIT).where(AUDIT.c.at < before))
+        return old.rowcount
+
+
+def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if query.tenant is not None:
+        conditions.append(AUDIT.c.tenant == query.tenant)
+    if query.outcome is not None:
+        conditions.append(AUDIT.c.outcome == query.outcome)
+    if query.since is not None:
+        conditions.append(AUDIT.c.at >= query.since)
+    if query.until is not None:
+        conditions.append(AUDIT.c.at < query.until)
+    return conditions
+
+
+def _cursor_at(at: float, number: int) -> str:
+    return base64.urlsafe_b64encode(_CURSOR.pack(at, number)).decode()
+
+
+def _place_of(cursor: str) -> tuple[float, int]:
+    try:
+        at, number = _CURSOR.unpack(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (binascii.Error, struct.error, ValueError):
+        allowed = "the cursor of a page"
+        raise InvalidArgument(
+            Status.ACL_ERROR_INVALID_PARAM,
+            f"cursor: given {cursor[:64]}, allowed {allowed}",
+            parameter="cursor",
+            given=cursor[:64],
+            allowed=allowed,
+        ) from None
+    return at, number

@@ -1,0 +1,80 @@
+"""Transactions: the only way to the tables, and what is told when they fail."""
+
+import logging
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
+
+from sqlalchemy import insert
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.errors import StoreUnavailable
+from opserve_server.store.engine import reading, writing
+from opserve_server.store.tables import AUDIT
+
+log = logging.getLogger(__name__)
+
+
+class Database:
+    """Transactions on the tables.
+
+    Each is whole: what its block raises undoes it. Failures of the database are StoreUnavailable.
+    """
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._reading = reading(engine)
+        self._writing = writing(engine)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[AsyncConnection]:
+        """Reads everything as it was at one moment."""
+        with _told():
+            async with self._reading.begin() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def append(self) -> AsyncGenerator[AsyncConnection]:
+        """Writes what the service itself notes: usage, last uses, refusals."""
+        with _told():
+            async with self._writing.begin() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def change(self, audit: AuditEntry) -> AsyncGenerator[AsyncConnection]:
+        """Writes what an administrator changes, and that it was changed, or neither."""
+        async with self.append() as connection:
+            yield connection
+            await record(connection, [audit])
+
+
+async def record(connection: AsyncConnection, entries: Sequence[AuditEntry]) -> None:
+    """Adds audit entries in the transaction of a connection."""
+    rows = [{name: _storable(value) for name, value in asdict(entry).items()} for entry in entries]
+    await connection.execute(insert(AUDIT), rows)
+
+
+def _storable(value: object) -> object:
+    """Callers choose texts that an entry repeats, and PostgreSQL takes no NUL, nor half a pair."""
+    if not isinstance(value, str):
+        return value
+    return value.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Failures of the database leave as StoreUnavailable, and neither SQL nor values with them."""
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        log.error("the store failed: %s", reason(error))  # noqa: TRY400  # a traceback has SQL
+        raise StoreUnavailable from None
+
+
+def reason(error: BaseException) -> str:
+    """What a failure of the database says itself, without statement, values or passwords."""
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        error = error.orig
+    said = str(error).partition("\n")[0]  # the server's next line is DETAIL, with values
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,0 +1,62 @@
+"""Where a store is: what its URL means, and what of it may be shown."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from typing_extensions import override
+
+FORMS = (
+    "sqlite:///file, or postgresql://user:password@host/database with %XX for each / ? # @ of a "
+    "password, or nothing"
+)
+_FILE = re.compile(r"sqlite:///(?P<path>[^?#]+)")
+_SERVER = re.compile(r"postgresql://([^/?#@]*@)?(?P<place>[^/?#@]*(/[^/?#@]*)?)(\?[^#]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of SQLite."""
+
+    path: Path
+
+    @override
+    def __str__(self) -> str:
+        return f"sqlite:///{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A database of a PostgreSQL server.
+
+    Attributes:
+        url: May hold a password.
+        place: Host and database.
+    """
+
+    url: str = field(repr=False)
+    place: str
+
+    @override
+    def __str__(self) -> str:
+        return f"postgresql://{self.place}"
+
+
+def location_of(url: str) -> File | Server:
+    """Where a store is.
+
+    Raises:
+        ValueError: The URL has another form; the message is the allowed ones.
+    """
+    if file := _FILE.fullmatch(url):
+        return File(Path(file["path"]).expanduser())
+    if server := _SERVER.fullmatch(url):
+        return Server(url, server["place"])
+    raise ValueError(FORMS)
+
+
+def default_url() -> str:
+    """The user's own file, where programs keep what must outlive them."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return f"sqlite:///{Path(state) / 'opserve' / 'opserve.db'}"

@@ -1,0 +1,99 @@
+"""The tables of the store; `migrations` makes them, and a test compares the two."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+METADATA = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+TENANTS = Table(
+    "tenants",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("weight", Integer, nullable=False),
+    Column("priority_limit", Integer, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("deleted_at", Double),  # the row stays, so that no other tenant takes its name
+    # The quota: a column for each Resource.
+    Column("device_memory_bytes", BigInteger),
+    Column("sessions", BigInteger),
+    Column("buffers", BigInteger),
+    Column("executors", BigInteger),
+    Column("streams", BigInteger),
+    Column("queued_entries", BigInteger),
+    Column("calls_per_s", Double),
+    Column("bytes_in_flight", BigInteger),
+    Column("device_seconds_per_day", Double),
+)
+
+KEYS = Table(
+    "keys",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("sha256", LargeBinary, nullable=False, unique=True),
+    Column("tenant", Text, ForeignKey(TENANTS.c.name), nullable=False, index=True),
+    Column("principal", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+    Column("last_used_at", Double),
+)
+
+CERTIFICATES = Table(
+    "certificates",
+    METADATA,
+    Column("subject", Text, primary_key=True),
+    Column("tenant", Text, ForeignKey(TENANTS.c.name), nullable=False, index=True),
+    Column("principal", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+)
+
+# Usage and audit name tenants that may have no row: whoever used a service without keys.
+USAGE = Table(
+    "usage",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("profile", Text, primary_key=True),
+    Column("device_s", Double, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+)
+
+AUDIT = Table(
+    "audit",
+    METADATA,
+    # SQLite numbers rows by columns of the type INTEGER alone.
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("principal", Text, nullable=False),
+    Column("face", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Index(None, "at", "id"),
+    Index(None, "tenant", "at", "id"),
+    sqlite_autoincrement=True,  # the number of an entry that was forgotten is not given again
+)

@@ -1,0 +1,126 @@
+"""Tenants and their quotas, as they are kept."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import RowMapping, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from opserve_kernels.status import Status
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.errors import HandleNotFound, WrongState
+from opserve_server.core.tenants import Quota, Resource, Tenant
+from opserve_server.store.database import Database
+from opserve_server.store.tables import CERTIFICATES, KEYS, TENANTS
+
+
+class Tenants:
+    """The table of tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, tenant: Tenant, *, audit: AuditEntry) -> None:
+        """Adds a tenant.
+
+        Raises:
+            WrongState: Its name is, or was, another's.
+        """
+        async with self._database.change(audit) as connection:
+            try:
+                await connection.execute(insert(TENANTS).values(_columns_of(tenant)))
+            except IntegrityError:
+                raise _name_taken(tenant.name) from None
+
+    async def all(self) -> Sequence[Tenant]:
+        """All tenants by name."""
+        async with self._database.read() as connection:
+            return await read_tenants(connection)
+
+    async def get(self, name: str) -> Tenant:
+        """One tenant.
+
+        Raises:
+            HandleNotFound: There is none of that name.
+        """
+        async with self._database.read() as connection:
+            return await locked_tenant(connection, name)
+
+    async def update(
+        self, name: str, *, change: Callable[[Tenant], Tenant], audit: AuditEntry
+    ) -> Tenant:
+        """Replaces a tenant by what `change` makes of it as it is, and gives the new one.
+
+        Raises:
+            HandleNotFound: There is none of that name.
+        """
+        async with self._database.change(audit) as connection:
+            changed = change(await locked_tenant(connection, name))
+            assert changed.name == name, "a tenant keeps its name"
+            values = _columns_of(changed)
+            await connection.execute(update(TENANTS).where(TENANTS.c.name == name).values(values))
+        return changed
+
+    async def delete(self, name: str, *, audit: AuditEntry) -> None:
+        """Ends a tenant: its keys are revoked and its certificates forgotten.
+
+        Its usage and audit stay, and so that they stay its own, nobody else gets its name.
+
+        Raises:
+            HandleNotFound: There is none of that name.
+        """
+        async with self._database.change(audit) as connection:
+            await locked_tenant(connection, name)
+            row = update(TENANTS).where(TENANTS.c.name == name)
+            await connection.execute(row.values(deleted_at=audit.at))
+            live_keys = update(KEYS).where(KEYS.c.tenant == name, KEYS.c.revoked_at.is_(None))
+            await connection.execute(live_keys.values(revoked_at=audit.at))
+            await connection.execute(delete(CERTIFICATES).where(CERTIFICATES.c.tenant == name))
+
+
+async def read_tenants(connection: AsyncConnection) -> Sequence[Tenant]:
+    """All tenants by name."""
+    live = select(TENANTS).where(TENANTS.c.deleted_at.is_(None)).order_by(TENANTS.c.name)
+    return [_tenant_of(row) for row in (await connection.execute(live)).mappings()]
+
+
+async def locked_tenant(connection: AsyncConnection, name: str) -> Tenant:
+    """A tenant, which nobody else changes before this transaction ends.
+
+    Raises:
+        HandleNotFound: There is none of that name.
+    """
+    live = select(TENANTS).where(TENANTS.c.name == name, TENANTS.c.deleted_at.is_(None))
+    row = (await connection.execute(live.with_for_update())).mappings().one_or_none()
+    if row is None:
+        raise HandleNotFound("tenant", name, allowed="the name of a tenant")
+    return _tenant_of(row)
+
+
+def _columns_of(tenant: Tenant) -> dict[str, Any]:
+    columns = asdict(tenant)
+    quota: dict[str, Any] = columns.pop("quota")
+    return columns | quota
+
+
+def _tenant_of(row: RowMapping) -> Tenant:
+    return Tenant(
+        name=row["name"],
+        quota=Quota(**{resource.value: row[resource.value] for resource in Resource}),
+        weight=row["weight"],
+        priority_limit=row["priority_limit"],
+        disabled=row["disabled"],
+    )
+
+
+def _name_taken(name: str) -> WrongState:
+    allowed = "a name that no tenant has or had"
+    return WrongState(
+        Status.ACL_ERROR_RT_INTERNAL_ERROR,
+        f"tenant: given {name}, allowed {allowed}",
+        parameter="tenant",
+        given=name,
+        allowed=allowed,
+    )

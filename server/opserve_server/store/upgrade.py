@@ -1,0 +1,58 @@
+"""Brings a store to the newest revision; Alembic is imported only where there is work for it."""
+
+from pathlib import Path
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, func, inspect, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from opserve_server.store.engine import writing
+
+REVISIONS = ("0001",)
+"""All that this code knows, in their order; each has its module in `migrations/versions`."""
+REVISION = Table("opserve_revision", MetaData(), Column("version_num", String(32)))
+"""Alembic's own table, by a name that no other program's tables have."""
+LOCK = 0x6F707365727665
+"""Of PostgreSQL's advisory locks the one that upgrades take: "opserve" in ASCII."""
+
+
+class UnknownRevision(Exception):
+    """The store has a revision that this code does not know; the message is that."""
+
+
+async def bring_up_to_date(engine: AsyncEngine) -> None:
+    """Makes the tables of a new store, or those of an older one anew, in one transaction.
+
+    A second process that comes at the same time waits, and then finds the work done. There is no
+    way back to an older revision.
+
+    Raises:
+        UnknownRevision: A later opserve wrote the store.
+    """
+    async with engine.connect() as connection:
+        if await connection.run_sync(_is_up_to_date):
+            return
+    async with writing(engine).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            await connection.execute(select(func.pg_advisory_xact_lock(LOCK)))
+        if not await connection.run_sync(_is_up_to_date):
+            await connection.run_sync(_upgrade)
+
+
+def _is_up_to_date(connection: Connection) -> bool:
+    if not inspect(connection).has_table(REVISION.name):
+        return False
+    revision = connection.scalar(select(REVISION.c.version_num))
+    if revision is not None and revision not in REVISIONS:
+        raise UnknownRevision(revision)
+    return revision == REVISIONS[-1]
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415  # a fifth of a second
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    scripts = str(Path(__file__).with_name("migrations"))
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

