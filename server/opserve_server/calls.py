@@ -27,21 +27,21 @@ _TEXT_LIMIT = 512
 log = logging.getLogger(__name__)
 
 
-def call_id(given: str | None) -> str:
+def call_id(given: str | bytes | None) -> str:
     """The caller's own id where it is well formed, else a new one."""
-    if given is not None and _WELL_FORMED_ID.fullmatch(given):
+    if isinstance(given, str) and _WELL_FORMED_ID.fullmatch(given):
         return given
     return token_hex(16)
 
 
 @contextmanager
-def at_work(call: Call, observe: Observe) -> Generator[None]:
+def at_work(call: Call, observe: Observe) -> Generator[Call]:
     """A call at work, in whose context the block runs; its begin and end are observed."""
     token = CALL.set(call)
     began_s = time.perf_counter()
     observe(CallBegan(call))
     try:
-        yield
+        yield call
     finally:
         observe(CallEnded(call, time.perf_counter() - began_s))
         call.headers = {}  # queued work and kept answers hold the call for longer

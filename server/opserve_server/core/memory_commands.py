@@ -180,24 +180,34 @@ async def _fill(session: Session, command: Fill) -> Done:
     def fill(start: int, end: int) -> None:
         target[start:end] = command.value
 
-    with session.copying(CopyKind.FILL, buffer=command.buffer, size_bytes=size, inline=True):
-        await _in_slices(session, {command.buffer}, size, fill)
+    started_s = session.time()
+    await _in_slices(session, {command.buffer}, size, fill)
+    session.copied(
+        CopyKind.FILL, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
+    )
     return Done()
 
 
 async def _write(session: Session, command: Write) -> Written:
     size = len(command.data)
     view = await idle_view(session, command.buffer, command.offset, size)
-    with session.copying(CopyKind.WRITE, buffer=command.buffer, size_bytes=size, inline=True):
-        view[:] = command.data
+    started_s = session.time()
+    view[:] = command.data
+    session.copied(
+        CopyKind.WRITE, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
+    )
     return Written(size_bytes=size)
 
 
 async def _read(session: Session, command: Read) -> Content:
     size = command.size_bytes
     view = await idle_view(session, command.buffer, command.offset, size)
-    with session.copying(CopyKind.READ, buffer=command.buffer, size_bytes=size, inline=True):
-        return Content(data=bytes(view))
+    started_s = session.time()
+    data = bytes(view)
+    session.copied(
+        CopyKind.READ, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
+    )
+    return Content(data=data)
 
 
 async def _copy(session: Session, command: Copy) -> Done:
@@ -220,6 +230,9 @@ async def _copy(session: Session, command: Copy) -> Done:
         destination[start:end] = source[start:end]
 
     handles = {command.source, command.destination}
-    with session.copying(CopyKind.COPY, buffer=command.destination, size_bytes=size, inline=True):
-        await _in_slices(session, handles, size, copy)
+    started_s = session.time()
+    await _in_slices(session, handles, size, copy)
+    session.copied(
+        CopyKind.COPY, buffer=command.destination, size_bytes=size, started_s=started_s, inline=True
+    )
     return Done()

@@ -34,7 +34,7 @@ class Call:
     face: str
     method: str
     request_id: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str | bytes]
     principal: Principal | None = None
     session: str = ""
     device: str = ""

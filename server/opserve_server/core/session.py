@@ -51,6 +51,7 @@ class Session:
         workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         calls: Calls in progress; a session with one does not expire.
         used_at: When it last had work or a call, seconds of the event loop's clock.
+        time: The event loop's clock, in seconds.
         finishes: Whether it may begin new work while the service drains.
         copies: The latest copies, in the order of endings.
         closed: Whether it has ended; nothing may be done in it any more.
@@ -78,9 +79,9 @@ class Session:
         self.workspace_limit = workspace_limit
         self.limits = limits
         self.deterministic_level = DeterministicLevel.OFF
-        self.expires_at = 0.0
+        self.time = asyncio.get_running_loop().time
+        self.expires_at = self.used_at = 0.0
         self.calls = 0
-        self.used_at = 0.0
         self.finishes = False
         self.closed = False
         self.memory = SessionMemory(device, reclaim)
@@ -107,18 +108,15 @@ class Session:
             observe=self._tell_of_work,
         )
 
-    @contextmanager
-    def copying(
-        self, kind: CopyKind, *, buffer: int, size_bytes: int, inline: bool
-    ) -> Generator[None]:
-        """A copy, which is kept when it has come to its end; one of no bytes is none."""
-        time = asyncio.get_running_loop().time
-        started_s = time()
-        yield
+    def copied(
+        self, kind: CopyKind, *, buffer: int, size_bytes: int, started_s: float, inline: bool
+    ) -> None:
+        """Keeps a copy that has come to its end; one of no bytes is none."""
         if size_bytes == 0:
             return
+        ended_s = self.time()
         entry = CopyEntry(
-            kind=kind, buffer=buffer, size_bytes=size_bytes, started_s=started_s, ended_s=time()
+            kind=kind, buffer=buffer, size_bytes=size_bytes, started_s=started_s, ended_s=ended_s
         )
         self.copies.append(entry)
         self._observe(CopyEnded(self.device.name, self.device.profile, entry, inline=inline))
@@ -146,7 +144,7 @@ class Session:
 
     def renew(self) -> None:
         """Starts the lease anew."""
-        self.expires_at = asyncio.get_running_loop().time() + self.lease_s
+        self.expires_at = self.time() + self.lease_s
 
     @contextmanager
     def in_progress(self) -> Generator[None]:
@@ -156,12 +154,12 @@ class Session:
             yield
         finally:
             self.calls -= 1
-            self.used_at = asyncio.get_running_loop().time()
+            self.used_at = self.time()
             self.renew()
 
     def is_quiet(self, for_s: float) -> bool:
         """Whether it was seen with neither work nor a call for some seconds; to be asked often."""
-        now = asyncio.get_running_loop().time()
+        now = self.time()
         if self.calls or not all(stream.complete for stream in self.streams):
             self.used_at = now
         return now - self.used_at >= for_s

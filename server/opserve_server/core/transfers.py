@@ -29,15 +29,18 @@ async def write(
     """
     written = 0
     await _idle_view(session, buffer, offset, size_bytes)
-    with session.copying(CopyKind.WRITE, buffer=buffer, size_bytes=size_bytes, inline=False):
-        async for chunk in chunks:
-            if written + len(chunk) > size_bytes:
-                raise _wrong_size(written + len(chunk), size_bytes)
-            (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
-            written += len(chunk)
-            await asyncio.sleep(0)  # others have their turn, even where all chunks are here already
-        if written != size_bytes:
-            raise _wrong_size(written, size_bytes)
+    started_s = session.time()
+    async for chunk in chunks:
+        if written + len(chunk) > size_bytes:
+            raise _wrong_size(written + len(chunk), size_bytes)
+        (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
+        written += len(chunk)
+        await asyncio.sleep(0)  # others have their turn, even where all chunks are here already
+    if written != size_bytes:
+        raise _wrong_size(written, size_bytes)
+    session.copied(
+        CopyKind.WRITE, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
+    )
     return Written(size_bytes=written)
 
 
@@ -47,11 +50,14 @@ async def read(
     """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
     await _idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes
-    with session.copying(CopyKind.READ, buffer=buffer, size_bytes=size_bytes, inline=False):
-        for start in range(offset, offset + size_bytes, chunk_bytes):
-            size = min(chunk_bytes, offset + size_bytes - start)
-            yield bytes(await _idle_view(session, buffer, start, size))
-            await asyncio.sleep(0)  # others have their turn, even where the reader never waits
+    started_s = session.time()
+    for start in range(offset, offset + size_bytes, chunk_bytes):
+        size = min(chunk_bytes, offset + size_bytes - start)
+        yield bytes(await _idle_view(session, buffer, start, size))
+        await asyncio.sleep(0)  # others have their turn, even where the reader never waits
+    session.copied(
+        CopyKind.READ, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
+    )
 
 
 async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:

@@ -1,9 +1,8 @@
 """Every refusal as gRPC tells it: one table, and what stands around every method."""
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 
 import grpc
@@ -37,7 +36,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[..., Any]
 
 
-class Telling:
+class WrappingServer:
     """What generated code adds a service to: a server whose every method tells its failures.
 
     Each call gets its id, and each failure its status and details. Methods are wrapped once, when
@@ -59,34 +58,31 @@ class Telling:
         self, service: str, handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
     ) -> None:
         """Adds the methods of a service."""
-        telling = {
-            name: _telling(handler, partial(_at_work, self._observe, name))
-            for name, handler in handlers.items()
+        wrapped = {
+            name: _wrapped(handler, name, self._observe) for name, handler in handlers.items()
         }
-        handler = grpc.method_handlers_generic_handler(service, telling)
+        handler = grpc.method_handlers_generic_handler(service, wrapped)
         self._server.add_generic_rpc_handlers((handler,))
 
 
-AtWork = Callable[[Context], AbstractContextManager[Call]]
-
-
-def _telling(
-    handler: "grpc.RpcMethodHandler[Any, Any]", at_work: AtWork
+def _wrapped(
+    handler: "grpc.RpcMethodHandler[Any, Any]", name: str, observe: Observe
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     codecs = (handler.request_deserializer, handler.response_serializer)
     if handler.unary_stream is not None:
-        stream = _streaming(handler.unary_stream, at_work)
+        stream = _streaming(handler.unary_stream, name, observe)
         return grpc.unary_stream_rpc_method_handler(stream, *codecs)
     if handler.stream_unary is not None:
-        single = _answering(handler.stream_unary, at_work)
+        single = _answering(handler.stream_unary, name, observe)
         return grpc.stream_unary_rpc_method_handler(single, *codecs)
     assert handler.unary_unary is not None, "opserve has no method that streams both ways"
-    return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, at_work), *codecs)
+    answer = _answering(handler.unary_unary, name, observe)
+    return grpc.unary_unary_rpc_method_handler(answer, *codecs)
 
 
-def _answering(behaviour: Behaviour, at_work: AtWork) -> Behaviour:
+def _answering(behaviour: Behaviour, name: str, observe: Observe) -> Behaviour:
     async def answer(request: object, context: Context) -> object:
-        with at_work(context) as call:
+        with at_work(_new_call(context, name), observe) as call:
             try:
                 answered = await behaviour(request, context)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
@@ -97,11 +93,11 @@ def _answering(behaviour: Behaviour, at_work: AtWork) -> Behaviour:
     return answer
 
 
-def _streaming(behaviour: Behaviour, at_work: AtWork) -> Behaviour:
+def _streaming(behaviour: Behaviour, name: str, observe: Observe) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
     async def stream(request: object, context: Context) -> None:
-        with at_work(context) as call:
+        with at_work(_new_call(context, name), observe) as call:
             try:
                 async with aclosing(behaviour(request, context)) as answers:
                     async for answer in answers:
@@ -113,16 +109,12 @@ def _streaming(behaviour: Behaviour, at_work: AtWork) -> Behaviour:
     return stream
 
 
-@contextmanager
-def _at_work(observe: Observe, method: str, context: Context) -> Generator[Call]:
-    """The call, whose id goes back with whatever answer there is."""
-    given: dict[str, str | bytes] = dict(context.invocation_metadata() or ())
-    headers = {name: value for name, value in given.items() if isinstance(value, str)}
+def _new_call(context: Context, name: str) -> Call:
+    """A call, whose id goes back with whatever answer there is."""
+    headers = dict(context.invocation_metadata() or ())
     request_id = call_id(headers.get(REQUEST_ID))
     context.set_trailing_metadata(((REQUEST_ID, request_id),))
-    call = Call(face="grpc", method=method, request_id=request_id, headers=headers)
-    with at_work(call, observe):
-        yield call
+    return Call(face="grpc", method=name, request_id=request_id, headers=headers)
 
 
 async def _fail(context: Context, error: Exception, call: Call) -> NoReturn:

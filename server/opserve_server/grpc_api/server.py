@@ -24,7 +24,7 @@ from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_se
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.bulk import bulk_handlers
-from opserve_server.grpc_api.errors import Telling
+from opserve_server.grpc_api.errors import WrappingServer
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.servicers import (
     CommandFace,
@@ -77,11 +77,11 @@ def grpc_server(
         ],
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
-    telling = Telling(server, service.observe)
+    wrapping = WrappingServer(server, service.observe)
     # Before the generated methods of the same service: the first that is found is called.
-    telling.add_registered_method_handlers("opserve.v1.MemoryService", bulk_handlers(service))
+    wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk_handlers(service))
     for add_to, face in _SERVICES:
-        add_to(face(service), telling)
+        add_to(face(service), wrapping)
     health.add_to(server)
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()

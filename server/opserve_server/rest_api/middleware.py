@@ -35,8 +35,8 @@ class Calls:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(Headers(scope=scope).items())
-        request_id = call_id(headers.get(REQUEST_ID.lower()))
+        headers = Headers(scope=scope)
+        request_id = call_id(headers.get(REQUEST_ID))
         call = Call(face="rest", method=_UNKNOWN, request_id=request_id, headers=headers)
         with at_work(call, self._observe):
             try:
