@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opserve_kernels.verdict.dtypes import Doubles, Dtype, rounded
+from opserve_kernels.verdict.dtypes import Doubles, Dtype, Given, rounded
 from opserve_kernels.verdict.verdict import Overflow
 
 NAME, VERSION = "exact", "1"
@@ -16,16 +16,20 @@ class Exact:
     """The rule for operands whose sums are exact in every order: the tolerance is 0."""
 
 
-def expected(golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
-    """What a dtype holds of golden values, in float64."""
-    nearest = rounded(golden, dtype).astype(np.float64)
+def goal(golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
+    """Golden values, within the dtype's range where the contract says so."""
     if overflow is Overflow.SATURATED:
-        return np.clip(nearest, -dtype.greatest, dtype.greatest)
-    return nearest
+        return np.clip(golden, -dtype.greatest, dtype.greatest)
+    return golden
+
+
+def expected(golden: Doubles, dtype: Dtype, overflow: Overflow) -> Given:
+    """What an output must hold of golden values."""
+    return rounded(goal(golden, dtype, overflow), dtype)
 
 
 def used_fractions(given: Doubles, golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
     """0 where the output is right, infinite elsewhere; -0 is +0, and any NaN is a NaN."""
-    right = expected(golden, dtype, overflow)
+    right = expected(golden, dtype, overflow).astype(np.float64)
     equal = (given == right) | (np.isnan(given) & np.isnan(right))
     return np.where(equal, 0.0, np.inf)

@@ -16,6 +16,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.verdict import exact
 from opserve_kernels.verdict.dtypes import DTYPES, Doubles, Dtype
 from opserve_kernels.verdict.verdict import Overflow
 
@@ -117,9 +118,8 @@ def _strange(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits)
     """Used fractions where a value is infinite or no number, or could be."""
     slack = limit.slope * magnitude + limit.floor
     greatest, beyond = limit.narrowest.greatest, limit.narrowest.overflow
-    saturated = limit.overflow is Overflow.SATURATED
     finite_golden = np.isfinite(golden)
-    goal = np.clip(golden, -greatest, greatest) if saturated else golden
+    goal = exact.goal(golden, limit.narrowest, limit.overflow)
     tolerance = _rounded_tolerance(slack, np.abs(goal), limit.formats)
     used = np.where(given == goal, 0.0, np.abs(given - goal) / tolerance)
     may_be_finite = finite_golden & np.isfinite(given) & (np.abs(golden) - slack < beyond)

@@ -76,7 +76,7 @@ def element(pair: Pair, place: Place) -> Element:
     index = tuple(int(i) for i in np.unravel_index(place.position, pair.golden.shape))
     exactly, got = float(pair.golden[index]), pair.given[index].reshape(1)
     right = exact.expected(np.array([exactly]), pair.dtype, pair.overflow)
-    apart = float(ulps(got, right.astype(got.dtype), pair.dtype)[0])
+    apart = float(ulps(got, right, pair.dtype)[0])
     value = float(got.astype(np.float64)[0])
     with np.errstate(invalid="ignore", divide="ignore"):
         absolute = np.abs(np.float64(value) - exactly)
@@ -84,7 +84,7 @@ def element(pair: Pair, place: Place) -> Element:
     return Element(
         index=index,
         exact=exactly,
-        expected=float(right[0]),
+        expected=float(right.astype(np.float64)[0]),
         got=value,
         absolute=float(absolute),
         relative=float(relative),

@@ -1,0 +1,82 @@
+"""An output graded by named standards: reported, and gates where that is asked for."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from opserve_kernels.verdict import exact
+from opserve_kernels.verdict.dtypes import Given, rounded
+from opserve_kernels.verdict.survey import CHUNK
+from opserve_kernels.verdict.vendor.ascend import ASCEND
+from opserve_kernels.verdict.vendor.libraries import LIBRARIES
+from opserve_kernels.verdict.vendor.standard import Chunk, Standard, Subject, Tally
+from opserve_kernels.verdict.verdict import LayerResult
+
+STANDARDS = {standard.name: standard for standard in (*ASCEND, *LIBRARIES)}
+
+
+def grade(
+    subject: Subject, *, names: Sequence[str] = tuple(STANDARDS), gates: Collection[str] = ()
+) -> tuple[LayerResult, ...]:
+    """What standards say of an output, for judge(reported=...).
+
+    A value that is infinite or no number on one side only meets no standard; where both sides have
+    the same, it is left out.
+
+    Args:
+        subject: What is graded.
+        names: Of standards; those without numbers for the subject are left out.
+        gates: Those that the output fails by.
+
+    Raises:
+        ValueError: An unknown name, or a gate that is not asked for or has no numbers for this.
+    """
+    if unknown := [name for name in (*names, *gates) if name not in STANDARDS]:
+        raise ValueError(f"standards: {unknown} are unknown; there are {', '.join(STANDARDS)}")
+    chosen = [STANDARDS[name] for name in names if STANDARDS[name].applies(subject)]
+    if missing := sorted(set(gates) - {standard.name for standard in chosen}):
+        raise ValueError(f"gates: {missing} do not apply to this output or are not graded")
+    tallies = [Tally() for _ in chosen]
+    strange = 0
+    for chunk, lost in _chunks(subject):
+        strange += lost
+        for standard, tally in zip(chosen, tallies, strict=True):
+            tally.add(standard.measure(chunk, subject))
+    return tuple(
+        _result(standard, tally, subject, strange=strange, gate=standard.name in gates)
+        for standard, tally in zip(chosen, tallies, strict=True)
+    )
+
+
+def _chunks(subject: Subject) -> Iterator[tuple[Chunk, int]]:
+    """Finite elements, a few at a time, at least once; with how many others do not fit."""
+    pair = subject.pair
+    given, golden = pair.given.reshape(-1), pair.golden.reshape(-1)
+    second: Given = given if subject.second is None else subject.second.reshape(-1)
+    for start in range(0, max(golden.size, 1), CHUNK):
+        part = slice(start, start + CHUNK)
+        got, other = (side[part].astype(np.float64) for side in (given, second))
+        right = exact.goal(golden[part], pair.dtype, pair.overflow)
+        expected = rounded(right, pair.dtype)
+        wide = expected.astype(np.float64)
+        both = np.isfinite(got) & np.isfinite(wide)
+        fits = both | (got == wide) | (np.isnan(got) & np.isnan(wide))
+        plain = both & np.isfinite(other)
+        if not np.all(plain):
+            got, right, expected, other = got[plain], right[plain], expected[plain], other[plain]
+        chunk = Chunk(given=got, golden=right, expected=expected, second=other, dtype=pair.dtype)
+        yield chunk, int(np.count_nonzero(~fits))
+
+
+def _result(
+    standard: Standard, tally: Tally, subject: Subject, *, strange: int, gate: bool
+) -> LayerResult:
+    metrics, passed = standard.conclude(tally, subject)
+    return LayerResult(
+        name=standard.name,
+        version=standard.version,
+        source=standard.source,
+        passed=passed and not strange,
+        gate=gate,
+        metrics={**metrics, "not finite on one side": float(strange)},
+    )

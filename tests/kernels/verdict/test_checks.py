@@ -1,0 +1,96 @@
+"""Each check complains of what it is for, of those elements, and of nothing else."""
+
+import numpy as np
+import pytest
+
+from opserve_kernels.verdict.checks import (
+    TRUST,
+    check_gaps,
+    check_repeats,
+    check_trust,
+    check_untouched,
+    check_written,
+    reached_by,
+    trust_of_image,
+    trust_of_weight,
+)
+from opserve_kernels.verdict.judge import conclude
+from opserve_kernels.verdict.verdict import Status
+
+UNWRITTEN = np.array([0x7FC00001], np.uint32).view(np.float32)
+
+
+def test_elements_that_were_not_written_are_found() -> None:
+    given = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert check_written("out", given, given.astype(float), UNWRITTEN).status is Status.PASSED
+    golden = given.astype(float)
+    given[1, 2] = UNWRITTEN[0]
+    check = check_written("out", given, golden, UNWRITTEN)
+    assert (check.status, check.elements, check.first) == (Status.FAILED, 1, ((1, 2),))
+
+
+def test_a_nan_that_must_be_there_counts_as_written() -> None:
+    given = np.full(2, UNWRITTEN[0])
+    assert check_written("out", given, np.array([np.nan, 1.0]), UNWRITTEN).first == ((1,),)
+
+
+def test_gaps_between_elements_must_keep_their_bits() -> None:
+    before = np.full(12, np.nan, np.float32)
+    reached = reached_by(12, (2, 3), (6, 2), 1)
+    after = before.copy()
+    after[[1, 3, 5, 7, 9, 11]] = 7
+    assert check_gaps("out", before, after, reached).status is Status.PASSED
+    after[4] = 0
+    assert check_gaps("out", before, after, reached).first == ((4,),)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), ()])
+def test_a_view_of_nothing_reaches_nothing(shape: tuple[int, ...]) -> None:
+    reached = reached_by(4, shape, (1,) * len(shape), 2)
+    assert reached.sum() == np.prod(shape)
+
+
+def test_an_input_that_changed_is_found_even_if_it_is_as_large() -> None:
+    before = np.array([0.0, 1.0, np.nan], np.float16)
+    assert check_untouched("weight", before, before.copy()).status is Status.PASSED
+    after = np.array([-0.0, 1.0, np.nan], np.float16)
+    check = check_untouched("weight", before, after)
+    assert (check.status, check.first) == (Status.FAILED, ((0,),))
+
+
+def test_repeats_that_differ_are_nondeterministic_and_named() -> None:
+    first = np.ones((2, 2), np.float32)
+    other = first.copy()
+    other[0, 1] = np.nextafter(np.float32(1), np.float32(2))
+    assert check_repeats("out", [first, first.copy()]).status is Status.PASSED
+    check = check_repeats("out", [first, first, other])
+    assert (check.status, check.first) == (Status.NONDETERMINISTIC, ((0, 1),))
+    assert conclude("case", contract="1", checks=[check]).status is Status.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize(("nonzero", "status"), [(29, "MISTRUSTED"), (30, "PASSED")])
+def test_golden_values_that_are_mostly_zero_are_mistrusted(nonzero: int, status: str) -> None:
+    golden = np.zeros(100)
+    golden[:nonzero] = -1
+    assert check_trust("out", golden, TRUST).status == status
+
+
+def test_nothing_is_not_mistrusted() -> None:
+    assert check_trust("out", np.zeros((0, 4)), TRUST).status is Status.PASSED
+
+
+def test_strides_and_large_kernels_need_less() -> None:
+    assert trust_of_image((2, 3)) == pytest.approx(0.05)
+    assert trust_of_weight((3, 3), (9, 9), (7, 7)) == pytest.approx(0.3)
+    assert trust_of_weight((5, 5), (1, 5), (1, 5)) == pytest.approx(0.06)
+
+
+def test_the_gravest_part_decides_a_case() -> None:
+    ones = np.ones(2, np.float32)
+    wrong = check_untouched("x", ones, ones * 2)
+    trust = check_trust("out", np.zeros(5), TRUST)
+    repeats = check_repeats("out", [ones, ones * 2])
+    for parts, status in (([], "PASSED"), ([trust], "MISTRUSTED"), ([trust, wrong], "FAILED")):
+        assert conclude("case", contract="1", checks=parts).status == status
+    verdict = conclude("case", contract="1", checks=[trust, wrong, repeats])
+    assert (verdict.status, verdict.reason) == (Status.NONDETERMINISTIC, repeats.reason)
