@@ -11,6 +11,8 @@ from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthe
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
 from opserve_server.core.principal import LOCAL, Principal, Scope
 
+AUTHORIZATION = "authorization"
+"""The header, on both wires, that no observer sees."""
 _SCHEME = "bearer"
 
 RPCS: Mapping[str, Scope | None] = {

@@ -49,6 +49,11 @@ def host_and_port(address: str) -> tuple[str, int]:
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach an address."""
     host, _ = host_and_port(address)
+    return is_loopback_host(host)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a name or address, without a port, is one of this machine's loopback."""
     if host == "localhost":
         return True
     try:

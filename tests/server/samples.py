@@ -20,6 +20,7 @@ from opserve_server.core import commands as core
 from opserve_server.core import errors
 from opserve_server.core.commands import Command
 from opserve_server.core.errors import OpserveError
+from opserve_server.core.principal import LOCAL
 
 ARGUMENTS = ConvolutionBackward(
     grad_output=Tensor(
@@ -134,6 +135,10 @@ ERRORS: Sequence[OpserveError] = [
     errors.OutOfMemory(_STATUS, "groups: given 3", **_PARTS),
     errors.LimitExceeded(_STATUS, "groups: given 3", **_PARTS),
     errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
+    errors.TooManyGuesses("192.0.2.1", per_s=1.0),
+    errors.NotAllowed("Host", given="a.example", allowed="localhost", reason="elsewhere"),
+    errors.PermissionDenied(LOCAL, scope="the scope admin"),
+    errors.Unauthenticated("an unknown key"),
     errors.Unavailable(_STATUS, "groups: given 3", **_PARTS),
     errors.StoreUnavailable(),
     errors.DataCorrupted("crc32c", given=1, allowed=2),
@@ -152,4 +157,5 @@ DOMAINS: Mapping[type[AnyStatus], str] = {
     Status: "opserve",
     TbeStatus: "opserve.tbe",
     DeconvStatus: "opserve.ft_dsp",
+    errors.AccessStatus: "opserve",
 }

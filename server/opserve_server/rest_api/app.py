@@ -18,12 +18,14 @@ from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import ready_profiles
 from opserve_server.core import commands as core
 from opserve_server.core.errors import OpserveError
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import FoundSession, OpenedSession, Service
+from opserve_server.guard import Guard
 from opserve_server.rest_api import answers, histories
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
 from opserve_server.rest_api.content import WriteQuery, read_content, write_content
+from opserve_server.rest_api.doors import guarded
 from opserve_server.rest_api.errors import not_routed, refusal
 from opserve_server.rest_api.histories import watch_stream
 from opserve_server.rest_api.middleware import Calls
@@ -63,6 +65,7 @@ _ONCE = ("Idempotency-Key",)
 
 def rest_app(
     service: Service,
+    guard: Guard,
     *,
     accepts: Callable[[], bool],
     metrics_page: Callable[[], bytes],
@@ -73,6 +76,7 @@ def rest_app(
 
     Args:
         service: The core.
+        guard: Asked before every call of every route.
         accepts: Whether the service takes calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
         body_bytes_limit: Bytes of a JSON body at most.
@@ -86,13 +90,14 @@ def rest_app(
         *_history_operations(service),
         *_listing_operations(service),
     ]
-    routes = [
+    unguarded = [
         *map(_route, operations),
-        Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"]),
+        Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"], name="runUnknown"),
         *_health_routes(service, accepts),
         Route("/metrics", _metrics_endpoint(metrics_page), name="metrics"),
         *document_routes(operations),
     ]
+    routes = [guarded(route, guard) for route in unguarded]
     names: dict[object, str] = {route.endpoint: route.name for route in routes}
     return Starlette(
         routes=routes,
@@ -299,7 +304,7 @@ def _health_routes(service: Service, accepts: Callable[[], bool]) -> Iterator[Ro
         return JSONResponse({"live": True})
 
     async def readyz(_: Request) -> Response:
-        profiles = ready_profiles(service.list_devices(LOCAL))
+        profiles = ready_profiles(service.list_devices(ITSELF))
         ready = accepts() and all(profiles.values())
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
         return JSONResponse({"ready": ready, "profiles": profiles}, status_code=status)

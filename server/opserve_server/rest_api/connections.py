@@ -2,11 +2,16 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from math import ceil
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from opserve_server.certificates import names_in_certificate
+
+CERTIFICATE = "opserve.certificate"
+"""Extension of a request's scope: the names in the client certificate that was verified."""
 _PROBES = 3
 
 
@@ -20,10 +25,12 @@ class Connection(HttpToolsProtocol):
     _head_bytes: int | None = None
     """Bytes of a head that has begun and is not complete, but for its first piece."""
     _in_body = False
+    _certificate: Sequence[str] = ()
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._certificate = names_in_certificate(transport.get_extra_info("peercert"))
         self._begin_silence()
 
     @override
@@ -44,6 +51,7 @@ class Connection(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["extensions"] = {CERTIFICATE: {"names": self._certificate}}
         self._head_bytes = 0
 
     @override

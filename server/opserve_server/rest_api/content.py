@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from opserve_server.calls import malformed
+from opserve_server.calls import caller, malformed
 from opserve_server.core.commands import Write
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
 from opserve_server.rest_api.bodies import OCTETS, content_length
 from opserve_server.rest_api.digests import CONTENT_DIGEST, checked, digest_of, is_wanted
@@ -27,7 +26,7 @@ async def write_content(service: Service, request: Request) -> Response:
     if size_bytes is None:
         raise malformed("Content-Length", given="nothing", allowed="the bytes to write")
     written = await service.write(
-        LOCAL,
+        caller(),
         request.path_params["session"],
         buffer=request.path_params["buffer"],
         size_bytes=size_bytes,
@@ -45,10 +44,10 @@ async def read_content(service: Service, request: Request) -> Response:
         RangeNotSatisfiable: The range leaves the buffer.
     """
     session, buffer = request.path_params["session"], request.path_params["buffer"]
-    whole = service.buffer_size(LOCAL, session, buffer)
+    whole = service.buffer_size(caller(), session, buffer)
     first, last = _range(request, whole)
     size_bytes = last - first + 1
-    chunks = service.read(LOCAL, session, buffer=buffer, offset=first, size_bytes=size_bytes)
+    chunks = service.read(caller(), session, buffer=buffer, offset=first, size_bytes=size_bytes)
     try:
         # The core refuses before the first chunk, so the status is still open here.
         head = await anext(chunks)
@@ -62,7 +61,7 @@ async def read_content(service: Service, request: Request) -> Response:
         ) from error
     digest = {}
     if is_wanted(request):
-        again = service.read(LOCAL, session, buffer=buffer, offset=first, size_bytes=size_bytes)
+        again = service.read(caller(), session, buffer=buffer, offset=first, size_bytes=size_bytes)
         digest = {CONTENT_DIGEST: await digest_of(again)}
     ranged = "range" in request.headers
     content_range = {"Content-Range": f"bytes {first}-{last}/{whole}"} if ranged else {}

@@ -21,9 +21,13 @@ from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
+    NotAllowed,
     NotSupported,
     OpserveError,
     OutOfMemory,
+    PermissionDenied,
+    TooManyGuesses,
+    Unauthenticated,
     Unavailable,
     WaitTimedOut,
     WrongState,
@@ -52,10 +56,17 @@ class RangeNotSatisfiable(InvalidArgument):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How REST tells one class of errors."""
+    """How REST tells one class of errors: its status, and what is told in headers beside it.
+
+    Attributes:
+        status: The HTTP status.
+        retry: Whether a later try may succeed, and when.
+        scheme: How a caller is to say who it is.
+    """
 
     status: HTTPStatus
     retry: bool = False
+    scheme: str = ""
 
 
 ERRORS: Mapping[type[OpserveError], Row] = {
@@ -66,8 +77,12 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     WrongState: Row(HTTPStatus.CONFLICT),
     OutOfMemory: Row(HTTPStatus.INSUFFICIENT_STORAGE),
     LimitExceeded: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
+    TooManyGuesses: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
     BodyTooLarge: Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     WaitTimedOut: Row(HTTPStatus.GATEWAY_TIMEOUT),
+    NotAllowed: Row(HTTPStatus.FORBIDDEN),
+    PermissionDenied: Row(HTTPStatus.FORBIDDEN),
+    Unauthenticated: Row(HTTPStatus.UNAUTHORIZED, scheme="Bearer"),
     Unavailable: Row(HTTPStatus.SERVICE_UNAVAILABLE, retry=True),
     DataCorrupted: Row(HTTPStatus.BAD_REQUEST),
     ExecutionFailed: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -158,9 +173,14 @@ def _answer(request: Request, error: OpserveError, row: Row) -> Response:
     return Response(
         problem.model_dump_json(exclude_none=True),
         status_code=row.status.value,
-        headers={"Retry-After": str(RETRY_AFTER_S)} if row.retry else None,
+        headers=_headers(row),
         media_type=PROBLEM_JSON,
     )
+
+
+def _headers(row: Row) -> dict[str, str]:
+    told = {"Retry-After": str(RETRY_AFTER_S) if row.retry else "", "WWW-Authenticate": row.scheme}
+    return {name: value for name, value in told.items() if value}
 
 
 def _given(error: ErrorDetails) -> str:

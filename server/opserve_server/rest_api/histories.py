@@ -11,11 +11,10 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from opserve_server.calls import malformed
+from opserve_server.calls import caller, malformed
 from opserve_server.core import timeline as core
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
-from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
 from opserve_server.rest_api.models import STRICT, parse_query
 
@@ -70,7 +69,7 @@ class Timeline:
 async def watch_stream(service: Service, request: Request) -> Response:
     """What a stream's work came to, as server-sent events: `entry`, and `lost` for a gap."""
     watching = service.watch_stream(
-        LOCAL,
+        caller(),
         request.path_params["session"],
         request.path_params["stream"],
         after=_known(request),

@@ -8,9 +8,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from opserve_server.calls import at_work, call_id, hidden, malformed
 from opserve_server.core.observations import Call, Observe
+from opserve_server.guard import AUTHORIZATION
 from opserve_server.rest_api.errors import refusal
 
 REQUEST_ID = "X-Request-Id"
+_AUTHORIZATION = AUTHORIZATION.encode()
 _PATH_LIMIT = 2048
 _UNKNOWN = "unknown"
 """What a call is called whose path no route has."""
@@ -35,7 +37,8 @@ class Calls:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        others = [pair for pair in scope["headers"] if pair[0] != _AUTHORIZATION]
+        headers = Headers(raw=others)
         request_id = call_id(headers.get(REQUEST_ID))
         call = Call(face="rest", method=_UNKNOWN, request_id=request_id, headers=headers)
         with at_work(call, self._observe):

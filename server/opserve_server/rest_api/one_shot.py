@@ -15,9 +15,8 @@ from starlette.responses import Response
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.tensor import DataType
-from opserve_server.calls import malformed
+from opserve_server.calls import caller, malformed
 from opserve_server.core.one_shot import OneShotCall, run_once
-from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type
 from opserve_server.rest_api.errors import BodyTooLarge
@@ -65,7 +64,7 @@ def run_endpoint(
                     arrays=arrays,
                     output_bytes_limit=limits.run_bytes,
                 )
-                running = run_once(service, LOCAL, call)
+                running = run_once(service, caller(), call)
                 return await _answer(await _while_awaited(request, running))
 
     return endpoint

@@ -20,6 +20,14 @@ _REFERENCE = "#/components/schemas/{model}"
 _HANDLE: Schema = {"type": "integer", "minimum": 0}
 _NAME: Schema = {"type": "string"}
 _BYTES: Schema = {"type": "string", "format": "binary"}
+_SECURITY_SCHEMES: Schema = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key; a service without keys asks for none.",
+    },
+    "certificate": {"type": "mutualTLS", "description": "A client certificate it knows."},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +102,8 @@ def _document(operations: Iterable[Operation]) -> Schema:
             "in two phases or in one call.",
         },
         "paths": paths,
-        "components": {"schemas": schemas.components},
+        "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
+        "security": [{name: []} for name in _SECURITY_SCHEMES],
     }
 
 

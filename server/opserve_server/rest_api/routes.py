@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_kernels.operator import Operator
+from opserve_server.calls import caller
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, GetWorkspaceSize
-from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service, operator_not_found
 from opserve_server.rest_api.answers import Devices, Lease, Operators, Results
 from opserve_server.rest_api.batch import SubmitBody, answer_of, commands_of
@@ -127,7 +127,7 @@ async def submit(service: Service, limit: int, request: Request) -> Response:
     """Many commands in one round trip."""
     keyed = commands_of(parse(SubmitBody, await read_json(request, limit=limit)))
     results = await service.submit(
-        LOCAL,
+        caller(),
         request.path_params["session"],
         [command for _, command in keyed],
         request_id=_idempotency_key(request),
@@ -138,18 +138,18 @@ async def submit(service: Service, limit: int, request: Request) -> Response:
 
 async def list_devices(service: Service, _: Request) -> Response:
     """Every device of the service."""
-    return _answer(Devices(devices=service.list_devices(LOCAL)))
+    return _answer(Devices(devices=service.list_devices(caller())))
 
 
 async def list_operators(service: Service, request: Request) -> Response:
     """Every operator, or the one that the query names, described."""
     given = parse_query(ListOperatorsQuery, request.query_params)
-    return _answer(Operators(operators=service.list_operators(LOCAL, given.operator)))
+    return _answer(Operators(operators=service.list_operators(caller(), given.operator)))
 
 
 async def describe_operator(service: Service, request: Request) -> Response:
     """One operator."""
-    (description,) = service.list_operators(LOCAL, request.path_params["operator"])
+    (description,) = service.list_operators(caller(), request.path_params["operator"])
     return _answer(description)
 
 
@@ -162,7 +162,7 @@ async def open_session(service: Service, limit: int, request: Request) -> Respon
     """A lease on a device."""
     given = parse(OpenSessionBody, await read_json(request, limit=limit))
     opened = await service.open_session(
-        LOCAL,
+        caller(),
         profile=given.profile,
         lease_s=given.lease_s,
         workspace_limit_bytes=given.workspace_limit_bytes,
@@ -173,35 +173,35 @@ async def open_session(service: Service, limit: int, request: Request) -> Respon
 
 async def get_session(service: Service, request: Request) -> Response:
     """What a client needs to go on with a session."""
-    return _answer(service.get_session(LOCAL, request.path_params["session"]))
+    return _answer(service.get_session(caller(), request.path_params["session"]))
 
 
 async def keep_alive(service: Service, request: Request) -> Response:
     """Renews a lease."""
-    return _answer(Lease(lease_s=service.keep_alive(LOCAL, request.path_params["session"])))
+    return _answer(Lease(lease_s=service.keep_alive(caller(), request.path_params["session"])))
 
 
 async def close_session(service: Service, request: Request) -> Response:
     """Ends a session."""
-    await service.close_session(LOCAL, request.path_params["session"])
+    await service.close_session(caller(), request.path_params["session"])
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 async def set_deterministic_level(service: Service, limit: int, request: Request) -> Response:
     """How far results must repeat."""
     given = parse(DeterministicLevelBody, await read_json(request, limit=limit))
-    service.set_deterministic_level(LOCAL, request.path_params["session"], given.level)
+    service.set_deterministic_level(caller(), request.path_params["session"], given.level)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 async def get_timeline(service: Service, request: Request) -> Response:
     """What is remembered of a session's work."""
-    return _answer(timeline_of(service.timeline(LOCAL, request.path_params["session"])))
+    return _answer(timeline_of(service.timeline(caller(), request.path_params["session"])))
 
 
 async def _run(service: Service, request: Request, command: Command) -> core.Result:
     session: str = request.path_params["session"]
-    return await service.run(LOCAL, session, command, request_id=_idempotency_key(request))
+    return await service.run(caller(), session, command, request_id=_idempotency_key(request))
 
 
 def _idempotency_key(request: Request) -> str:

@@ -7,9 +7,11 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from opserve_server.guard import Guard
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
+from server.guards import keyless_guard
 from server.recording import RecordingService
 
 BODY_LIMIT = 8192
@@ -23,10 +25,12 @@ class Face:
     service: RecordingService = field(default_factory=RecordingService)
     accepts: bool = True
     metrics: Metrics = field(default_factory=Metrics)
+    guard: Guard = field(default_factory=keyless_guard)
 
     def app(self) -> Starlette:
         return rest_app(
             self.service,
+            self.guard,
             accepts=lambda: self.accepts,
             metrics_page=self.metrics.page,
             body_bytes_limit=BODY_LIMIT,
@@ -61,5 +65,5 @@ async def client(built: tuple[Face, Starlette], face: Face) -> AsyncIterator[htt
     built_face, app = built
     assert built_face is face
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as connected:
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as connected:
         yield connected

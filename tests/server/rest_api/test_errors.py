@@ -27,7 +27,11 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.WrongState: 409,
     errors.OutOfMemory: 507,
     errors.LimitExceeded: 429,
+    errors.TooManyGuesses: 429,
     errors.WaitTimedOut: 504,
+    errors.NotAllowed: 403,
+    errors.PermissionDenied: 403,
+    errors.Unauthenticated: 401,
     errors.Unavailable: 503,
     errors.DataCorrupted: 400,
     errors.ExecutionFailed: 500,
@@ -64,6 +68,8 @@ async def test_an_error_keeps_its_code_and_words(
     } | ({"executor": 4} if isinstance(error, errors.ExecutionFailed) else {})
     later = isinstance(error, errors.LimitExceeded | errors.Unavailable)
     assert ("retry-after" in response.headers) == later
+    scheme = "Bearer" if isinstance(error, errors.Unauthenticated) else None
+    assert response.headers.get("www-authenticate") == scheme
 
 
 async def test_an_error_nobody_foresaw_stays_inside(

@@ -350,7 +350,7 @@ class SlowService(RecordingService):
 async def test_calls_at_work_at_the_same_time_are_bounded() -> None:
     service = SlowService()
     transport = httpx2.ASGITransport(app=Face(service).app())
-    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         responses = await asyncio.gather(*(run(client) for _ in range(4)))
     assert [response.status_code for response in responses] == [200] * 4
     assert service.most == 1
@@ -377,7 +377,7 @@ async def test_a_call_ends_when_its_caller_goes_away() -> None:
     service = EndlessService()
     args = json.dumps({"arguments": ARGUMENTS}).encode()
     files = {"args": ("args.json", args), "tensors": ("in.npz", npz(dy=DY, x=X, w=W))}
-    request = httpx2.Request("POST", f"http://test{RUN}", files=files)
+    request = httpx2.Request("POST", f"http://localhost{RUN}", files=files)
     scope = {
         "type": "http",
         "method": "POST",

@@ -14,6 +14,7 @@ from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.logs import log_observation
 from opserve_server.telemetry.metrics import Metrics
+from server.guards import keyless_guard
 from server.recording import RecordingService
 
 
@@ -47,6 +48,7 @@ async def faces() -> AsyncIterator[Faces]:
     limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1)
     app = rest_app(
         service,
+        keyless_guard(),
         accepts=lambda: True,
         metrics_page=metrics.page,
         body_bytes_limit=1024,
@@ -64,7 +66,7 @@ async def faces() -> AsyncIterator[Faces]:
     await server.start()
     transport = httpx2.ASGITransport(app=app)
     async with (
-        httpx2.AsyncClient(transport=transport, base_url="http://test") as rest,
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as rest,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         yield Faces(service, metrics, rest, channel, observed, f"127.0.0.1:{port}", observers)

@@ -1,0 +1,65 @@
+"""Before every route: the guard, and who may be asked for by which name."""
+
+from collections.abc import Mapping, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from opserve_server.core.errors import NotAllowed
+from opserve_server.core.observations import CALL
+from opserve_server.guard import AUTHORIZATION, Credentials, Guard
+from opserve_server.rest_api.connections import CERTIFICATE
+from opserve_server.settings import is_loopback_host
+
+Extensions = Mapping[str, Mapping[str, Sequence[str]]]
+
+
+def guarded(route: Route, guard: Guard) -> Route:
+    """The same route, whose endpoint is reached by those alone who may call it."""
+
+    async def endpoint(request: Request) -> Response:
+        call = CALL.get()
+        assert call is not None, "the middleware has made it"
+        if guard.keyless:
+            _check_host(request)
+        call.principal = guard.admit(_credentials(request), route.name)
+        answer: Response = await route.endpoint(request)
+        return answer
+
+    return Route(route.path, endpoint, methods=list(route.methods or ()), name=route.name)
+
+
+def _check_host(request: Request) -> None:
+    """Refuses a page of the web that a browser on this machine was led to send here.
+
+    Such a page has a name of its own that was made to resolve to a loopback address, and its calls
+    need no key; what they cannot hide is the name.
+    """
+    given = request.headers.get("host", "")
+    if not is_loopback_host(_without_port(given)):
+        raise NotAllowed(
+            "Host",
+            given=given[:64],
+            allowed="localhost or a loopback address, while the service has no key",
+            reason="a Host that is not loopback, without keys",
+        )
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _credentials(request: Request) -> Credentials:
+    def peer() -> str:
+        return "" if request.client is None else request.client.host
+
+    def certificate() -> Sequence[str]:
+        extensions: Extensions = request.scope.get("extensions", {})
+        return extensions.get(CERTIFICATE, {}).get("names", ())
+
+    return Credentials(
+        authorization=request.headers.get(AUTHORIZATION), certificate=certificate, peer=peer
+    )

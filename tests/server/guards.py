@@ -1,0 +1,80 @@
+"""Guards for tests: of a service without keys, and of one with some."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from opserve_server.core.directory import Directory, KeyRecord
+from opserve_server.core.keys import new_key, sha256_of
+from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.tenants import Tenant
+from opserve_server.guard import Guard, GuessLimits
+
+NOW = 1_000_000.0
+GUESSES = GuessLimits(per_s=1.0, at_once=10_000, peers=16)
+
+
+def keyless_guard() -> Guard:
+    """Of a service without keys."""
+    return Guard(guesses=GUESSES)
+
+
+def principal(tenant: str, *scopes: Scope) -> Principal:
+    """A caller of a tenant."""
+    return Principal(tenant=tenant, name="tester", scopes=frozenset(scopes))
+
+
+def record(key: str, whose: Principal, **known: float) -> KeyRecord:
+    """What a directory knows of a key."""
+    digest = sha256_of(key)
+    return KeyRecord(id=digest.hex()[:8], sha256=digest, principal=whose, created_at=0.0, **known)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A guard with keys that open, and others that do not.
+
+    Attributes:
+        guard: Of tenants "lab" and "mill", and of "gone", which is disabled.
+        lab: A key of the one with every scope but admin.
+        mill: The same of the other.
+        metrics: A key of the one that may read metrics alone.
+        closed: Keys that open nothing, by what is wrong with them.
+    """
+
+    guard: Guard
+    lab: str
+    mill: str
+    metrics: str
+    closed: Mapping[str, str]
+
+
+def keyed_guard(
+    *, certificates: Mapping[str, Principal] | None = None, clock: Callable[[], float] = lambda: NOW
+) -> Keyed:
+    """A guard whose directory has keys, at the time NOW."""
+    lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
+    names = ("lab", "mill", "metrics", "expired", "revoked", "disabled", "unknown")
+    keys = {name: new_key() for name in names}
+    records = [
+        record(keys["lab"], lab),
+        record(keys["mill"], mill),
+        record(keys["metrics"], principal("lab", Scope.METRICS)),
+        record(keys["expired"], lab, expires_at=NOW),
+        record(keys["revoked"], lab, revoked_at=NOW - 1),
+        record(keys["disabled"], principal("gone", *Scope)),
+    ]
+    guard = Guard(guesses=GUESSES, clock=clock)
+    guard.refresh(
+        Directory(
+            tenants={
+                "lab": Tenant(name="lab"),
+                "mill": Tenant(name="mill"),
+                "gone": Tenant(name="gone", disabled=True),
+            },
+            keys={known.sha256: known for known in records},
+            certificates=certificates or {},
+        )
+    )
+    closed = {name: keys[name] for name in ("expired", "revoked", "disabled", "unknown")}
+    closed["malformed"] = keys["lab"][:-1]
+    return Keyed(guard, keys["lab"], keys["mill"], keys["metrics"], closed)
