@@ -9,8 +9,8 @@ ENV PYTHONUNBUFFERED=1 \
     NUMBA_CACHE_DIR=/var/cache/opserve \
     OPSERVE_GRPC_ADDRESS=0.0.0.0:50051 \
     OPSERVE_REST_ADDRESS=0.0.0.0:8080 \
-    OPSERVE_ALLOW_REMOTE=true
-# The service asks nobody for a key yet: publish its ports on a loopback address only.
+    OPSERVE_ALLOW_PLAINTEXT=true
+# It needs a key to start, and has no TLS: publish its ports on a loopback address, or behind a proxy.
 COPY --from=build /wheels /wheels
 COPY constraints.txt /wheels/
 RUN wheel="$(echo /wheels/opserve-*.whl)" \

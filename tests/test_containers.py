@@ -92,7 +92,7 @@ def test_image_sets_only_settings_that_exist() -> None:
 def test_settings_of_the_image_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings_of_the_image().items():
         monkeypatch.setenv(name, value)
-    assert Settings().allow_remote
+    assert Settings().allow_plaintext
 
 
 def test_compose_sets_only_settings_that_exist(compose: Compose) -> None:

@@ -37,7 +37,10 @@ OPTIONS_HEAD = """
 UNITS = {
     "grpc_address": "host:port",
     "rest_address": "host:port",
-    "allow_remote": "true or false",
+    "tls_certificate_file": "file",
+    "tls_key_file": "file",
+    "client_ca_file": "file",
+    "allow_plaintext": "true or false",
     "log_level": "name",
     "store_url": "URL",
     "devices": "JSON list",

@@ -105,8 +105,14 @@ class Settings(BaseSettings):
     """Where the gRPC face listens, host:port; port 0 takes a free one."""
     rest_address: Address = "127.0.0.1:8080"
     """Where the REST face listens, host:port; port 0 takes a free one."""
-    allow_remote: bool = False
-    """Whether other machines may reach the service, which asks nobody for a key yet."""
+    tls_certificate_file: str = ""
+    """Certificate chain that the service shows, PEM; empty: it speaks plain text."""
+    tls_key_file: str = ""
+    """Private key of that certificate, PEM, without a password."""
+    client_ca_file: str = ""
+    """Authorities, PEM, of which every client must show a certificate; empty: none is asked for."""
+    allow_plaintext: bool = False
+    """Whether other machines may reach the service without TLS: a proxy in front of it has that."""
     local_lane: bool = True
     """Whether clients on this host map the memory of their sessions, instead of copying streams."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
@@ -192,6 +198,17 @@ class Settings(BaseSettings):
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 
+    directory_refresh_s: Seconds = 2.0
+    """Time between two looks at the store for keys and tenants that changed, seconds."""
+    unknown_key_interval_s: Seconds = 1.0
+    """Time in which one address may show one more unknown key, seconds; others are too many."""
+    unknown_keys_limit: Count = 20
+    """Unknown keys that one address may show at once."""
+    guessing_addresses_limit: Count = 1024
+    """Addresses that are remembered for the unknown keys they showed."""
+    audit_queue_limit: Count = 1024
+    """Kinds of refused callers that wait for the store; more are counted and dropped."""
+
     local_requests_limit: Count = 64
     """Requests on the local lane at the same time; those beyond go by streams."""
     local_request_timeout_s: Seconds = 5.0
@@ -212,14 +229,24 @@ class Settings(BaseSettings):
     """One-shot calls at work at the same time; more wait."""
 
     @model_validator(mode="after")
-    def _stays_on_this_machine(self) -> Self:
+    def _has_whole_tls(self) -> Self:
+        if bool(self.tls_certificate_file) != bool(self.tls_key_file):
+            raise ValueError("tls_certificate_file: allowed together with tls_key_file alone")
+        if self.client_ca_file and not self.tls_certificate_file:
+            raise ValueError("client_ca_file: allowed together with tls_certificate_file alone")
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_plain_text_on_this_machine(self) -> Self:
         for name in ("grpc_address", "rest_address"):
             address = getattr(self, name)
-            if not self.allow_remote and not is_loopback(address):
+            safe = self.tls_certificate_file or self.allow_plaintext or is_loopback(address)
+            if not safe:
                 raise ValueError(
                     f"{name}: given {address}, which other machines can reach, allowed loopback "
-                    "addresses: the service has no keys yet, so whoever reaches it may use it; "
-                    f"set {PREFIX}ALLOW_REMOTE=true to listen there all the same"
+                    f"addresses without TLS: set {PREFIX}TLS_CERTIFICATE_FILE and "
+                    f"{PREFIX}TLS_KEY_FILE, or {PREFIX}ALLOW_PLAINTEXT=true behind a proxy that "
+                    "has TLS"
                 )
         return self
 

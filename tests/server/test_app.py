@@ -20,8 +20,9 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from opserve.v1.session_service_pb2 import ListDevicesRequest
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve_kernels.profiles import PROFILES
-from opserve_server import app
+from opserve_server import app, serving
 from opserve_server.pool.device import Device
+from opserve_server.serving import StartFailed
 
 FREE_PORTS = {"OPSERVE_GRPC_ADDRESS": "127.0.0.1:0", "OPSERVE_REST_ADDRESS": "127.0.0.1:0"}
 SMALL = {"OPSERVE_DEVICE_MEMORY_BYTES": str(2**24), "OPSERVE_SLAB_BYTES": str(2**20)}
@@ -56,8 +57,8 @@ async def ready(process: asyncio.subprocess.Process) -> dict[str, Any]:
 async def test_a_service_announces_itself_serves_and_drains(number: signal.Signals) -> None:
     async with started() as process:
         announced = await ready(process)
-        assert list(announced) == ["event", "grpc", "rest"]
-        assert announced["event"] == "ready"
+        assert list(announced) == ["event", "grpc", "rest", "keys"]
+        assert (announced["event"], announced["keys"]) == ("ready", False)
 
         async with grpc.aio.insecure_channel(announced["grpc"]) as channel:
             listed = await SessionServiceStub(channel).ListDevices(ListDevicesRequest())
@@ -122,14 +123,11 @@ async def test_a_taken_address_is_told_before_a_worker_starts(face: str) -> None
     )
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
-async def test_an_address_of_another_machine_is_told_in_one_line(face: str) -> None:
+def test_an_address_of_another_machine_is_told_in_one_line() -> None:
     address = "192.0.2.1:1"  # a documentation address: no machine has it
-    settings = {f"OPSERVE_{face.upper()}_ADDRESS": address, "OPSERVE_ALLOW_REMOTE": "true"}
-    status, told = await refused(**settings, OPSERVE_LOG_LEVEL="WARNING")
-    assert status == 1
-    assert told.startswith(f"opserve: {face}_address: {address} cannot be bound: ")
-    assert told.count("\n") == 1
+    with pytest.raises(StartFailed, match=rf"^grpc_address: {address} cannot be bound: .*") as told:
+        serving._listen("grpc_address", address)
+    assert "\n" not in str(told.value)
 
 
 def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
@@ -198,24 +196,37 @@ async def test_a_service_says_that_it_starts_and_once_that_it_is_ready() -> None
     assert [message for message in messages if "ready" in message] == []
 
 
-async def test_a_service_without_keys_stays_on_this_machine() -> None:
-    status, told = await refused(OPSERVE_REST_ADDRESS="0.0.0.0:0")
-    assert status == 2
-    assert told.startswith("opserve: rest_address: given 0.0.0.0:0, ")
-    assert "OPSERVE_ALLOW_REMOTE" in told
+@pytest.mark.parametrize("face", ["grpc", "rest"])
+async def test_a_service_without_keys_stays_on_this_machine(face: str) -> None:
+    address = {f"OPSERVE_{face.upper()}_ADDRESS": "0.0.0.0:0", "OPSERVE_LOG_LEVEL": "WARNING"}
+    status, told = await refused(**address, OPSERVE_ALLOW_PLAINTEXT="true")
+    assert status == 1
+    assert told.startswith(f"opserve: {face}_address: given 0.0.0.0:0, ")
+    assert "opserve bootstrap" in told
+    assert told.count("\n") == 1
+
+
+async def test_a_service_without_keys_says_so() -> None:
+    async with started() as process:
+        assert (await ready(process))["keys"] is False
+        process.send_signal(signal.SIGTERM)
+        _, log = await process.communicate()
+    messages = [json.loads(line)["message"] for line in log.splitlines()]
+    assert [message for message in messages if message.startswith("there is no key")] != []
 
 
 def test_the_front_never_imports_numba() -> None:
     program = """
 import asyncio, sys
-from opserve_server import app, __main__
+from opserve_server import app, serving, __main__
 from opserve_server.core.service import Service
 from opserve_server.settings import Settings
 
 async def build():
     settings = Settings()
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
-    app._new_rest_app(service, app.Metrics(), settings)
+    guard = app.Guard(guesses=app._guess_limits(settings))
+    serving.new_rest_app(service, guard, app.Metrics(), settings)
 
 asyncio.run(build())
 assert "numba" not in sys.modules, "the front imports numba"

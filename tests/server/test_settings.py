@@ -98,7 +98,7 @@ def test_a_setting_out_of_bounds_is_refused(
         ("SESSIONS_LIMIT", "many", "given many, allowed an integer; "),
         ("LEASE_DEFAULT_S", "0", "given 0, allowed more than 0; "),
         ("LEASE_DEFAULT_S", "inf", "given inf, allowed a finite number; "),
-        ("ALLOW_REMOTE", "perhaps", "given perhaps, allowed true or false; "),
+        ("ALLOW_PLAINTEXT", "perhaps", "given perhaps, allowed true or false; "),
         ("LOG_LEVEL", "LOUD", "given LOUD, allowed one of DEBUG, INFO, WARNING, ERROR; "),
         ("REST_ADDRESS", "127.0.0.1:65536", "given 127.0.0.1:65536, allowed host:port, "),
     ],
@@ -124,14 +124,29 @@ def test_options_of_the_command_line_are_those_that_refusals_name() -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "example.org:1"])
 @pytest.mark.parametrize("face", ["grpc_address", "rest_address"])
-def test_addresses_that_others_can_reach_need_leave(
-    face: str, address: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "leave",
+    [
+        {"ALLOW_PLAINTEXT": "true"},
+        {"TLS_CERTIFICATE_FILE": "chain.pem", "TLS_KEY_FILE": "key.pem"},
+    ],
+)
+def test_addresses_that_others_can_reach_need_tls_or_leave(
+    face: str, address: str, leave: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"OPSERVE_{face.upper()}", address)
-    with pytest.raises(ValidationError, match=r"no keys yet.*OPSERVE_ALLOW_REMOTE=true"):
+    with pytest.raises(ValidationError, match=r"without TLS.*OPSERVE_ALLOW_PLAINTEXT=true"):
         Settings()
-    monkeypatch.setenv("OPSERVE_ALLOW_REMOTE", "true")
+    for name, value in leave.items():
+        monkeypatch.setenv(f"OPSERVE_{name}", value)
     assert getattr(Settings(), face) == address
+
+
+@pytest.mark.parametrize("given", ["tls_certificate_file", "tls_key_file", "client_ca_file"])
+def test_tls_is_set_whole_or_not_at_all(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"OPSERVE_{given.upper()}", "some.pem")
+    with pytest.raises(SettingRefused, match=r"file: allowed together with tls_\w+_file alone"):
+        settings_of_environment()
 
 
 @pytest.mark.parametrize(

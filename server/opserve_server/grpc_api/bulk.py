@@ -8,8 +8,7 @@ import grpc
 
 from opserve.chunks import READ
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteResponse
-from opserve_server.calls import malformed
-from opserve_server.core.principal import LOCAL
+from opserve_server.calls import caller, malformed
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.chunks import Chunk, chunk_in
 
@@ -33,7 +32,7 @@ async def _write(service: Service, chunks: AsyncIterator[Chunk], _: Context) -> 
     if first is None:
         raise malformed("buffer", given="no message", allowed="a message that names it")
     written = await service.write(
-        LOCAL,
+        caller(),
         first.header.session,
         buffer=first.header.buffer,
         offset=first.header.offset,
@@ -45,7 +44,7 @@ async def _write(service: Service, chunks: AsyncIterator[Chunk], _: Context) -> 
 
 async def _read(service: Service, request: ReadRequest, _: Context) -> AsyncIterator[bytes]:
     chunks = service.read(
-        LOCAL,
+        caller(),
         request.session,
         buffer=request.buffer,
         offset=request.offset,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -13,6 +14,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
 
 from opserve_server.calls import RETRY_AFTER_S, at_work, call_id, hidden, note_failure, shortened
+from opserve_server.certificates import names_in_auth_context
 from opserve_server.core.errors import (
     DataCorrupted,
     DeadlineMissed,
@@ -33,6 +35,8 @@ from opserve_server.core.errors import (
     WrongState,
 )
 from opserve_server.core.observations import Call, Observe
+from opserve_server.core.principal import Principal
+from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 
 REQUEST_ID = "x-request-id"
 _DETAILS = "grpc-status-details-bin"
@@ -48,11 +52,13 @@ class WrappingServer:
 
     Args:
         server: Where the methods go.
+        guard: Asked before every call.
         observe: Told of every call.
     """
 
-    def __init__(self, server: grpc.aio.Server, observe: Observe) -> None:
+    def __init__(self, server: grpc.aio.Server, guard: Guard, observe: Observe) -> None:
         self._server = server
+        self._guard = guard
         self._observe = observe
 
     def add_generic_rpc_handlers(self, _: object) -> None:
@@ -63,31 +69,59 @@ class WrappingServer:
     ) -> None:
         """Adds the methods of a service."""
         wrapped = {
-            name: _wrapped(handler, name, self._observe) for name, handler in handlers.items()
+            name: _wrapped(handler, _Method(service, name, self._guard, self._observe))
+            for name, handler in handlers.items()
         }
         handler = grpc.method_handlers_generic_handler(service, wrapped)
         self._server.add_generic_rpc_handlers((handler,))
 
 
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """What stands around a method: who may call it, and who is told."""
+
+    service: str
+    name: str
+    guard: Guard
+    observe: Observe
+
+    def begin(self, context: Context) -> tuple[Call, Credentials]:
+        """A call, whose id goes back with whatever answer there is, and what came to open it."""
+        headers = dict(context.invocation_metadata() or ())
+        authorization = headers.pop(AUTHORIZATION, None)
+        request_id = call_id(headers.get(REQUEST_ID))
+        context.set_trailing_metadata(((REQUEST_ID, request_id),))
+        call = Call(face="grpc", method=self.name, request_id=request_id, headers=headers)
+        return call, _credentials(authorization, context)
+
+    def admit(self, credentials: Credentials) -> Principal:
+        """Who calls, where it may."""
+        return self.guard.admit(credentials, f"{self.service}/{self.name}")
+
+
 def _wrapped(
-    handler: "grpc.RpcMethodHandler[Any, Any]", name: str, observe: Observe
+    handler: "grpc.RpcMethodHandler[Any, Any]", method: _Method
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     codecs = (handler.request_deserializer, handler.response_serializer)
     if handler.unary_stream is not None:
-        stream = _streaming(handler.unary_stream, name, observe)
+        stream = _streaming(handler.unary_stream, method)
         return grpc.unary_stream_rpc_method_handler(stream, *codecs)
     if handler.stream_unary is not None:
-        single = _answering(handler.stream_unary, name, observe)
+        single = _answering(handler.stream_unary, method)
         return grpc.stream_unary_rpc_method_handler(single, *codecs)
-    assert handler.unary_unary is not None, "opserve has no method that streams both ways"
-    answer = _answering(handler.unary_unary, name, observe)
-    return grpc.unary_unary_rpc_method_handler(answer, *codecs)
+    if handler.stream_stream is not None:
+        both = _streaming(handler.stream_stream, method)
+        return grpc.stream_stream_rpc_method_handler(both, *codecs)
+    assert handler.unary_unary is not None, "there is no fifth kind"
+    return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, method), *codecs)
 
 
-def _answering(behaviour: Behaviour, name: str, observe: Observe) -> Behaviour:
+def _answering(behaviour: Behaviour, method: _Method) -> Behaviour:
     async def answer(request: object, context: Context) -> object:
-        with at_work(_new_call(context, name), observe) as call:
+        call, credentials = method.begin(context)
+        with at_work(call, method.observe):
             try:
+                call.principal = method.admit(credentials)
                 answered = await behaviour(request, context)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await _fail(context, error, call)
@@ -97,12 +131,14 @@ def _answering(behaviour: Behaviour, name: str, observe: Observe) -> Behaviour:
     return answer
 
 
-def _streaming(behaviour: Behaviour, name: str, observe: Observe) -> Behaviour:
+def _streaming(behaviour: Behaviour, method: _Method) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
     async def stream(request: object, context: Context) -> None:
-        with at_work(_new_call(context, name), observe) as call:
+        call, credentials = method.begin(context)
+        with at_work(call, method.observe):
             try:
+                call.principal = method.admit(credentials)
                 async with aclosing(behaviour(request, context)) as answers:
                     async for answer in answers:
                         await context.write(answer)
@@ -113,12 +149,19 @@ def _streaming(behaviour: Behaviour, name: str, observe: Observe) -> Behaviour:
     return stream
 
 
-def _new_call(context: Context, name: str) -> Call:
-    """A call, whose id goes back with whatever answer there is."""
-    headers = dict(context.invocation_metadata() or ())
-    request_id = call_id(headers.get(REQUEST_ID))
-    context.set_trailing_metadata(((REQUEST_ID, request_id),))
-    return Call(face="grpc", method=name, request_id=request_id, headers=headers)
+def _credentials(authorization: str | bytes | None, context: Context) -> Credentials:
+    return Credentials(
+        authorization=authorization if isinstance(authorization, str) else None,
+        certificate=lambda: names_in_auth_context(context.auth_context()),
+        peer=lambda: _host_of(context.peer()),
+    )
+
+
+def _host_of(peer: str) -> str:
+    """The address in gRPC's "ipv4:192.0.2.1:50000" or "ipv6:%5B2001:db8::1%5D:50000"."""
+    _, _, address = unquote(peer).partition(":")
+    host, _, _ = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]")
 
 
 async def _fail(context: Context, error: Exception, call: Call) -> NoReturn:

@@ -6,7 +6,8 @@ from typing import Any
 import grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
-from grpc_reflection.v1alpha.reflection import enable_server_reflection
+from grpc_reflection.v1alpha.reflection import aio as reflection
+from grpc_reflection.v1alpha.reflection_pb2_grpc import add_ServerReflectionServicer_to_server
 
 from opserve.v1 import (
     command_service_pb2,
@@ -34,6 +35,7 @@ from opserve_server.grpc_api.servicers import (
     SessionFace,
     StreamFace,
 )
+from opserve_server.guard import Guard
 
 _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object]]] = (
     (add_SessionServiceServicer_to_server, SessionFace),
@@ -55,6 +57,7 @@ _FILES = (
 
 def grpc_server(
     service: Service,
+    guard: Guard,
     health: Health,
     *,
     message_bytes_limit: int,
@@ -77,7 +80,7 @@ def grpc_server(
         ],
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
-    wrapping = WrappingServer(server, service.observe)
+    wrapping = WrappingServer(server, guard, service.observe)
     # Before the generated methods of the same service: the first that is found is called.
     wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk_handlers(service))
     for add_to, face in _SERVICES:
@@ -86,5 +89,6 @@ def grpc_server(
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()
     ]
-    enable_server_reflection([*ours, HEALTH, REFLECTION], server)
+    reflected = reflection.ReflectionServicer([*ours, HEALTH, REFLECTION])
+    add_ServerReflectionServicer_to_server(reflected, wrapping)
     return server

@@ -21,8 +21,8 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceServicer
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceServicer
 from opserve.v1.session_service_pb2_grpc import SessionServiceServicer
 from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
+from opserve_server.calls import caller
 from opserve_server.core.history import NoNews
-from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
     batch_of,
@@ -50,7 +50,7 @@ async def _run(service: Service, name: str, request: _InSession) -> Values:
     assert isinstance(request, Message)
     request_id: str = getattr(request, "request_id", "")
     command = command_of(name, request)
-    return values_of(await service.run(LOCAL, request.session, command, request_id=request_id))
+    return values_of(await service.run(caller(), request.session, command, request_id=request_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SessionFace(SessionServiceServicer):
     async def ListDevices(
         self, request: session_pb.ListDevicesRequest, context: Context
     ) -> session_pb.ListDevicesResponse:
-        devices = self.service.list_devices(LOCAL)
+        devices = self.service.list_devices(caller())
         return session_pb.ListDevicesResponse(devices=[device_of(device) for device in devices])
 
     @override
@@ -71,7 +71,7 @@ class SessionFace(SessionServiceServicer):
         self, request: session_pb.OpenSessionRequest, context: Context
     ) -> session_pb.OpenSessionResponse:
         opened = await self.service.open_session(
-            LOCAL,
+            caller(),
             profile=request.profile,
             lease_s=request.lease_s,
             workspace_limit_bytes=request.workspace_limit_bytes,
@@ -88,7 +88,7 @@ class SessionFace(SessionServiceServicer):
     async def GetSession(
         self, request: session_pb.GetSessionRequest, context: Context
     ) -> session_pb.GetSessionResponse:
-        found = self.service.get_session(LOCAL, request.session)
+        found = self.service.get_session(caller(), request.session)
         return session_pb.GetSessionResponse(
             session=found.session,
             device=device_of(found.device),
@@ -104,13 +104,15 @@ class SessionFace(SessionServiceServicer):
     async def KeepAlive(
         self, request: session_pb.KeepAliveRequest, context: Context
     ) -> session_pb.KeepAliveResponse:
-        return session_pb.KeepAliveResponse(lease_s=self.service.keep_alive(LOCAL, request.session))
+        return session_pb.KeepAliveResponse(
+            lease_s=self.service.keep_alive(caller(), request.session)
+        )
 
     @override
     async def CloseSession(
         self, request: session_pb.CloseSessionRequest, context: Context
     ) -> session_pb.CloseSessionResponse:
-        await self.service.close_session(LOCAL, request.session)
+        await self.service.close_session(caller(), request.session)
         return session_pb.CloseSessionResponse()
 
     @override
@@ -118,14 +120,14 @@ class SessionFace(SessionServiceServicer):
         self, request: session_pb.SetDeterministicLevelRequest, context: Context
     ) -> session_pb.SetDeterministicLevelResponse:
         level = deterministic_level_of(request.level)
-        self.service.set_deterministic_level(LOCAL, request.session, level)
+        self.service.set_deterministic_level(caller(), request.session, level)
         return session_pb.SetDeterministicLevelResponse()
 
     @override
     async def GetTimeline(
         self, request: session_pb.GetTimelineRequest, context: Context
     ) -> session_pb.GetTimelineResponse:
-        return timeline_of(self.service.timeline(LOCAL, request.session))
+        return timeline_of(self.service.timeline(caller(), request.session))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class OperatorFace(OperatorServiceServicer):
     async def ListOperators(
         self, request: operator_pb.ListOperatorsRequest, context: Context
     ) -> operator_pb.ListOperatorsResponse:
-        described = self.service.list_operators(LOCAL, request.operator)
+        described = self.service.list_operators(caller(), request.operator)
         return operator_pb.ListOperatorsResponse(operators=map(description_of, described))
 
     @override
@@ -264,7 +266,7 @@ class StreamFace(StreamServiceServicer):
         self, request: stream_pb.WatchStreamRequest, context: Context
     ) -> AsyncGenerator[stream_pb.WatchStreamResponse]:
         watching = self.service.watch_stream(
-            LOCAL, request.session, request.stream, after=request.after
+            caller(), request.session, request.stream, after=request.after
         )
         async with aclosing(watching):
             async for news in watching:
@@ -342,7 +344,7 @@ class CommandFace(CommandServiceServicer):
             request.commands, session=request.session, request_id=request.request_id
         )
         results = await self.service.submit(
-            LOCAL, request.session, commands, request_id=request.request_id
+            caller(), request.session, commands, request_id=request.request_id
         )
         answers = [result_of(*pair) for pair in zip(names, results, strict=False)]
         return command_pb.SubmitResponse(results=answers)

@@ -7,6 +7,7 @@ import pytest
 
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
+from server.guards import keyless_guard
 from server.recording import RecordingService
 
 MESSAGE_LIMIT = 64 * 1024
@@ -26,6 +27,7 @@ def health(service: RecordingService) -> Health:
 async def channel(service: RecordingService, health: Health) -> AsyncIterator[grpc.aio.Channel]:
     server = grpc_server(
         service,
+        keyless_guard(),
         health,
         message_bytes_limit=MESSAGE_LIMIT,
         concurrent_calls_limit=100,

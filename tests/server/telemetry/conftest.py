@@ -57,6 +57,7 @@ async def faces() -> AsyncIterator[Faces]:
     health = Health(service)
     server = grpc_server(
         service,
+        keyless_guard(),
         health,
         message_bytes_limit=64 * 1024,
         concurrent_calls_limit=100,

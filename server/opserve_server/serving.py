@@ -1,0 +1,218 @@
+"""Both faces: bound to their addresses, served, and drained at the end."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from math import ceil
+
+import grpc
+import uvicorn
+from starlette.applications import Starlette
+from typing_extensions import override
+
+from opserve_server.core.service import Service
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.server import grpc_server
+from opserve_server.guard import Guard
+from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.connections import Connection, probe_silent_clients
+from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.settings import Settings, host_and_port, where_set
+from opserve_server.telemetry.metrics import Metrics
+from opserve_server.tls import Tls, tls_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a running service is reached, as its client takes it."""
+
+    grpc: str
+    rest: str
+
+
+class StartFailed(Exception):
+    """The service cannot start; the message is one line for whoever started it."""
+
+
+@asynccontextmanager
+async def bound_faces(
+    service: Service, guard: Guard, metrics: Metrics, settings: Settings
+) -> AsyncGenerator["Faces"]:
+    """Both faces, bound to their addresses until the block ends; they take no calls yet.
+
+    Raises:
+        StartFailed: An address cannot be bound.
+        SettingRefused: A file of TLS cannot be used.
+    """
+    tls = tls_of(settings)
+    with _listen("rest_address", settings.rest_address) as listener:
+        probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
+        health = Health(service)
+        server = _new_grpc_server(service, guard, health, settings)
+        try:
+            addresses = Addresses(
+                grpc=_add_port(server, settings.grpc_address, tls),
+                rest=f"{'https' if tls else 'http'}://{_name_of(listener)}",
+            )
+            rest = _RestServer(new_rest_app(service, guard, metrics, settings), settings, tls)
+            yield Faces(addresses, server, rest, listener, health)
+        finally:
+            await server.stop(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Faces:
+    """Both faces, bound to their addresses."""
+
+    addresses: Addresses
+    _server: grpc.aio.Server
+    _rest: "_RestServer"
+    _listener: socket.socket
+    _health: Health
+
+    @asynccontextmanager
+    async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
+        """Takes calls inside the block; at its end finishes work, and then takes no more calls."""
+        rest, health = self._rest, self._health
+        await health.tell()
+        await self._server.start()
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(rest.serve([self._listener]))
+            interval_s = settings.health_interval_s
+            telling = tasks.create_task(health.keep_telling(interval_s=interval_s))
+            await rest.accepting.wait()
+            try:
+                yield
+            finally:
+                left_s = await self._drain(service, settings.drain_timeout_s)
+                rest.end(within_s=left_s)
+                await self._server.stop(left_s)
+                await asyncio.wait([serving])
+                telling.cancel()
+
+    async def _drain(self, service: Service, timeout_s: float) -> float:
+        """Lets work end while the faces refuse new work; the seconds that are left then."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        draining = asyncio.create_task(service.drain())
+        await asyncio.sleep(0)  # it refuses new work from here on
+        await self._health.drain()
+        try:
+            await asyncio.wait_for(draining, deadline_s - loop.time())
+        except TimeoutError:
+            log.warning("work was still running after %g s and is given up", timeout_s)
+        return max(deadline_s - loop.time(), 0.0)
+
+
+def _new_grpc_server(
+    service: Service, guard: Guard, health: Health, settings: Settings
+) -> grpc.aio.Server:
+    return grpc_server(
+        service,
+        guard,
+        health,
+        message_bytes_limit=settings.message_bytes_limit,
+        concurrent_calls_limit=settings.concurrent_calls_limit,
+        silent_client_limit_s=settings.silent_client_limit_s,
+    )
+
+
+def new_rest_app(service: Service, guard: Guard, metrics: Metrics, settings: Settings) -> Starlette:
+    """The application behind REST's address."""
+    return rest_app(
+        service,
+        guard,
+        accepts=lambda: not service.draining,
+        metrics_page=metrics.page,
+        body_bytes_limit=settings.body_bytes_limit,
+        run_limits=RunLimits(
+            args_bytes=settings.body_bytes_limit,
+            run_bytes=settings.run_bytes_limit,
+            arrays=settings.run_arrays_limit,
+            concurrent_runs=settings.concurrent_runs_limit,
+        ),
+    )
+
+
+def _listen(setting: str, address: str) -> socket.socket:
+    host, port = host_and_port(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        reason = "is in use" if taken else f"cannot be bound: {_told(error)}"
+        raise StartFailed(
+            f"{setting}: {address} {reason}; choose another with {where_set(setting)}"
+        ) from error
+
+
+def _told(error: OSError) -> str:
+    """An error without the number, and without the address that Python adds."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
+def _add_port(server: grpc.aio.Server, address: str, tls: Tls | None) -> str:
+    # gRPC says in its own log alone why it cannot bind, so the address is tried before.
+    _listen("grpc_address", address).close()
+    host, _, _ = address.rpartition(":")
+    try:
+        if tls is None:
+            return f"{host}:{server.add_insecure_port(address)}"
+        return f"grpcs://{host}:{server.add_secure_port(address, tls.credentials)}"
+    except RuntimeError as error:
+        where = f"grpc_address: {address} cannot be bound"
+        raise StartFailed(f"{where}; choose another with {where_set('grpc_address')}") from error
+
+
+def _name_of(listener: socket.socket) -> str:
+    host, port, *_ = listener.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _RestServer(uvicorn.Server):
+    """A server that tells when it accepts calls and leaves signals to the service."""
+
+    def __init__(self, app: Starlette, settings: Settings, tls: Tls | None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Connection,
+                ssl_context_factory=None if tls is None else lambda _, __: tls.context,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=ceil(settings.silent_client_limit_s),
+                limit_concurrency=settings.concurrent_calls_limit,
+                h11_max_incomplete_event_size=settings.head_bytes_limit,
+            )
+        )
+        self.accepting = asyncio.Event()
+
+    def end(self, *, within_s: float) -> None:
+        """Takes no more calls, and cancels those that take longer."""
+        self.config.timeout_graceful_shutdown = ceil(within_s)
+        self.should_exit = True
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
