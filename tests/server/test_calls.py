@@ -5,7 +5,7 @@ from opserve_server.core.observations import Call, CallBegan, CallEnded, Observa
 
 
 def test_what_came_beside_a_call_is_seen_by_its_observer_and_kept_by_nobody() -> None:
-    seen: list[dict[str, str]] = []
+    seen: list[dict[str, str | bytes]] = []
 
     def observe(observation: Observation) -> None:
         assert isinstance(observation, CallBegan | CallEnded)

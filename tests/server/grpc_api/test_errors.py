@@ -47,6 +47,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.PermissionDenied: StatusCode.PERMISSION_DENIED,
     errors.Unauthenticated: StatusCode.UNAUTHENTICATED,
     errors.Unavailable: StatusCode.UNAVAILABLE,
+    errors.StoreUnavailable: StatusCode.UNAVAILABLE,
     errors.DataCorrupted: StatusCode.DATA_LOSS,
     errors.ExecutionFailed: StatusCode.INTERNAL,
     errors.ExecutionAborted: StatusCode.ABORTED,

@@ -33,6 +33,7 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.PermissionDenied: 403,
     errors.Unauthenticated: 401,
     errors.Unavailable: 503,
+    errors.StoreUnavailable: 503,
     errors.DataCorrupted: 400,
     errors.ExecutionFailed: 500,
     errors.ExecutionAborted: 409,

@@ -113,7 +113,7 @@ async def test_the_client_sends_its_span_over_grpc(faces: Faces) -> None:
 
     def observe(told: Observation) -> None:
         if isinstance(told, CallBegan):
-            parents.append(told.call.headers["traceparent"])
+            parents.append(str(told.call.headers["traceparent"]))
 
     faces.observers.append(observe)
     transport = AsyncGrpcTransport(faces.target)
