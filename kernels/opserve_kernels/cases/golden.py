@@ -1,0 +1,123 @@
+"""What the arbiter is asked for a case: the same call in float64, of operands rounded first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.case import Case, TensorCase, Value
+from opserve_kernels.cases.fill import Array
+from opserve_kernels.cases.sums import computation_of
+from opserve_kernels.convolution_backward.contract import Operands
+from opserve_kernels.profiles import PROFILES, Profile
+from opserve_kernels.tensor import DataType
+
+Doubles = NDArray[np.float64]
+
+_REFERENCE = "reference"
+_FLOAT_MANTISSA_BITS = 23
+_FLOAT_INFINITY = np.uint32(0x7F800000)
+_GREATEST_HALF = 65504.0
+_KEEP_DTYPE = 0
+_CONVOLUTION, _BIAS = "convolution_backward", "grad_bias"
+_SPELLED = "float64"  # a res_dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenCall:
+    """A call of the profile `reference`.
+
+    Attributes:
+        case: Its arguments: tensors are DOUBLE and contiguous, outputs those wanted here only.
+        operands: Its inputs; their magnitudes give the magnitudes of its sums.
+    """
+
+    case: Case
+    operands: Mapping[str, Doubles]
+
+
+def golden_calls(case: Case, seed: int) -> tuple[GoldenCall, ...]:
+    """The calls whose outputs are the golden ones of a case, each output in one of them.
+
+    The bias's gradient sums grad_output as it was given, so that it has a call of its own where
+    operands are rounded.
+    """
+    given = {name: placed.elements for name, placed in arrays_of(case, seed).items()}
+    operands = {name: given[name] for name in case.inputs}
+    plain = {name: _widened(operand) for name, operand in operands.items()}
+    rounding = _rounding(case)
+    if rounding == Operands.AS_GIVEN:
+        return (_call(case, case.written, plain),)
+    profile = PROFILES[case.profile]
+    rounded = {name: rounded_operand(array, rounding, profile) for name, array in operands.items()}
+    parts = (
+        (tuple(name for name in case.written if name != _BIAS), rounded),
+        (tuple(name for name in case.written if name == _BIAS), plain),
+    )
+    return tuple(_call(case, outputs, operands) for outputs, operands in parts if outputs)
+
+
+def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Doubles:
+    """An operand as a device multiplies it.
+
+    Args:
+        operand: In the tensor's dtype.
+        rounding: What it is rounded to.
+        profile: How many bits HF32 has, and what becomes of values beyond FLOAT16's range.
+    """
+    match rounding:
+        case Operands.HF32:
+            return _widened(_to_hf32(operand, profile.hf32_mantissa_bits))
+        case Operands.FLOAT16 if operand.dtype != np.float16:
+            with np.errstate(over="ignore"):
+                half = _widened(_widened(operand).astype(np.float16))
+            return half.clip(-_GREATEST_HALF, _GREATEST_HALF) if profile.saturates else half
+        case _:
+            return _widened(operand)
+
+
+def _rounding(case: Case) -> Operands:
+    return computation_of(case).operands if case.operator == _CONVOLUTION else Operands.AS_GIVEN
+
+
+def _to_hf32(operand: Array, mantissa_bits: int) -> Array:
+    """To nearest, ties away from zero; infinities and NaNs stay. What is narrower has no more."""
+    if operand.dtype != np.float32:
+        return operand
+    dropped = _FLOAT_MANTISSA_BITS - mantissa_bits
+    half, kept = np.uint32(1 << (dropped - 1)), np.uint32((1 << 32) - (1 << dropped))
+    bits = np.ascontiguousarray(operand).view(np.uint32)
+    nearest = np.where(bits & _FLOAT_INFINITY == _FLOAT_INFINITY, bits, (bits + half) & kept)
+    return nearest.astype(np.uint32).view(np.float32)
+
+
+def _widened(operand: Array) -> Doubles:
+    return np.ascontiguousarray(operand, np.float64).reshape(operand.shape)
+
+
+def _call(case: Case, outputs: tuple[str, ...], operands: Mapping[str, Doubles]) -> GoldenCall:
+    tensors = {
+        name: _in_double(tensor)
+        for name, tensor in case.tensors.items()
+        if name in operands or name in outputs
+    }
+    arguments: dict[str, Value] = dict(case.arguments)
+    if case.operator == _CONVOLUTION:
+        names = ("grad_input", "grad_weight", _BIAS)
+        arguments["cube_math_type"] = _KEEP_DTYPE
+        arguments["output_mask"] = tuple(name in outputs for name in names)
+    elif case.operator == "deconv_grad_filter":
+        arguments.pop("function", None)  # names a dtype, which no function has for DOUBLE
+        arguments.pop("core_mask", None)
+    elif case.operator != "im2col_backward":
+        members = cast("Mapping[str, Value]", arguments.get("para_dict", {}))
+        arguments["para_dict"] = {**members, "res_dtype": _SPELLED}
+    call = replace(case, profile=_REFERENCE, tensors=tensors, arguments=arguments)
+    return GoldenCall(case=call, operands=operands)
+
+
+def _in_double(tensor: TensorCase) -> TensorCase:
+    return replace(tensor, dtype=DataType.DOUBLE, strides=None, offset=0, storage_shape=None)

@@ -1,0 +1,85 @@
+"""Calls that break one rule of a contract: a right call, changed in a place or two."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from opserve_kernels.cases.case import Case, TensorCase, Value
+from opserve_kernels.operator import Rule
+
+ERROR_TABLE = "error table: "
+"""How the source of a case begins that a row of an error table is tried by."""
+Changes = Mapping[str, object]
+"""New values by path: "stride", "para_dict.strides", "input.shape"; None takes an argument away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """What breaks a rule.
+
+    Attributes:
+        case: A call on a profile that has the rule; it breaks none, unless there are no changes.
+        changes: Of it.
+    """
+
+    case: Case
+    changes: Changes = field(default_factory=dict[str, object])
+
+
+Row = tuple[str, str]
+"""Parameter and words of a rule."""
+
+
+def row_of(rule: Rule) -> Row:
+    """What a rule is looked up by."""
+    return rule.parameter, rule.broken
+
+
+def refused(rule: Rule, breach: Breach) -> Case:
+    """The call that breaks a rule; its status is the contract's."""
+    return replace(
+        changed(breach.case, breach.changes),
+        expect=rule.status.name,
+        tags=("refused",),
+        source=f"{ERROR_TABLE}{rule.parameter}: {rule.broken}",
+    )
+
+
+def changed(case: Case, changes: Changes) -> Case:
+    """The same call with other arguments."""
+    tensors = dict(case.tensors)
+    arguments: dict[str, Value] = dict(case.arguments)
+    for path, value in changes.items():
+        name, _, member = path.partition(".")
+        if name in tensors and member:
+            tensors[name] = _with(tensors[name], member, value)
+        elif name in tensors:
+            del tensors[name]
+        else:
+            _put(arguments, path.split("."), value)
+    return replace(case, tensors=tensors, arguments=arguments)
+
+
+def thin(case: Case) -> Case:
+    """The same call with one element behind all those of each tensor: so large ones take none."""
+    tensors: dict[str, TensorCase] = {}
+    for name, tensor in case.tensors.items():
+        fill = tensor.fill and replace(tensor.fill, plain=None)
+        tensors[name] = replace(tensor, strides=(0,) * len(tensor.shape), fill=fill)
+    return replace(case, tensors=tensors)
+
+
+def _with(tensor: TensorCase, member: str, value: object) -> TensorCase:
+    change: dict[str, Any] = {member: value}
+    return replace(tensor, **change)
+
+
+def _put(members: dict[str, Any], path: list[str], value: object) -> None:
+    name, *inner = path
+    if inner:
+        members[name] = dict(members.get(name, {}))
+        _put(members[name], inner, value)
+    elif value is None:
+        members.pop(name, None)
+    else:
+        members[name] = value

@@ -1,0 +1,44 @@
+"""Calls that must be refused: one for each row of each operator's error table."""
+
+from collections.abc import Callable, Mapping
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.refusals import (
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    convolution_backward,
+    deconv_grad_filter,
+    im2col_backward,
+)
+from opserve_kernels.cases.refusals.changes import Breach, Row, refused, row_of
+from opserve_kernels.conv2d_backprop_filter import contract as filter_contract
+from opserve_kernels.conv2d_backprop_input import contract as input_contract
+from opserve_kernels.convolution_backward import contract as convolution_contract
+from opserve_kernels.deconv_grad_filter import contract as deconvolution_contract
+from opserve_kernels.im2col_backward import contract as fold_contract
+from opserve_kernels.operator import Rule
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "convolution_backward": convolution_contract.RULES,
+    "im2col_backward": fold_contract.RULES,
+    "conv2d_backprop_input": input_contract.RULES,
+    "conv2d_backprop_filter": filter_contract.RULES,
+    "deconv_grad_filter": deconvolution_contract.RULES,
+}
+BREACHES: Mapping[str, Callable[[], Mapping[Row, Breach]]] = {
+    "convolution_backward": convolution_backward.breaches,
+    "im2col_backward": im2col_backward.breaches,
+    "conv2d_backprop_input": conv2d_backprop_input.breaches,
+    "conv2d_backprop_filter": conv2d_backprop_filter.breaches,
+    "deconv_grad_filter": deconv_grad_filter.breaches,
+}
+
+
+def refusals_of(operator: str) -> tuple[Case, ...]:
+    """A call for each row of the operator's error table, in its order.
+
+    Raises:
+        KeyError: Nobody has said how a row is broken.
+    """
+    breaches = BREACHES[operator]()
+    return tuple(refused(rule, breaches[row_of(rule)]) for rule in RULES[operator])

@@ -1,0 +1,67 @@
+"""Fills of a call's inputs: integers so small, and so few, that no order of summing shows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from opserve_kernels.cases.case import Fill, Kind, TensorCase
+from opserve_kernels.tensor import DataType
+
+GRADIENTS: Mapping[str, str] = {
+    "convolution_backward": "grad_output",
+    "im2col_backward": "grad_output",
+    "conv2d_backprop_input": "out_backprop",
+    "conv2d_backprop_filter": "out_backprop",
+    "deconv_grad_filter": "dy_data",
+}
+"""The input of each operator that is a factor of every product."""
+_EXACT = 1 << 24  # sums of magnitudes below it are the same in every order, in float32
+_GRADIENT_BOUND, _OPERAND_BOUND = 8, 32
+_NARROW_BOUND, _HALF_WEIGHT_BOUND = 4, 2  # of 16-bit dtypes
+_NARROW = (DataType.FLOAT16, DataType.BF16)
+
+
+def filled(
+    operator: str, inputs: Mapping[str, TensorCase], kind: Kind, *, longest: int, weight: str = ""
+) -> dict[str, TensorCase]:
+    """The inputs with their fills; what a fill says of blocks stays.
+
+    Args:
+        operator: Its name.
+        inputs: By name.
+        kind: Of all fills.
+        longest: Products in the longest sum, K.
+        weight: The input that is a weight, if there is one.
+    """
+    gradient = GRADIENTS[operator]
+    bounds = {name: _bound(name, tensor, gradient, weight) for name, tensor in inputs.items()}
+    others = [bound for name, bound in bounds.items() if name != gradient]
+    largest = longest * bounds[gradient] * max(others, default=1)
+    thinning = max(0, (-(-largest // _EXACT) - 1).bit_length())
+    found: dict[str, TensorCase] = {}
+    for name, tensor in inputs.items():
+        fill = replace(tensor.fill or Fill(), kind=kind)
+        if kind == Kind.INTEGER:
+            thinned = thinning if name == gradient else 0
+            fill = replace(fill, bound=bounds[name], thinning=thinned)
+        found[name] = replace(tensor, fill=fill)
+    return found
+
+
+def sums_exactly(inputs: Mapping[str, TensorCase], terms: int, *, gradient: str) -> bool:
+    """Whether sums of the gradient's products with another input are the same in every order."""
+    fills = {name: tensor.fill for name, tensor in inputs.items() if tensor.fill is not None}
+    incoming = fills[gradient]
+    others = max(
+        (max(fill.bound, 1) for name, fill in fills.items() if name != gradient), default=1
+    )
+    largest = terms * max(incoming.bound, 1) * others
+    is_integer = all(fill.kind == Kind.INTEGER for fill in fills.values())
+    return is_integer and largest <= _EXACT << incoming.thinning
+
+
+def _bound(name: str, tensor: TensorCase, gradient: str, weight: str) -> int:
+    if name == weight and tensor.dtype == DataType.FLOAT16:
+        return _HALF_WEIGHT_BOUND
+    if tensor.dtype in _NARROW:
+        return _NARROW_BOUND
+    return _GRADIENT_BOUND if name == gradient else _OPERAND_BOUND

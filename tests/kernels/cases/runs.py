@@ -1,0 +1,84 @@
+"""Runs cases as a worker does, and their goldens on `reference`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.execution import run_units
+from opserve_kernels.cases.arrays import Placed, arrays_of
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.golden import GoldenCall, golden_calls
+from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.cases.sums import Sum
+from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.verdict.exact import Exact
+from opserve_kernels.verdict.judge import judge
+from opserve_kernels.verdict.pair import Pair
+from opserve_kernels.verdict.rounding import Rounding
+from opserve_kernels.verdict.verdict import OutputVerdict, Overflow
+
+Array = NDArray[Any]
+STRICT = PlanOptions(strict=True)
+
+
+def plan_of(case: Case, options: PlanOptions = STRICT) -> Plan:
+    operator = OPERATORS[case.operator]
+    plan: Plan = operator.plan(arguments_of(case, operator.schema), PROFILES[case.profile], options)
+    return plan
+
+
+def run(case: Case, placed: Mapping[str, Placed]) -> None:
+    """Writes the outputs."""
+    operator, plan = OPERATORS[case.operator], plan_of(case)
+    nothing = np.empty(0, np.uint8)
+    tensors = [
+        placed[name].storage.view(np.uint8) if name in placed else nothing
+        for name in operator.tensor_fields
+    ]
+    run_units(plan, operator.kernel, tensors, np.zeros(plan.workspace_size, np.uint8))
+
+
+def golden_of(case: Case, seed: int) -> dict[str, tuple[Array, Array]]:
+    """Golden values and magnitudes by output."""
+    found: dict[str, tuple[Array, Array]] = {}
+    for call in golden_calls(case, seed):
+        values, sizes = _reference(call, magnitudes=False), _reference(call, magnitudes=True)
+        found |= {name: (values[name], sizes[name]) for name in values}
+    return found
+
+
+def verdicts(
+    case: Case, seed: int, given: Mapping[str, Array], sums: tuple[Sum, ...]
+) -> list[OutputVerdict]:
+    """Of each output, by the layer that fits."""
+    golden = golden_of(case, seed)
+    found: list[OutputVerdict] = []
+    for one in sums:
+        value, magnitude = golden[one.output]
+        overflow = Overflow.SATURATED if one.saturates else Overflow.INFINITE
+        pair = Pair(given=given[one.output], golden=value, overflow=overflow)
+        rule = Exact() if one.is_exact else _rounding(one, magnitude)
+        found.append(judge(one.output, pair, rule, axes=one.axes))
+    return found
+
+
+def _rounding(one: Sum, magnitude: Array) -> Rounding:
+    return Rounding(
+        magnitude=magnitude,
+        terms=one.terms,
+        accumulator=one.accumulator,
+        roundings=one.roundings,
+    )
+
+
+def _reference(call: GoldenCall, *, magnitudes: bool) -> dict[str, Array]:
+    placed = dict(arrays_of(call.case, 0))
+    for name, operand in call.operands.items():
+        values = np.abs(operand) if magnitudes else operand
+        placed[name] = Placed(storage=np.ascontiguousarray(values).reshape(-1), elements=values)
+    run(call.case, placed)
+    return {name: placed[name].elements for name in call.case.written}

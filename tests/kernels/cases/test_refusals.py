@@ -1,0 +1,39 @@
+"""Calls that must be refused: every row of every error table, with the contract's own code."""
+
+import pytest
+
+from kernels.cases.runs import plan_of
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.refusals.changes import ERROR_TABLE, row_of
+from opserve_kernels.cases.refusals.rows import BREACHES, RULES, refusals_of
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.registry import OPERATORS
+
+CASES = [case for operator in OPERATORS for case in refusals_of(operator)]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_row_of_the_error_table_has_a_call(operator: str) -> None:
+    rules = OPERATORS[operator].rules
+    assert RULES[operator] == rules
+    assert set(BREACHES[operator]()) == {row_of(rule) for rule in rules}
+    for case, rule in zip(refusals_of(operator), rules, strict=True):
+        assert case.source == f"{ERROR_TABLE}{rule.parameter}: {rule.broken}"
+        assert case.expect == rule.status.name
+        assert not rule.profiles or case.profile in rule.profiles
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}: {case.source}")
+def test_call_is_refused_with_the_code_and_parameter_of_its_row(case: Case) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        plan_of(case)
+
+    assert refusal.value.status.name == case.expect
+    assert case.source.startswith(f"{ERROR_TABLE}{refusal.value.parameter}: ")
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_call_breaks_no_rule_before_it_is_changed(operator: str) -> None:
+    for breach in BREACHES[operator]().values():
+        if breach.changes:
+            assert plan_of(breach.case).units > 0
