@@ -12,7 +12,7 @@ FORMS = (
     "password, or nothing"
 )
 _FILE = re.compile(r"sqlite:///(?P<path>[^?#]+)")
-_SERVER = re.compile(r"postgresql://([^/?#@]*@)?(?P<place>[^/?#@]*(/[^/?#@]*)?)(\?[^#]*)?")
+_SERVER = re.compile(r"postgresql://([^/?#@]*@)?(?P<place>[^/?#@]*(/[^/?#@]*)?)(\?[^#@]*)?")
 
 
 @dataclass(frozen=True, slots=True)

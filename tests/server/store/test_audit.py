@@ -1,0 +1,171 @@
+"""The audit: written with every change or not at all, and read in pages."""
+
+import inspect
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.errors import InvalidArgument, StoreUnavailable
+from opserve_server.store.audit import AuditLog, AuditQuery
+from opserve_server.store.certificates import Certificates
+from opserve_server.store.keys import Keys
+from opserve_server.store.ledger import Ledger
+from opserve_server.store.store import Store
+from opserve_server.store.tables import AUDIT
+from opserve_server.store.tenants import Tenants
+from server.store.samples import ACME, CI, NOW, UMBRA, engine_of, entry, key, recorded
+
+READ_ALONE = {"all", "get", "of", "page"}
+NOTED_BY_THE_SERVICE = {"touch", "add usage", "record", "forget"}
+CHANGES: dict[str, Callable[[Store, AuditEntry], Awaitable[Any]]] = {
+    "Tenants.create": lambda store, audit: store.tenants.create(UMBRA, audit=audit),
+    "Tenants.update": lambda store, audit: store.tenants.update(
+        "acme", change=lambda tenant: replace(tenant, weight=9), audit=audit
+    ),
+    "Tenants.delete": lambda store, audit: store.tenants.delete("acme", audit=audit),
+    "Keys.add": lambda store, audit: store.keys.add(key(2), audit=audit),
+    "Keys.revoke": lambda store, audit: store.keys.revoke("00000001", audit=audit),
+    "Certificates.add": lambda store, audit: store.certificates.add(
+        "CN=new", principal=CI, audit=audit
+    ),
+    "Certificates.remove": lambda store, audit: store.certificates.remove("CN=ci", audit=audit),
+}
+
+
+def test_whatever_changes_the_store_takes_the_entry_of_it() -> None:
+    found: set[str] = set()
+    for table in (Tenants, Keys, Certificates, Ledger, AuditLog):
+        for name, method in inspect.getmembers(table, inspect.iscoroutinefunction):
+            told = "add usage" if table is Ledger and name == "add" else name
+            if told in READ_ALONE | NOTED_BY_THE_SERVICE:
+                continue
+            found.add(f"{table.__name__}.{name}")
+            audit = inspect.signature(method).parameters["audit"]
+            assert (audit.kind, audit.default) == (audit.KEYWORD_ONLY, audit.empty), name
+    assert found == CHANGES.keys()
+
+
+async def begin(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry("begin"))
+    await store.keys.add(key(1), audit=entry("begin"))
+    await store.certificates.add("CN=ci", principal=CI, audit=entry("begin"))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_is_recorded(store: Store, change: str) -> None:
+    await begin(store)
+    before = await store.directory()
+    await CHANGES[change](store, entry(change, at=NOW + 1))
+    assert await store.directory() != before
+    assert [found.method for found in await recorded(store)] == [change, *["begin"] * 3]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_that_cannot_be_recorded_is_none(
+    store: Store, url: str, change: str
+) -> None:
+    await begin(store)
+    before = await store.directory()
+    engine = engine_of(url)
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql("ALTER TABLE audit RENAME TO elsewhere")
+    await engine.dispose()
+    with pytest.raises(StoreUnavailable):
+        await CHANGES[change](store, entry(change))
+    assert await store.directory() == before
+
+
+async def test_a_change_that_is_refused_is_not_recorded(store: Store) -> None:
+    await begin(store)
+    with pytest.raises(ZeroDivisionError):
+        await store.tenants.update("acme", change=lambda _: 1 / 0, audit=entry())  # type: ignore[arg-type, return-value]
+    assert len(await recorded(store)) == 3
+
+
+def test_an_entry_has_a_column_for_each_field() -> None:
+    names = {column.name for column in AUDIT.columns} - {"id"}
+    assert names == {field.name for field in fields(AuditEntry)}
+
+
+async def test_texts_of_strangers_can_be_recorded(store: Store) -> None:
+    told = "a\0b\ud800'; DROP TABLE audit; --"
+    strange = replace(entry(), reason=told, request_id="é\n\r\t" * 999)
+    await store.audit.record([strange])
+    (found,) = await recorded(store)
+    assert found == replace(strange, reason="a\N{REPLACEMENT CHARACTER}b?'; DROP TABLE audit; --")
+
+
+def some_entries(seed: int) -> list[AuditEntry]:
+    """Entries in no order, many of which have their time in common."""
+    source = random.Random(seed)  # noqa: S311  # entries, not secrets
+    return [
+        replace(
+            entry(f"m{number}", at=NOW + source.randrange(5), tenant=source.choice("ab")),
+            outcome=source.choice(["OK", "NOT_FOUND"]),
+        )
+        for number in range(23)
+    ]
+
+
+async def pages(store: Store, query: AuditQuery, limit: int) -> list[Sequence[AuditEntry]]:
+    found: list[Sequence[AuditEntry]] = []
+    cursor = ""
+    while not found or cursor:
+        page = await store.audit.page(query, cursor=cursor, limit=limit)
+        found.append(page.entries)
+        cursor = page.cursor
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("limit", [1, 7, 23, 24])
+async def test_pages_have_every_entry_once_and_the_newest_first(
+    store: Store, seed: int, limit: int
+) -> None:
+    entries = some_entries(seed)
+    await store.audit.record(entries)
+    found = await pages(store, AuditQuery(), limit)
+    numbered = sorted(enumerate(entries), key=lambda pair: (pair[1].at, pair[0]), reverse=True)
+    assert [row for page in found for row in page] == [row for _, row in numbered], seed
+    assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
+    assert len(found) == -(-len(entries) // limit)
+
+
+async def test_entries_are_found_by_tenant_outcome_and_time(store: Store) -> None:
+    entries = some_entries(3)
+    await store.audit.record(entries)
+    query = AuditQuery(tenant="a", outcome="OK", since=NOW + 1, until=NOW + 4)
+    found = [row for page in await pages(store, query, 2) for row in page]
+    wanted = [
+        row
+        for row in entries
+        if (row.tenant, row.outcome) == ("a", "OK") and NOW + 1 <= row.at < NOW + 4
+    ]
+    assert len(found) == len(wanted) > 1
+    assert set(found) == set(wanted)
+
+
+async def test_a_page_goes_on_where_it_ended_while_entries_come_and_go(store: Store) -> None:
+    await store.audit.record([entry(f"m{number}", at=NOW + number) for number in range(6)])
+    first = await store.audit.page(AuditQuery(), limit=2)
+    await store.audit.record([entry("late", at=NOW + 99)])
+    assert await store.audit.forget(before=NOW + 1) == 1
+    rest = await store.audit.page(AuditQuery(), cursor=first.cursor, limit=10)
+    assert [row.method for row in first.entries] == ["m5", "m4"]
+    assert [row.method for row in rest.entries] == ["m3", "m2", "m1"]
+    assert rest.cursor == ""
+
+
+@pytest.mark.parametrize("cursor", ["x", "é", "AAAA", "A" * 23, "' OR 1=1", "A" * 10_000])
+async def test_a_cursor_that_no_page_gave_is_refused(store: Store, cursor: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"cursor: given .{1,64}, allowed the cursor"):
+        await store.audit.page(AuditQuery(), cursor=cursor, limit=1)
+
+
+async def test_nothing_to_record_is_no_transaction(store: Store) -> None:
+    await store.audit.record([])
+    assert await recorded(store) == []
