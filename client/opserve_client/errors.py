@@ -7,11 +7,12 @@ OpserveError                what every failure carries: code, name, parameter, g
 └── AclrtError              sessions, memory, streams, events, devices: 1xxxxx, 2xxxxx, 5xxxxx
     ├── ExecutionFailed     a call failed (507015), was too late (107020) or aborted (107023);
     │                       carries the executor
+    ├── QuotaExceeded       the tenant's quota allows no more now; tells when to retry
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
     └── ServiceUnreachable  no connection to the service, or it is going down (507901)
 """
 
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from typing_extensions import override
 
@@ -143,6 +144,31 @@ class ExecutionFailed(AclrtError):
     executor = 0
 
 
+class QuotaExceeded(AclrtError):
+    """The tenant's quota allows no more of a resource now, which `parameter` names.
+
+    The resources are device_memory_bytes, sessions, buffers, executors, streams, queued_entries,
+    calls_per_s, bytes_in_flight and device_seconds_per_day.
+
+    Attributes:
+        limit: What the quota allows.
+        use: What was in use.
+        retry_after_s: Seconds after which a later try may succeed.
+    """
+
+    limit = 0.0
+    use = 0.0
+    retry_after_s = 0.0
+
+
+class QuotaMembers(NamedTuple):
+    """What a wire brings of the quota that refused a call."""
+
+    limit: float
+    use: float
+    retry_after_s: float
+
+
 class CallTimedOut(AclrtError):
     """The service did not answer within timeout_s; whether the call was carried out is unknown."""
 
@@ -170,6 +196,7 @@ def error_for(
     code: int,
     domain: str = OPSERVE,
     executor: int = 0,
+    quota: QuotaMembers | None = None,
     **fields: Unpack[ErrorFields],
 ) -> OpserveError:
     """The exception for an error that a wire brought, of the class of its domain and code."""
@@ -177,6 +204,10 @@ def error_for(
         failed = ExecutionFailed(message, code=code, **fields)
         failed.executor = executor
         return failed
+    if quota is not None:
+        refused = QuotaExceeded(message, code=code, **fields)
+        refused.limit, refused.use, refused.retry_after_s = quota
+        return refused
     family = _class_of(code) if domain == OPSERVE else _FAMILIES.get(domain, OpserveError)
     return family(message, code=code, **fields)
 
@@ -199,6 +230,9 @@ def error_from_result(error: Error) -> OpserveError:
         code=error.code,
         domain=error.domain or OPSERVE,
         executor=error.executor,
+        quota=QuotaMembers(error.limit, error.use, error.retry_after_s)
+        if error.HasField("retry_after_s")
+        else None,
         name=error.reason,
         parameter=error.parameter,
         given=error.given,

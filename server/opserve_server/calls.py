@@ -8,19 +8,18 @@ from contextlib import contextmanager
 from secrets import token_hex
 
 from opserve_kernels.status import Status
+from opserve_server.core.accounts import RETRY_AFTER_S
 from opserve_server.core.errors import (
     InvalidArgument,
     NotAllowed,
     OpserveError,
+    QuotaExceeded,
     TooManyGuesses,
     Unauthenticated,
 )
 from opserve_server.core.observations import CALL, Call, CallBegan, CallEnded, Observe
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import DeviceInfo
-
-RETRY_AFTER_S = 1
-"""Seconds after which a call that was refused for lack of room may be tried again."""
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TEXT_LIMIT = 512
@@ -74,6 +73,18 @@ def note_failure(error: OpserveError) -> None:
             call.audited = error.reason
         case _:
             pass
+
+
+def retry_after_s(error: OpserveError) -> float:
+    """Seconds after which a call that was refused for lack of room may be tried again."""
+    return error.retry_after_s if isinstance(error, QuotaExceeded) else RETRY_AFTER_S
+
+
+def quota_members(error: OpserveError) -> dict[str, float]:
+    """What an answer tells of the quota that refused a call; nothing where none did."""
+    if not isinstance(error, QuotaExceeded):
+        return {}
+    return {"limit": error.limit, "use": error.use, "retry_after_s": error.retry_after_s}
 
 
 def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as core
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.commands import Command, Result, Written
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.errors import OpserveError
@@ -107,6 +108,7 @@ class RecordingService(Service):
         error: Raised by every call, where it is set.
         devices: What list_devices tells.
         observe: Told of calls.
+        accounts: That of LOCAL alone.
     """
 
     asked: list[tuple[str, str, list[Command]]] = field(
@@ -119,6 +121,7 @@ class RecordingService(Service):
     error: Exception | None = None
     observe: Observe = ignore
     devices: list[DeviceInfo] = field(default_factory=lambda: [DEVICE])
+    accounts: Accounts = field(default_factory=Accounts)
 
     def forget(self) -> None:
         """Is as new again."""

@@ -21,6 +21,7 @@ from opserve_server.core import errors
 from opserve_server.core.commands import Command
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
+from opserve_server.core.tenants import Resource
 
 ARGUMENTS = ConvolutionBackward(
     grad_output=Tensor(
@@ -134,6 +135,9 @@ ERRORS: Sequence[OpserveError] = [
     errors.WrongState(_STATUS, "groups: given 3", **_PARTS),
     errors.OutOfMemory(_STATUS, "groups: given 3", **_PARTS),
     errors.LimitExceeded(_STATUS, "groups: given 3", **_PARTS),
+    errors.QuotaExceeded(
+        Resource.STREAMS, tenant="ours", limit=8, use=8, asked=1, retry_after_s=1.5
+    ),
     errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
     errors.TooManyGuesses("192.0.2.1", per_s=1.0),
     errors.NotAllowed("Host", given="a.example", allowed="localhost", reason="elsewhere"),
@@ -159,3 +163,14 @@ DOMAINS: Mapping[type[AnyStatus], str] = {
     DeconvStatus: "opserve.ft_dsp",
     errors.AccessStatus: "opserve",
 }
+
+
+def members_of(error: OpserveError) -> dict[str, float]:
+    """What a face tells of an error of some classes beside its words."""
+    match error:
+        case errors.ExecutionFailed():
+            return {"executor": 4}
+        case errors.QuotaExceeded():
+            return {"limit": 8, "use": 8, "retry_after_s": 1.5}
+        case _:
+            return {}

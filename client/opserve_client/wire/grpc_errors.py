@@ -12,6 +12,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are no
 from opserve_client.errors import (
     OPSERVE,
     OpserveError,
+    QuotaMembers,
     error_for,
     incomprehensible,
     over_limit,
@@ -80,6 +81,9 @@ def _from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
         code=int(metadata["code"]),
         domain=info.domain,
         executor=int(metadata.get("executor", "0")),
+        quota=QuotaMembers(*(float(metadata[name]) for name in QuotaMembers._fields))
+        if "retry_after_s" in metadata
+        else None,
         name=info.reason,
         parameter=metadata.get("parameter", ""),
         given=metadata.get("given", ""),

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ValidationError
 from opserve_client.errors import (
     OPSERVE,
     OpserveError,
+    QuotaMembers,
     error_for,
     incomprehensible,
     timed_out,
@@ -27,6 +28,9 @@ class Problem(BaseModel):
     allowed: str = ""
     request_id: str = ""
     executor: int = 0
+    limit: float = 0.0
+    use: float = 0.0
+    retry_after_s: float | None = None
 
 
 def from_response(status: int, body: bytes) -> OpserveError:
@@ -41,6 +45,9 @@ def from_response(status: int, body: bytes) -> OpserveError:
         code=problem.code,
         domain=problem.domain,
         executor=problem.executor,
+        quota=None
+        if problem.retry_after_s is None
+        else QuotaMembers(problem.limit, problem.use, problem.retry_after_s),
         name=problem.reason,
         parameter=problem.parameter,
         given=problem.given,

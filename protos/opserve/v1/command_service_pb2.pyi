@@ -320,6 +320,9 @@ class Error(_message.Message):
     ALLOWED_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
     DOMAIN_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    USE_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_S_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """The vendor's code: 161002; of the TBE DSL 60011 for E60011."""
     reason: _builtins.str
@@ -333,6 +336,12 @@ class Error(_message.Message):
     """The executor that failed, at synchronise; 0 elsewhere."""
     domain: _builtins.str
     """The family of the code: "opserve" (aclnn and aclrt), "opserve.tbe" or "opserve.ft_dsp"."""
+    limit: _builtins.float
+    """Of a tenant's quota that refused the command, which `parameter` names: what it allows, what was in use, and
+    the seconds after which a later try may succeed.
+    """
+    use: _builtins.float
+    retry_after_s: _builtins.float
     def __init__(
         self,
         *,
@@ -344,11 +353,25 @@ class Error(_message.Message):
         allowed: _builtins.str = ...,
         executor: _builtins.int = ...,
         domain: _builtins.str = ...,
+        limit: _builtins.float | None = ...,
+        use: _builtins.float | None = ...,
+        retry_after_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_retry_after_s", b"_retry_after_s", "_use", b"_use", "limit", b"limit", "retry_after_s", b"retry_after_s", "use", b"use"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "code", b"code", "domain", b"domain", "executor", b"executor", "given", b"given", "message", b"message", "parameter", b"parameter", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_retry_after_s", b"_retry_after_s", "_use", b"_use", "allowed", b"allowed", "code", b"code", "domain", b"domain", "executor", b"executor", "given", b"given", "limit", b"limit", "message", b"message", "parameter", b"parameter", "reason", b"reason", "retry_after_s", b"retry_after_s", "use", b"use"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__retry_after_s: _TypeAlias = _typing.Literal["retry_after_s"]  # noqa: Y015
+    _WhichOneofArgType__retry_after_s: _TypeAlias = _typing.Literal["_retry_after_s", b"_retry_after_s"]  # noqa: Y015
+    _WhichOneofReturnType__use: _TypeAlias = _typing.Literal["use"]  # noqa: Y015
+    _WhichOneofArgType__use: _TypeAlias = _typing.Literal["_use", b"_use"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_after_s) -> _WhichOneofReturnType__retry_after_s | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__use) -> _WhichOneofReturnType__use | None: ...
 
 Global___Error: _TypeAlias = Error  # noqa: Y015

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 
+from opserve_kernels.status import Status
 from opserve_server.core import (
     event_commands,
     memory_commands,
@@ -39,13 +40,22 @@ from opserve_server.core.commands import (
     SynchronizeStream,
     Write,
 )
-from opserve_server.core.errors import OpserveError
+from opserve_server.core.errors import LimitExceeded, OpserveError
+from opserve_server.core.limits import Limits
 from opserve_server.core.session import Session
 
 COMMANDS_A_TURN = 64
 """Commands of a batch between two turns of others; small ones take some 5 microseconds each."""
 _LONG = (Allocate, GetWorkspaceSize)
 """Commands that may take milliseconds: to make pages, and to plan."""
+
+
+def check_batch(commands: Sequence[Command], limits: Limits) -> None:
+    """Refuses a batch of too many commands or bytes (207012)."""
+    _check_limit("commands", len(commands), limits.commands_per_submit_limit)
+    sizes = [_inline_bytes(command) for command in commands]
+    _check_limit("data", max(sizes, default=0), limits.inline_bytes_limit)
+    _check_limit("commands", sum(sizes), limits.submit_bytes_limit)
 
 
 async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:
@@ -93,3 +103,24 @@ async def run_command(session: Session, command: Command) -> Result:
             return await event_commands.run(session, command)
         case _:
             assert_never(command)
+
+
+def _inline_bytes(command: Command) -> int:
+    match command:
+        case Write():
+            return len(command.data)
+        case Read():
+            return max(command.size_bytes, 0)
+        case _:
+            return 0
+
+
+def _check_limit(parameter: str, given: int, limit: int) -> None:
+    if given > limit:
+        raise LimitExceeded(
+            Status.ACL_ERROR_RT_OVER_LIMIT,
+            f"{parameter}: given {given} in one batch, allowed {limit}",
+            parameter=parameter,
+            given=given,
+            allowed=limit,
+        )

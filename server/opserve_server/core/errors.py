@@ -7,6 +7,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── WrongState             the object is not in the state for this: 507000, 107006, 107023
 ├── OutOfMemory            device memory: 207001
 ├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
+│   ├── QuotaExceeded      a limit of the caller's tenant: the same, and 207001 for device memory
 │   └── TooManyGuesses     an address has shown too many unknown keys: 207012
 ├── WaitTimedOut           a wait ended without its event: 507046, 507047
 ├── NotAllowed             who calls may not: 207006
@@ -20,6 +21,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
     └── DeadlineMissed     its deadline passed: 107020
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from typing_extensions import override
@@ -27,6 +29,7 @@ from typing_extensions import override
 from opserve_kernels.errors import InvalidArgument, OpserveError
 from opserve_kernels.status import AnyStatus, Status
 from opserve_server.core.principal import Principal
+from opserve_server.core.tenants import Resource
 
 __all__ = [
     "DataCorrupted",
@@ -41,6 +44,7 @@ __all__ = [
     "OpserveError",
     "OutOfMemory",
     "PermissionDenied",
+    "QuotaExceeded",
     "StoreUnavailable",
     "TooManyGuesses",
     "Unauthenticated",
@@ -104,6 +108,59 @@ class TooManyGuesses(LimitExceeded):
             allowed=allowed,
         )
         self.reason = f"unknown keys from {peer}"
+
+
+class QuotaExceeded(LimitExceeded):
+    """A tenant uses what its quota allows of a resource, or would with what is asked.
+
+    Attributes:
+        tenant: Whose quota it is.
+        limit: What it allows.
+        use: What is in use now.
+        retry_after_s: Seconds after which a later try may succeed.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        *,
+        tenant: str,
+        limit: float,
+        use: float,
+        asked: float,
+        retry_after_s: float,
+    ) -> None:
+        given = "another call" if resource in _OF_CALLS else _number(asked)
+        told = f"given {given} beside {_number(use)} in use, allowed {_number(limit)}"
+        super().__init__(
+            _QUOTA_STATUS[resource],
+            f"{resource}: {told} by the quota of tenant {tenant}",
+            parameter=resource,
+            given=given,
+            allowed=_number(limit),
+        )
+        self.tenant = tenant
+        self.limit = limit
+        self.use = use
+        self.retry_after_s = retry_after_s
+
+
+_OF_CALLS = {Resource.CALLS_PER_S, Resource.DEVICE_SECONDS}
+_QUOTA_STATUS: Mapping[Resource, Status] = {
+    Resource.DEVICE_MEMORY: Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+    Resource.SESSIONS: Status.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+    Resource.BUFFERS: Status.ACL_ERROR_RT_OVER_LIMIT,
+    Resource.EXECUTORS: Status.ACL_ERROR_RT_OVER_LIMIT,
+    Resource.STREAMS: Status.ACL_ERROR_RT_NO_STREAM_RESOURCE,
+    Resource.QUEUED: Status.ACL_ERROR_RT_QUEUE_FULL,
+    Resource.CALLS_PER_S: Status.ACL_ERROR_RT_OVER_LIMIT,
+    Resource.BYTES_IN_FLIGHT: Status.ACL_ERROR_RT_OVER_LIMIT,
+    Resource.DEVICE_SECONDS: Status.ACL_ERROR_RT_OVER_LIMIT,
+}
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 3):.15g}"
 
 
 class WaitTimedOut(OpserveError):

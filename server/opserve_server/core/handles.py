@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from opserve_kernels.status import Status
+from opserve_server.core.accounts import Account
 from opserve_server.core.errors import HandleNotFound, InvalidArgument, LimitExceeded
+from opserve_server.core.tenants import Resource
 
 HANDLE_MAXIMUM = 2**32 - 1
 Item = TypeVar("Item")
@@ -15,11 +17,14 @@ class HandleTable(Generic[Item]):
 
     Args:
         kind: "buffer", "executor", "stream" or "event".
+        account: What they are charged to; events are not, for they take next to nothing.
         limit: Live objects at most.
     """
 
-    def __init__(self, kind: str, *, limit: int) -> None:
+    def __init__(self, kind: str, account: Account, *, limit: int) -> None:
         self.kind = kind
+        resource = _CHARGED.get(kind)
+        self._held = None if resource is None else account.holding(resource)
         self._limit = limit
         self._items: dict[int, Item] = {}
         self._last = 0
@@ -43,7 +48,7 @@ class HandleTable(Generic[Item]):
 
         Raises:
             InvalidArgument: 107000, the choice is not greater than every handle before it.
-            LimitExceeded: The table is full.
+            LimitExceeded: The table is full, or the tenant's quota is used.
         """
         handle = wanted or self._last + 1
         if not self._last < handle <= HANDLE_MAXIMUM:
@@ -63,6 +68,8 @@ class HandleTable(Generic[Item]):
                 given=self._limit + 1,
                 allowed=self._limit,
             )
+        if self._held is not None:
+            self._held.check()
         return handle
 
     def put(self, handle: int, item: Item) -> None:
@@ -70,10 +77,12 @@ class HandleTable(Generic[Item]):
         assert handle > self._last, "next_handle comes first"
         self._last = handle
         self._items[handle] = item
+        self._count()
 
     def put_default(self, item: Item) -> None:
         """Adds the object with handle 0, which exists from the start (the default stream)."""
         self._items[0] = item
+        self._count()
 
     def get(self, handle: int, *, null_status: Status | None = None) -> Item:
         """The object of a live handle.
@@ -108,9 +117,24 @@ class HandleTable(Generic[Item]):
         """Takes a live object out; its handle is dead from now on."""
         item = self.get(handle)
         del self._items[handle]
+        self._count()
         return item
 
+    def clear(self) -> None:
+        """Takes every object out, at the end of the session."""
+        self._items.clear()
+        self._count()
 
+    def _count(self) -> None:
+        if self._held is not None:
+            self._held.hold(len(self._items))
+
+
+_CHARGED = {
+    "buffer": Resource.BUFFERS,
+    "executor": Resource.EXECUTORS,
+    "stream": Resource.STREAMS,
+}
 _FULL = {
     "buffer": Status.ACL_ERROR_RT_OVER_LIMIT,
     "executor": Status.ACL_ERROR_RT_OVER_LIMIT,

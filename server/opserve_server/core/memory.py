@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT
 from opserve_kernels.status import Status
+from opserve_server.core.accounts import Account
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import OutOfMemory
+from opserve_server.core.tenants import Resource
 from opserve_server.pool.messages import Region
-from opserve_server.pool.slabs import NoMemory, Slab
+from opserve_server.pool.slabs import NoMemory, Slab, whole_pages
 
 ALIGNMENT = WORKSPACE_ALIGNMENT
 
@@ -24,12 +26,15 @@ class SessionMemory:
 
     Args:
         device: Where slabs come from.
-        reclaim: Asks all sessions of the device to give back slabs they do not use.
+        account: What slabs are charged to, whole.
+        reclaim: Asks all sessions of the device, and all of the tenant, to give back slabs that
+            they do not use.
     """
 
-    def __init__(self, device: Device, reclaim: Callable[[], None]) -> None:
+    def __init__(self, device: Device, account: Account, reclaim: Callable[[], None]) -> None:
         self._device = device
         self._reclaim = reclaim
+        self._held = account.holding(Resource.DEVICE_MEMORY)
         self._slabs: dict[int, _SlabSpace] = {}
 
     def allocate(self, size_bytes: int) -> Region:
@@ -37,6 +42,7 @@ class SessionMemory:
 
         Raises:
             OutOfMemory: 207001.
+            QuotaExceeded: 207001, the tenant has no room for another slab.
         """
         return self._place(size_bytes, self._slabs.values())
 
@@ -92,6 +98,7 @@ class SessionMemory:
                 return Region(space.slab.id, offset, size_bytes)
         space = _SlabSpace(self._take_slab(size_bytes))
         self._slabs[space.slab.id] = space
+        self._count()
         offset = space.take(extent)
         assert offset == 0, "a new slab has room from its start"
         return Region(space.slab.id, offset, size_bytes)
@@ -100,10 +107,14 @@ class SessionMemory:
         del self._slabs[space.slab.id]
         self._device.detach(space.slab)
         self._device.slabs.give_back(space.slab)
+        self._count()
+
+    def _count(self) -> None:
+        self._held.hold(sum(space.slab.size_bytes for space in self._slabs.values()))
 
     def _take_slab(self, size_bytes: int) -> Slab:
         try:
-            slab = self._device.slabs.take(_aligned(size_bytes))
+            slab = self._device.slabs.take(_aligned(size_bytes), maximum_bytes=self._held.room)
         except NoMemory:
             self._reclaim()
             slab = self._take_last_slab(size_bytes)
@@ -115,8 +126,9 @@ class SessionMemory:
         return slab
 
     def _take_last_slab(self, size_bytes: int) -> Slab:
+        self._held.check(whole_pages(_aligned(size_bytes)))
         try:
-            return self._device.slabs.take(_aligned(size_bytes))
+            return self._device.slabs.take(_aligned(size_bytes), maximum_bytes=self._held.room)
         except NoMemory as error:
             free = self._device.slabs.free_bytes
             of_host = "less, since the service's host has no more memory or descriptors now"

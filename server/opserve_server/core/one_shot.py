@@ -156,20 +156,32 @@ async def _run(
     # The call is planned before it has memory: what phase one refuses has cost nothing.
     planned = await lease.run(GetWorkspaceSize(operator=call.operator.name, arguments=arguments))
     assert isinstance(planned, Planned)
-    _check_outputs(call, arguments)
+    output_bytes = _output_bytes(call, arguments)
+    account = lease.service.accounts.of(lease.principal.tenant)
+    with account.in_flight(sum(array.nbytes for array in inputs.values()) + output_bytes):
+        return await _compute(lease, call, arguments, inputs, planned.executor)
+
+
+async def _compute(
+    lease: _Lease,
+    call: OneShotCall,
+    arguments: object,
+    inputs: Mapping[str, Array],
+    executor: int,
+) -> dict[str, tuple[Array, DataType]]:
     outputs: dict[str, tuple[int, Tensor]] = {}
     for index, name in enumerate(call.operator.tensor_fields):
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is None:
             continue
         buffer = await lease.allocate(Allocate(size_bytes=max(_size_bytes(tensor), 1)))
-        await lease.run(SetTensorBuffer(executor=planned.executor, index=index, buffer=buffer))
+        await lease.run(SetTensorBuffer(executor=executor, index=index, buffer=buffer))
         if name in inputs:
             await lease.write(buffer, inputs[name])
         else:
             outputs[name] = (buffer, tensor)
-    workspace = await lease.allocate(Allocate(workspace_of=planned.executor))
-    await lease.run(Execute(executor=planned.executor, workspace=workspace))
+    workspace = await lease.allocate(Allocate(workspace_of=executor))
+    await lease.run(Execute(executor=executor, workspace=workspace))
     await lease.run(SynchronizeStream())
     return {
         name: (await lease.read(buffer, tensor), tensor.dtype)
@@ -227,7 +239,8 @@ def _chosen(tensor: Tensor, choice: TensorChoice) -> Tensor:
     )
 
 
-def _check_outputs(call: OneShotCall, arguments: object) -> None:
+def _output_bytes(call: OneShotCall, arguments: object) -> int:
+    """Bytes of all outputs, within the call's limit."""
     tensors: list[Tensor | None] = [getattr(arguments, name) for name in call.operator.outputs]
     size = sum(_size_bytes(tensor) for tensor in tensors if tensor is not None)
     if size > call.output_bytes_limit:
@@ -238,6 +251,7 @@ def _check_outputs(call: OneShotCall, arguments: object) -> None:
             given=size,
             allowed=call.output_bytes_limit,
         )
+    return size
 
 
 def _size_bytes(tensor: Tensor) -> int:

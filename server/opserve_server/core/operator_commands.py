@@ -67,6 +67,7 @@ def _execute(session: Session, command: Execute) -> None:
     stream = session.streams.get(command.stream)
     timeout_s = _timeout_s(command.timeout_ms)
     _refuse_after_stop(session)
+    session.account.check_device_time()
     if executor.plan.workspace_size and not command.workspace:
         session.executors.remove(command.executor)
         raise null_argument("workspace")

@@ -1,6 +1,14 @@
 """The one core that both faces call: sessions, and commands in them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -10,7 +18,8 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
 from opserve_server.core import memory_commands, transfers
-from opserve_server.core.batches import run_command, run_up_to_failure
+from opserve_server.core.accounts import Accounts
+from opserve_server.core.batches import check_batch, run_command, run_up_to_failure
 from opserve_server.core.commands import (
     Allocate,
     Command,
@@ -18,16 +27,13 @@ from opserve_server.core.commands import (
     CreateStream,
     Execute,
     GetWorkspaceSize,
-    Read,
     Result,
-    Write,
     Written,
 )
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
-    LimitExceeded,
     service_drains,
 )
 from opserve_server.core.history import News
@@ -37,6 +43,7 @@ from opserve_server.core.principal import Principal
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
+from opserve_server.core.tenants import Tenant
 from opserve_server.core.timeline import Timeline, timeline_of
 
 __all__ = [
@@ -94,9 +101,13 @@ class Service:
     Args:
         devices: The virtual devices.
         limits: Bounds on what clients can make the service hold.
+        accounts: Of the tenants; unless given, that of LOCAL alone.
         local_lane: Name of the socket where clients on this host map memory; empty if none.
         observe: Told of what happens, by the core and by both faces.
         new_session_name: Makes names that cannot be guessed.
+
+    Attributes:
+        accounts: Of the tenants.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class Service:
         devices: Sequence[Device],
         *,
         limits: Limits,
+        accounts: Accounts | None = None,
         local_lane: str = "",
         observe: Observe = ignore,
         new_session_name: Callable[[], str] = random_name,
@@ -112,8 +124,13 @@ class Service:
         self._devices = devices
         self._limits = limits
         self.observe = observe
+        self.accounts = accounts or Accounts()
         self._sessions = Sessions(
-            devices, limits=limits, observe=observe, new_name=new_session_name
+            devices,
+            limits=limits,
+            accounts=self.accounts,
+            observe=observe,
+            new_name=new_session_name,
         )
         self._opened = AnsweredRequests[OpenedSession](
             limit=limits.sessions_limit, retained_bytes_limit=0, size_bytes=lambda _: 0
@@ -230,7 +247,7 @@ class Service:
                 return await run_up_to_failure(found, commands)
 
         found = self._sessions.get(principal, session)
-        self._check_batch(commands)
+        check_batch(commands, self._limits)
         return await self._once(found, request_id, commands, run_all)
 
     def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:
@@ -288,6 +305,10 @@ class Service:
         """Entries that wait on streams, by the name of their device."""
         return {device.name: self._sessions.waiting(device) for device in self._devices}
 
+    def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
+        """All tenants, as they are now; sessions of those that are gone or disabled end."""
+        self._sessions.renew_tenants(tenants)
+
     @property
     def draining(self) -> bool:
         """Whether it takes no new work, since it is about to end."""
@@ -332,13 +353,6 @@ class Service:
                 allowed=limit,
             )
 
-    def _check_batch(self, commands: Sequence[Command]) -> None:
-        limits = self._limits
-        _check_limit("commands", len(commands), limits.commands_per_submit_limit)
-        sizes = [_inline_bytes(command) for command in commands]
-        _check_limit("data", max(sizes, default=0), limits.inline_bytes_limit)
-        _check_limit("commands", sum(sizes), limits.submit_bytes_limit)
-
     def _lease_of(self, session: Session) -> "_Lease":
         return {
             "session": session.name,
@@ -372,24 +386,3 @@ class _Lease(TypedDict):
     device: DeviceInfo
     lease_s: float
     local_lane: str
-
-
-def _inline_bytes(command: Command) -> int:
-    match command:
-        case Write():
-            return len(command.data)
-        case Read():
-            return max(command.size_bytes, 0)
-        case _:
-            return 0
-
-
-def _check_limit(parameter: str, given: int, limit: int) -> None:
-    if given > limit:
-        raise LimitExceeded(
-            Status.ACL_ERROR_RT_OVER_LIMIT,
-            f"{parameter}: given {given} in one batch, allowed {limit}",
-            parameter=parameter,
-            given=given,
-            allowed=limit,
-        )

@@ -3,10 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
+from functools import partial
 
 from opserve_kernels.operator import PlanOptions
+from opserve_server.core.accounts import Account
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Content, Result
 from opserve_server.core.copies import CopyEntry, CopyKind
@@ -23,6 +25,7 @@ from opserve_server.core.observations import CopyEnded, Observe, WorkEnded
 from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
+from opserve_server.core.tenants import Resource
 
 _RESULT_BYTES = 64
 """What a result takes besides its data; a Submit has many."""
@@ -45,14 +48,15 @@ class Session:
 
     Attributes:
         name: 128 random bits in hexadecimal.
-        tenant: Its owner.
+        account: Its owner's, which everything that it has is charged to.
         device: Where it runs.
         lease_s: Seconds that it lives after the last call.
         workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         calls: Calls in progress; a session with one does not expire.
         used_at: When it last had work or a call, seconds of the event loop's clock.
         time: The event loop's clock, in seconds.
-        finishes: Whether it may begin new work while the service drains.
+        finishes: Whether it is that of one whole call, which charges the bytes of its arrays itself
+            and may begin new work while the service drains.
         copies: The latest copies, in the order of endings.
         closed: Whether it has ended; nothing may be done in it any more.
     """
@@ -61,7 +65,7 @@ class Session:
         self,
         name: str,
         *,
-        tenant: str,
+        account: Account,
         device: Device,
         dispatcher: Dispatcher,
         lease_s: float,
@@ -71,7 +75,7 @@ class Session:
         observe: Observe,
     ) -> None:
         self.name = name
-        self.tenant = tenant
+        self.account = account
         self.device = device
         self._dispatcher = dispatcher
         self._observe = observe
@@ -82,13 +86,12 @@ class Session:
         self.time = asyncio.get_running_loop().time
         self.expires_at = self.used_at = 0.0
         self.calls = 0
-        self.finishes = False
-        self.closed = False
-        self.memory = SessionMemory(device, reclaim)
-        self.buffers = HandleTable[Buffer]("buffer", limit=limits.buffers_limit)
-        self.executors = HandleTable[Executor]("executor", limit=limits.executors_limit)
-        self.streams = HandleTable[Stream]("stream", limit=limits.streams_limit)
-        self.events = HandleTable[Event]("event", limit=limits.events_limit)
+        self.finishes = self.closed = False
+        self.memory = SessionMemory(device, account, reclaim)
+        self.buffers = HandleTable[Buffer]("buffer", account, limit=limits.buffers_limit)
+        self.executors = HandleTable[Executor]("executor", account, limit=limits.executors_limit)
+        self.streams = HandleTable[Stream]("stream", account, limit=limits.streams_limit)
+        self.events = HandleTable[Event]("event", account, limit=limits.events_limit)
         self.streams.put_default(self.new_stream(0))
         self.copies = deque[CopyEntry](maxlen=limits.copy_history_limit)
         self.plans = Plans(device.profile, limit=limits.plans_limit)
@@ -97,6 +100,12 @@ class Session:
             retained_bytes_limit=limits.retained_bytes_limit,
             size_bytes=_held_bytes,
         )
+        self._place = account.holding(Resource.SESSIONS, 1)
+
+    @property
+    def tenant(self) -> str:
+        """Name of its owner."""
+        return self.account.tenant.name
 
     def new_stream(self, handle: int) -> Stream:
         """A stream that runs on this session's device."""
@@ -105,6 +114,8 @@ class Session:
             dispatcher=self._dispatcher,
             queue_limit=self.limits.stream_queue_limit,
             history_limit=self.limits.stream_history_limit,
+            held=self.account.holding(Resource.QUEUED),
+            used_device=partial(self.account.used_device, self.device.profile),
             observe=self._tell_of_work,
         )
 
@@ -120,6 +131,10 @@ class Session:
         )
         self.copies.append(entry)
         self._observe(CopyEnded(self.device.name, self.device.profile, entry, inline=inline))
+
+    def in_flight(self, size_bytes: int) -> AbstractContextManager[None]:
+        """Bytes of a copy that is under way inside the block, charged to the tenant."""
+        return nullcontext() if self.finishes else self.account.in_flight(size_bytes)
 
     @property
     def plan_options(self) -> PlanOptions:
@@ -165,7 +180,7 @@ class Session:
         return now - self.used_at >= for_s
 
     async def close(self) -> None:
-        """Drops queued work, stops what runs, and then returns all memory."""
+        """Drops queued work, stops what runs, and then returns all memory and every charge."""
         self.closed = True
         for stream in self.streams:
             stream.abort()
@@ -173,6 +188,9 @@ class Session:
         for stream in self.streams:
             stream.history.end()
         self.memory.close()
+        for table in (self.buffers, self.executors, self.streams):
+            table.clear()
+        self._place.hold(0)
 
     def _tell_of_work(self, entry: HistoryEntry) -> None:
         self._observe(WorkEnded(self.device.name, self.device.profile, entry))

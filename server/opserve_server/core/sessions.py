@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
 from opserve_kernels.status import Status
+from opserve_server.core.accounts import Account, Accounts
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
@@ -20,6 +21,7 @@ from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, concerns_session
 from opserve_server.core.principal import Principal
 from opserve_server.core.session import Session
+from opserve_server.core.tenants import Resource, Tenant
 
 DRAIN_LOOKS_S = 0.05
 """Seconds between two looks at sessions while the service drains."""
@@ -38,6 +40,7 @@ class Sessions:
     Args:
         devices: Where sessions run.
         limits: Bounds.
+        accounts: Of the tenants.
         observe: Told of what happens.
         new_name: Makes names that cannot be guessed.
 
@@ -50,12 +53,14 @@ class Sessions:
         devices: Sequence[Device],
         *,
         limits: Limits,
+        accounts: Accounts,
         observe: Observe,
         new_name: Callable[[], str] = random_name,
     ) -> None:
         self._devices = devices
         self._dispatchers = {device.name: Dispatcher(device) for device in devices}
         self._limits = limits
+        self._accounts = accounts
         self._observe = observe
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
@@ -89,12 +94,14 @@ class Sessions:
 
         Raises:
             InvalidArgument: 107001, unknown profile; 107000, a lease out of bounds.
-            LimitExceeded: 207005, too many sessions.
+            LimitExceeded: 207005, too many sessions; QuotaExceeded, of this tenant.
+            Unauthenticated: 207006, the tenant has gone, or is disabled.
             Unavailable: 207004, no device of the profile is ready; 507901, the service drains.
         """
         if self.draining:
             raise service_drains("session")
         lease_s = self._lease(lease_s)
+        account = self._accounts.of(principal.tenant)
         device = self._choose_device(profile or DEFAULT_PROFILE)
         if len(self._sessions) >= self._limits.sessions_limit:
             raise LimitExceeded(
@@ -104,15 +111,17 @@ class Sessions:
                 given=self._limits.sessions_limit + 1,
                 allowed=self._limits.sessions_limit,
             )
+        for resource in (Resource.SESSIONS, Resource.STREAMS):
+            account.holding(resource).check()
         session = Session(
             self._new_name(),
-            tenant=principal.tenant,
+            account=account,
             device=device,
             dispatcher=self._dispatchers[device.name],
             lease_s=lease_s,
             workspace_limit=workspace_limit_bytes or None,
             limits=self._limits,
-            reclaim=lambda: self._reclaim(device),
+            reclaim=lambda: self._reclaim(device, account),
             observe=self._observe,
         )
         self._sessions[session.name] = session
@@ -146,6 +155,14 @@ class Sessions:
                     self._close(session)
             await asyncio.sleep(DRAIN_LOOKS_S)
 
+    def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
+        """All tenants, as they are now; sessions of those that are gone or disabled end."""
+        self._accounts.renew(tenants)
+        for session in list(self._sessions.values()):
+            if session.account.closed:
+                log.info("session %s… ends: its tenant is disabled or gone", session.name[:8])
+                self._close(session)
+
     async def close_all(self) -> None:
         """Ends every session."""
         for session in list(self._sessions.values()):
@@ -177,9 +194,9 @@ class Sessions:
         )
         self._close(session)
 
-    def _reclaim(self, device: Device) -> None:
+    def _reclaim(self, device: Device, account: Account) -> None:
         for session in self._sessions.values():
-            if session.device is device:
+            if session.device is device or session.account is account:
                 session.memory.give_back_empty_slabs()
 
     def _lease(self, lease_s: float) -> float:

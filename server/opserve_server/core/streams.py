@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from opserve_kernels.status import AnyStatus, Status
+from opserve_server.core.accounts import Holding
 from opserve_server.core.commands import FailureMode
 from opserve_server.core.dispatch import CallStopped, Dispatcher
 from opserve_server.core.errors import (
@@ -36,6 +37,8 @@ class Stream:
         dispatcher: Gives its calls to the device.
         queue_limit: Work that may wait at once.
         history_limit: Ended work that is remembered.
+        held: What the tenant has of queued entries here.
+        used_device: Told the seconds that each call ran.
         observe: Told of work that is over, in the context of the call that submitted it.
 
     Attributes:
@@ -44,13 +47,15 @@ class Stream:
         history: What its work came to.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it is told at its making, each by name
         self,
         handle: int,
         *,
         dispatcher: Dispatcher,
         queue_limit: int,
         history_limit: int,
+        held: Holding,
+        used_device: Callable[[float], None],
         observe: Callable[[HistoryEntry], None],
     ) -> None:
         self.handle = handle
@@ -60,6 +65,8 @@ class Stream:
         self._mode: FailureMode | None = None
         self._dispatcher = dispatcher
         self._queue_limit = queue_limit
+        self._held = held
+        self._used_device = used_device
         self._observe = observe
         self._queue: deque[Entry] = deque()
         self._at_device: dict[Entry, KernelRun] = {}
@@ -109,7 +116,7 @@ class Stream:
         self._mode = mode
 
     def check_room(self) -> None:
-        """Refuses work that the queue has no room for (207014)."""
+        """Refuses work that the queue, or the tenant's quota, has no room for (207014)."""
         if len(self._queue) >= self._queue_limit:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_QUEUE_FULL,
@@ -119,6 +126,7 @@ class Stream:
                 given=self._queue_limit + 1,
                 allowed=self._queue_limit,
             )
+        self._held.check()
 
     def submit(self, work: Work) -> None:
         """Queues work behind all before it."""
@@ -156,6 +164,7 @@ class Stream:
     def take_call(self) -> tuple[Entry, KernelRun]:
         """Its next call, which goes to the device."""
         entry = self._queue.popleft()
+        self._held.hold(len(self._queue))
         run = entry.work
         assert isinstance(run, KernelRun), "has_call comes first"
         entry.started_s = self._time()
@@ -168,6 +177,7 @@ class Stream:
         match outcome:
             case KernelTiming(start_ns, end_ns):
                 entry.started_s = start_ns / _NS_PER_S
+                self._used_device((end_ns - start_ns) / _NS_PER_S)
                 self._end(entry, Outcome.DONE, ended_s=end_ns / _NS_PER_S)
             case CallStopped():
                 assert entry.stopped_by is not None, "only _stop stops a call"
@@ -180,6 +190,7 @@ class Stream:
         """Passes what needs no device, offers the next call, and tells who waits."""
         while self._queue and not self._at_device and self._passes(self._queue[0]):
             self._end(self._queue.popleft(), Outcome.DONE)
+        self._held.hold(len(self._queue))
         if self.has_call:
             self._dispatcher.offer(self)
         else:

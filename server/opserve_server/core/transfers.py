@@ -26,16 +26,18 @@ async def write(
     Raises:
         InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
             chunks are not size_bytes in all (those before stay written).
+        QuotaExceeded: 207012, the tenant has too many bytes under way.
     """
     written = 0
     await _idle_view(session, buffer, offset, size_bytes)
     started_s = session.time()
-    async for chunk in chunks:
-        if written + len(chunk) > size_bytes:
-            raise _wrong_size(written + len(chunk), size_bytes)
-        (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
-        written += len(chunk)
-        await asyncio.sleep(0)  # others have their turn, even where all chunks are here already
+    with session.in_flight(size_bytes):
+        async for chunk in chunks:
+            if written + len(chunk) > size_bytes:
+                raise _wrong_size(written + len(chunk), size_bytes)
+            (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
+            written += len(chunk)
+            await asyncio.sleep(0)  # others have their turn, even where all chunks are here already
     if written != size_bytes:
         raise _wrong_size(written, size_bytes)
     session.copied(
@@ -51,10 +53,11 @@ async def read(
     await _idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes
     started_s = session.time()
-    for start in range(offset, offset + size_bytes, chunk_bytes):
-        size = min(chunk_bytes, offset + size_bytes - start)
-        yield bytes(await _idle_view(session, buffer, start, size))
-        await asyncio.sleep(0)  # others have their turn, even where the reader never waits
+    with session.in_flight(size_bytes):
+        for start in range(offset, offset + size_bytes, chunk_bytes):
+            size = min(chunk_bytes, offset + size_bytes - start)
+            yield bytes(await _idle_view(session, buffer, start, size))
+            await asyncio.sleep(0)  # others have their turn, even where the reader never waits
     session.copied(
         CopyKind.READ, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
     )

@@ -21,7 +21,7 @@ from opserve.v1.tensor_pb2 import Format as WireFormat
 from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.calls import malformed, shortened
+from opserve_server.calls import malformed, quota_members, shortened
 from opserve_server.core.commands import (
     AbortStream,
     Allocate,
@@ -152,6 +152,7 @@ def _error(error: OpserveError) -> Error:
         given=shortened(error.given),
         allowed=shortened(error.allowed),
         executor=error.executor if isinstance(error, ExecutionFailed) else 0,
+        **quota_members(error),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -13,7 +14,15 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, Re
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
 
-from opserve_server.calls import RETRY_AFTER_S, at_work, call_id, hidden, note_failure, shortened
+from opserve_server.calls import (
+    at_work,
+    call_id,
+    hidden,
+    note_failure,
+    quota_members,
+    retry_after_s,
+    shortened,
+)
 from opserve_server.certificates import names_in_auth_context
 from opserve_server.core.errors import (
     DataCorrupted,
@@ -28,6 +37,7 @@ from opserve_server.core.errors import (
     OpserveError,
     OutOfMemory,
     PermissionDenied,
+    QuotaExceeded,
     StoreUnavailable,
     TooManyGuesses,
     Unauthenticated,
@@ -216,6 +226,7 @@ def _error_info(error: OpserveError, request_id: str) -> ErrorInfo:
     }
     if isinstance(error, ExecutionFailed):
         metadata["executor"] = str(error.executor)
+    metadata |= {name: f"{value:.15g}" for name, value in quota_members(error).items()}
     return ErrorInfo(reason=error.status.name, domain=error.status.domain, metadata=metadata)
 
 
@@ -231,14 +242,17 @@ def _bad_request(error: OpserveError) -> BadRequest | None:
 
 
 def _quota_failure(error: OpserveError) -> QuotaFailure:
+    subject = f"tenant:{error.tenant}" if isinstance(error, QuotaExceeded) else error.parameter
     violation = QuotaFailure.Violation(
-        subject=shortened(error.parameter), description=shortened(error.message)
+        subject=shortened(subject), description=shortened(error.message)
     )
     return QuotaFailure(violations=[violation])
 
 
-def _retry_info(_: OpserveError) -> RetryInfo:
-    return RetryInfo(retry_delay=Duration(seconds=RETRY_AFTER_S))
+def _retry_info(error: OpserveError) -> RetryInfo:
+    delay = Duration()
+    delay.FromTimedelta(timedelta(seconds=retry_after_s(error)))
+    return RetryInfo(retry_delay=delay)
 
 
 ERRORS: Mapping[type[OpserveError], Row] = {
@@ -248,6 +262,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     WrongState: Row(StatusCode.FAILED_PRECONDITION),
     OutOfMemory: Row(StatusCode.RESOURCE_EXHAUSTED),
     LimitExceeded: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
+    QuotaExceeded: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
     TooManyGuesses: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
     WaitTimedOut: Row(StatusCode.DEADLINE_EXCEEDED),
     NotAllowed: Row(StatusCode.PERMISSION_DENIED),

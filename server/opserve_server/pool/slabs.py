@@ -11,6 +11,7 @@ import mmap
 import os
 from contextlib import suppress
 from itertools import count
+from math import inf
 
 import numpy as np
 
@@ -81,7 +82,7 @@ class SlabPool:
 
     def __init__(self, *, capacity_bytes: int, slab_bytes: int) -> None:
         self._capacity_bytes = capacity_bytes
-        self._slab_bytes = _whole_pages(min(slab_bytes, capacity_bytes))
+        self._slab_bytes = whole_pages(min(slab_bytes, capacity_bytes))
         self._ids = count(1)
         self._used_bytes = 0
         self._idle: list[Slab] = []
@@ -91,13 +92,14 @@ class SlabPool:
         """Bytes that are not handed out."""
         return self._capacity_bytes - self._used_bytes
 
-    def take(self, minimum_bytes: int) -> Slab:
+    def take(self, minimum_bytes: int, *, maximum_bytes: float = inf) -> Slab:
         """A slab of at least this length, all zero.
 
         Raises:
-            NoMemory: The device has not so much left.
+            NoMemory: The device has not so much left, or its length would exceed the maximum.
         """
-        size_bytes = self._fitting(_whole_pages(minimum_bytes))
+        left_bytes = min(self.free_bytes, maximum_bytes)
+        size_bytes = self._fitting(whole_pages(minimum_bytes), left_bytes)
         slab = self._reuse(size_bytes) or self._make(size_bytes)
         self._used_bytes += size_bytes
         return slab
@@ -118,11 +120,11 @@ class SlabPool:
         while self._idle:
             self._idle.pop().close()
 
-    def _fitting(self, least_bytes: int) -> int:
+    def _fitting(self, least_bytes: int, left_bytes: float) -> int:
         """The ordinary length or more; near the end of memory less, but still for several."""
-        small_bytes = _whole_pages(self._slab_bytes // _SMALL_SLABS_OF_ONE)
+        small_bytes = whole_pages(self._slab_bytes // _SMALL_SLABS_OF_ONE)
         for size_bytes in (self._slab_bytes, small_bytes, least_bytes):
-            if max(size_bytes, least_bytes) <= self.free_bytes:
+            if max(size_bytes, least_bytes) <= left_bytes:
                 return max(size_bytes, least_bytes)
         raise NoMemory
 
@@ -142,5 +144,6 @@ class SlabPool:
             raise NoMemory from error
 
 
-def _whole_pages(size_bytes: int) -> int:
+def whole_pages(size_bytes: int) -> int:
+    """The length of the smallest slab that holds some bytes."""
     return -(-size_bytes // PAGE_BYTES) * PAGE_BYTES

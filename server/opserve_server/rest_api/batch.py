@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, Field, create_model
 
 from opserve_kernels.registry import OPERATORS
-from opserve_server.calls import malformed, shortened
+from opserve_server.calls import malformed, quota_members, shortened
 from opserve_server.core.commands import Command, Content, Failed, GetWorkspaceSize, Result
 from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.rest_api.models import ARGUMENTS, STRICT, Int64, derived, values_of
@@ -106,4 +106,5 @@ def _error(error: OpserveError) -> dict[str, object]:
         "given": shortened(error.given),
         "allowed": shortened(error.allowed),
         "executor": error.executor if isinstance(error, ExecutionFailed) else 0,
+        **quota_members(error),
     }

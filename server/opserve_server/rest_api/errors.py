@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import ceil
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import ErrorDetails
@@ -12,7 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_kernels.status import Status
-from opserve_server.calls import RETRY_AFTER_S, malformed, note_failure, shortened
+from opserve_server.calls import (
+    malformed,
+    note_failure,
+    quota_members,
+    retry_after_s,
+    shortened,
+)
 from opserve_server.core.errors import (
     DataCorrupted,
     DeadlineMissed,
@@ -26,6 +33,7 @@ from opserve_server.core.errors import (
     OpserveError,
     OutOfMemory,
     PermissionDenied,
+    QuotaExceeded,
     StoreUnavailable,
     TooManyGuesses,
     Unauthenticated,
@@ -78,6 +86,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     WrongState: Row(HTTPStatus.CONFLICT),
     OutOfMemory: Row(HTTPStatus.INSUFFICIENT_STORAGE),
     LimitExceeded: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
+    QuotaExceeded: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
     TooManyGuesses: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
     BodyTooLarge: Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     WaitTimedOut: Row(HTTPStatus.GATEWAY_TIMEOUT),
@@ -125,6 +134,12 @@ class Problem(BaseModel):
     """Names this call in the service's log."""
     executor: int | None = None
     """The executor that failed, where one did."""
+    limit: float | None = None
+    """What the tenant's quota allows of the resource that `parameter` names, where that refused."""
+    use: float | None = None
+    """What was in use of it."""
+    retry_after_s: float | None = None
+    """Seconds after which a later try may succeed; Retry-After has whole ones."""
 
 
 def refusal(request: Request, error: OpserveError) -> Response:
@@ -171,17 +186,19 @@ def _answer(request: Request, error: OpserveError, row: Row) -> Response:
         allowed=shortened(error.allowed),
         request_id=request.state.request_id,
         executor=error.executor if isinstance(error, ExecutionFailed) else None,
+        **quota_members(error),
     )
     return Response(
         problem.model_dump_json(exclude_none=True),
         status_code=row.status.value,
-        headers=_headers(row),
+        headers=_headers(row, error),
         media_type=PROBLEM_JSON,
     )
 
 
-def _headers(row: Row) -> dict[str, str]:
-    told = {"Retry-After": str(RETRY_AFTER_S) if row.retry else "", "WWW-Authenticate": row.scheme}
+def _headers(row: Row, error: OpserveError) -> dict[str, str]:
+    retry = str(ceil(retry_after_s(error))) if row.retry else ""
+    told = {"Retry-After": retry, "WWW-Authenticate": row.scheme}
     return {name: value for name, value in told.items() if value}
 
 

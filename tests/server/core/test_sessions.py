@@ -25,6 +25,7 @@ from opserve_server.core.errors import (
     Unavailable,
 )
 from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.core.tenants import Tenant
 from opserve_server.pool.device import KernelFailed
 from server.core.caller import SIZE, Caller
 from server.core.fakes import LIMITS
@@ -368,6 +369,7 @@ async def test_requests_under_way_are_bounded_and_end_with_the_session(caller: C
 
 
 async def test_two_tenants_may_use_the_same_request_id(caller: Caller) -> None:
+    caller.service.renew_tenants([Tenant(name="a"), Tenant(name="a b")])
     one, other = (Principal(tenant=tenant, name="", scopes=frozenset()) for tenant in ("a", "a b"))
     first = await caller.service.open_session(one, request_id="b x")
     second = await caller.service.open_session(other, request_id="x")

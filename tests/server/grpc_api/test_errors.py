@@ -32,7 +32,7 @@ from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import Principal
 from opserve_server.grpc_api.errors import ERRORS as TABLE
 from server.recording import SESSION, RecordingService
-from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS
+from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS, members_of
 
 CODES: dict[type[OpserveError], StatusCode] = {
     errors.InvalidArgument: StatusCode.INVALID_ARGUMENT,
@@ -41,6 +41,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.WrongState: StatusCode.FAILED_PRECONDITION,
     errors.OutOfMemory: StatusCode.RESOURCE_EXHAUSTED,
     errors.LimitExceeded: StatusCode.RESOURCE_EXHAUSTED,
+    errors.QuotaExceeded: StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManyGuesses: StatusCode.RESOURCE_EXHAUSTED,
     errors.WaitTimedOut: StatusCode.DEADLINE_EXCEEDED,
     errors.NotAllowed: StatusCode.PERMISSION_DENIED,
@@ -99,7 +100,7 @@ async def test_an_error_keeps_its_code_and_words(
         "given": error.given,
         "allowed": error.allowed,
         "request_id": request_id,
-    } | ({"executor": "4"} if isinstance(error, errors.ExecutionFailed) else {})
+    } | {name: f"{value:g}" for name, value in members_of(error).items()}
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=ERROR_IDS)

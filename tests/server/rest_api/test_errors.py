@@ -16,7 +16,7 @@ from opserve_server.rest_api.errors import ERRORS as TABLE
 from opserve_server.rest_api.errors import BodyTooLarge, RangeNotSatisfiable
 from server.recording import SESSION, RecordingService
 from server.rest_api.conftest import BODY_LIMIT
-from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS
+from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS, members_of
 
 S = f"/v1/sessions/{SESSION}"
 PLAN = f"{S}/operators/aclnnConvolutionBackward:getWorkspaceSize"
@@ -27,6 +27,7 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.WrongState: 409,
     errors.OutOfMemory: 507,
     errors.LimitExceeded: 429,
+    errors.QuotaExceeded: 429,
     errors.TooManyGuesses: 429,
     errors.WaitTimedOut: 504,
     errors.NotAllowed: 403,
@@ -66,7 +67,7 @@ async def test_an_error_keeps_its_code_and_words(
         "given": error.given,
         "allowed": error.allowed,
         "request_id": "mine-1",
-    } | ({"executor": 4} if isinstance(error, errors.ExecutionFailed) else {})
+    } | members_of(error)
     later = isinstance(error, errors.LimitExceeded | errors.Unavailable)
     assert ("retry-after" in response.headers) == later
     scheme = "Bearer" if isinstance(error, errors.Unauthenticated) else None

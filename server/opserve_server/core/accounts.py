@@ -1,0 +1,206 @@
+"""Accounts: what each tenant uses now, against its quota.
+
+What is held - sessions, slabs, handles, queued work, bytes under way - is told by its holder as a
+whole, after every change: "this table has 3 now". So nothing is given back twice, and what was
+forgotten once is right again with the next word. A holder asks before it takes, and takes in the
+same turn of the event loop.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+
+from opserve_server.core.errors import QuotaExceeded, Unauthenticated
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.tenants import Resource, Tenant
+from opserve_server.core.usage import UsageBook
+
+RETRY_AFTER_S = 1.0
+"""Seconds until a later try, where nobody knows when something is given back."""
+_BURST_S = 1.0
+"""Of calls at their rate that may come at once."""
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """How an account stands in one resource.
+
+    Attributes:
+        resource: Which.
+        limit: Of the quota; infinite where it has none.
+        use: What is held now; of calls and device time see Account.use.
+        refusals: How often it was refused.
+    """
+
+    resource: Resource
+    limit: float
+    use: int = 0
+    refusals: int = 0
+
+
+class Account:
+    """What one tenant uses now.
+
+    Args:
+        tenant: The tenant.
+        book: Where its device time is counted.
+
+    Attributes:
+        tenant: The tenant as it was last told.
+        closed: Whether it is disabled or gone: its sessions end.
+        standings: Limit, use and refusals of every resource.
+    """
+
+    def __init__(self, tenant: Tenant, book: UsageBook) -> None:
+        self._book = book
+        self._calls_until_s = 0.0
+        self.standings = {resource: Standing(resource, inf) for resource in Resource}
+        self.renew(tenant)
+
+    def renew(self, tenant: Tenant) -> None:
+        """The tenant was changed. What it has beyond a lower limit stays; new work is refused."""
+        self.tenant = tenant
+        self.closed = tenant.disabled
+        for standing in self.standings.values():
+            limit = getattr(tenant.quota, standing.resource)
+            standing.limit = inf if limit is None else limit
+
+    def use(self, resource: Resource) -> float:
+        """What is used of a resource now."""
+        if resource is Resource.CALLS_PER_S:
+            rate = self.standings[resource].limit
+            ahead_s = max(self._calls_until_s - asyncio.get_running_loop().time(), 0.0)
+            return ahead_s * rate if 0 < rate < inf else 0.0
+        if resource is Resource.DEVICE_SECONDS:
+            return self._book.seconds_today(self.tenant.name)
+        return self.standings[resource].use
+
+    def holding(self, resource: Resource, amount: int = 0) -> "Holding":
+        """What a new holder has."""
+        held = Holding(self, self.standings[resource])
+        held.hold(amount)
+        return held
+
+    @contextmanager
+    def in_flight(self, size_bytes: int) -> Generator[None]:
+        """Bytes under way between a client and the service, inside the block."""
+        moving = self.holding(Resource.BYTES_IN_FLIGHT)
+        moving.check(size_bytes)
+        moving.hold(size_bytes)
+        try:
+            yield
+        finally:
+            moving.hold(0)
+
+    def admit_call(self) -> None:
+        """Counts a call of any face, or refuses it where too many came.
+
+        Each call takes the account's time ahead by its share of a second; who is further ahead
+        than the burst has to wait.
+        """
+        standing = self.standings[Resource.CALLS_PER_S]
+        if standing.limit == inf:
+            return
+        if standing.limit <= 0:
+            raise self.refusal(standing)
+        now = asyncio.get_running_loop().time()
+        each_s = 1.0 / standing.limit
+        until_s = max(self._calls_until_s, now) + each_s
+        wait_s = until_s - now - max(_BURST_S, each_s)
+        if wait_s > 0:
+            raise self.refusal(standing, retry_after_s=wait_s)
+        self._calls_until_s = until_s
+
+    def check_device_time(self) -> None:
+        """Refuses a call when those before it have used the day's device time."""
+        standing = self.standings[Resource.DEVICE_SECONDS]
+        if standing.limit < inf and self.use(Resource.DEVICE_SECONDS) >= standing.limit:
+            raise self.refusal(standing, retry_after_s=self._book.seconds_to_midnight())
+
+    def used_device(self, profile: str, seconds: float) -> None:
+        """A call ran on a device, whatever it came to."""
+        self._book.add(self.tenant.name, profile, seconds)
+
+    def refusal(
+        self, standing: Standing, *, asked: int = 1, retry_after_s: float = RETRY_AFTER_S
+    ) -> QuotaExceeded:
+        """Counts a refusal, and gives it."""
+        standing.refusals += 1
+        return QuotaExceeded(
+            standing.resource,
+            tenant=self.tenant.name,
+            limit=standing.limit,
+            use=self.use(standing.resource),
+            asked=asked,
+            retry_after_s=retry_after_s,
+        )
+
+
+class Holding:
+    """What one holder has of a resource: a session, a table of it, its memory, a queue, a copy."""
+
+    __slots__ = ("_account", "_amount", "_standing")
+
+    def __init__(self, account: Account, standing: Standing) -> None:
+        self._account = account
+        self._standing = standing
+        self._amount = 0
+
+    @property
+    def room(self) -> float:
+        """How much more the quota allows; infinite where it has no limit."""
+        return self._standing.limit - self._standing.use
+
+    def check(self, asked: int = 1) -> None:
+        """Refuses more than the quota allows (QuotaExceeded); changes nothing."""
+        if asked > self.room:
+            raise self._account.refusal(self._standing, asked=asked)
+
+    def hold(self, amount: int) -> None:
+        """The holder has so much now, in all."""
+        self._standing.use += amount - self._amount
+        self._amount = amount
+
+
+class Accounts:
+    """The accounts of all tenants, by name.
+
+    Args:
+        now: The wall clock, seconds since 1970.
+
+    Attributes:
+        book: Device time of all of them.
+    """
+
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        self.book = UsageBook(now)
+        self._local = Account(Tenant(name=LOCAL.tenant), self.book)
+        self._accounts = {LOCAL.tenant: self._local}
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter(self._accounts.values())
+
+    def of(self, tenant: str) -> Account:
+        """The account of a tenant that may work.
+
+        Raises:
+            Unauthenticated: 207006, there is none: the tenant has gone, or is disabled.
+        """
+        account = self._accounts.get(tenant)
+        if account is None or account.closed:
+            raise Unauthenticated(f"tenant {tenant} is disabled or gone")
+        return account
+
+    def renew(self, tenants: Iterable[Tenant]) -> None:
+        """The tenants of the service, all of them, beside LOCAL's own."""
+        known = {tenant.name: tenant for tenant in tenants if tenant.name != LOCAL.tenant}
+        for name in self._accounts.keys() - known.keys() - {LOCAL.tenant}:
+            self._accounts.pop(name).closed = True
+        for name, tenant in known.items():
+            if name in self._accounts:
+                self._accounts[name].renew(tenant)
+            else:
+                self._accounts[name] = Account(tenant, self.book)

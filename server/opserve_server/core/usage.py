@@ -1,0 +1,130 @@
+"""Device time by tenant, UTC day and profile: what is used today, and what the ledger lacks yet."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a tenant's calls used of the devices of a profile in a day.
+
+    Attributes:
+        tenant: Its name.
+        day: The day in UTC.
+        profile: Name of the profile.
+        calls: Calls that ran, however they ended.
+        device_seconds: Time that they took on devices.
+    """
+
+    tenant: str
+    day: date
+    profile: str
+    calls: int
+    device_seconds: float
+
+
+class Ledger(Protocol):
+    """Where usage is kept; opserve_server.store has the real one."""
+
+    async def add(self, rows: Sequence[Usage]) -> None:
+        """Adds rows to what is kept for their tenant, day and profile: all of them, or none."""
+        ...
+
+    async def on(self, day: date) -> Sequence[Usage]:
+        """What is kept of a day."""
+        ...
+
+
+_Key = tuple[str, date, str]
+
+
+class UsageBook:
+    """What tenants used: today's seconds in all, and rows that the ledger does not have yet.
+
+    Args:
+        now: The wall clock, seconds since 1970.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._unsaved: dict[_Key, tuple[int, float]] = {}
+        self._day = self._today()
+        self._seconds: dict[str, float] = {}
+
+    def add(self, tenant: str, profile: str, seconds: float) -> None:
+        """A call has run for some seconds."""
+        self._turn_page()
+        self._seconds[tenant] = self._seconds.get(tenant, 0.0) + seconds
+        self._keep((tenant, self._day, profile), calls=1, seconds=seconds)
+
+    def seconds_today(self, tenant: str) -> float:
+        """What a tenant used since 00:00 UTC."""
+        self._turn_page()
+        return self._seconds.get(tenant, 0.0)
+
+    def seconds_to_midnight(self) -> float:
+        """Until the next 00:00 UTC."""
+        now = datetime.fromtimestamp(self._now(), UTC)
+        midnight = datetime(now.year, now.month, now.day, tzinfo=UTC) + timedelta(days=1)
+        return (midnight - now).total_seconds()
+
+    @property
+    def unsaved(self) -> list[Usage]:
+        """Rows that the ledger does not have yet."""
+        return [
+            Usage(tenant=tenant, day=day, profile=profile, calls=calls, device_seconds=seconds)
+            for (tenant, day, profile), (calls, seconds) in self._unsaved.items()
+        ]
+
+    async def load(self, ledger: Ledger) -> None:
+        """Begins with what the ledger knows of today, so that a restart refills no quota."""
+        self._turn_page()
+        for row in await ledger.on(self._day):
+            if row.day == self._day:
+                seconds = self._seconds.get(row.tenant, 0.0)
+                self._seconds[row.tenant] = seconds + row.device_seconds
+
+    async def keep_saving(
+        self, ledger: Ledger, *, interval_s: float, stopping: asyncio.Event
+    ) -> None:
+        """Saves every so often until told to stop, and then once more."""
+        while not stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), interval_s)
+            await self.save(ledger)
+
+    async def save(self, ledger: Ledger) -> None:
+        """Brings the rows to the ledger; where that fails they stay, for the next time."""
+        rows = self.unsaved
+        if not rows:
+            return
+        self._unsaved.clear()
+        try:
+            await ledger.add(rows)
+        except BaseException as error:
+            for row in rows:
+                key = (row.tenant, row.day, row.profile)
+                self._keep(key, calls=row.calls, seconds=row.device_seconds)
+            if not isinstance(error, Exception):
+                raise
+            log.exception("usage of %d rows is not in the ledger yet", len(rows))
+
+    def _keep(self, key: _Key, *, calls: int, seconds: float) -> None:
+        kept_calls, kept_seconds = self._unsaved.get(key, (0, 0.0))
+        self._unsaved[key] = (kept_calls + calls, kept_seconds + seconds)
+
+    def _turn_page(self) -> None:
+        today = self._today()
+        if today != self._day:
+            self._day = today
+            self._seconds.clear()
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._now(), UTC).date()
