@@ -4,41 +4,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 
+from opserve_server.core.ledger import LedgerRow
+
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a tenant's calls used of the devices of a profile in a day.
-
-    Attributes:
-        tenant: Its name.
-        day: The day in UTC.
-        profile: Name of the profile.
-        calls: Calls that ran, however they ended.
-        device_seconds: Time that they took on devices.
-    """
-
-    tenant: str
-    day: date
-    profile: str
-    calls: int
-    device_seconds: float
 
 
 class Ledger(Protocol):
     """Where usage is kept; opserve_server.store has the real one."""
 
-    async def add(self, rows: Sequence[Usage]) -> None:
-        """Adds rows to what is kept for their tenant, day and profile: all of them, or none."""
+    async def add(self, rows: Sequence[LedgerRow]) -> None:
+        """Adds to what is kept of the same tenant, day and profile: all rows, or none."""
         ...
 
-    async def on(self, day: date) -> Sequence[Usage]:
-        """What is kept of a day."""
+    async def of(
+        self, tenant: str | None, *, first_day: date, last_day: date
+    ) -> Sequence[LedgerRow]:
+        """What is kept of a tenant, or of all; both days are in it."""
         ...
 
 
@@ -76,20 +60,19 @@ class UsageBook:
         return (midnight - now).total_seconds()
 
     @property
-    def unsaved(self) -> list[Usage]:
+    def unsaved(self) -> list[LedgerRow]:
         """Rows that the ledger does not have yet."""
         return [
-            Usage(tenant=tenant, day=day, profile=profile, calls=calls, device_seconds=seconds)
+            LedgerRow(tenant=tenant, day=day, profile=profile, device_s=seconds, calls=calls)
             for (tenant, day, profile), (calls, seconds) in self._unsaved.items()
         ]
 
     async def load(self, ledger: Ledger) -> None:
         """Begins with what the ledger knows of today, so that a restart refills no quota."""
         self._turn_page()
-        for row in await ledger.on(self._day):
-            if row.day == self._day:
-                seconds = self._seconds.get(row.tenant, 0.0)
-                self._seconds[row.tenant] = seconds + row.device_seconds
+        today = self._day
+        for row in await ledger.of(None, first_day=today, last_day=today):
+            self._seconds[row.tenant] = self._seconds.get(row.tenant, 0.0) + row.device_s
 
     async def keep_saving(
         self, ledger: Ledger, *, interval_s: float, stopping: asyncio.Event
@@ -111,7 +94,7 @@ class UsageBook:
         except BaseException as error:
             for row in rows:
                 key = (row.tenant, row.day, row.profile)
-                self._keep(key, calls=row.calls, seconds=row.device_seconds)
+                self._keep(key, calls=row.calls, seconds=row.device_s)
             if not isinstance(error, Exception):
                 raise
             log.exception("usage of %d rows is not in the ledger yet", len(rows))
