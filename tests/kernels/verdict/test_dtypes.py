@@ -1,6 +1,7 @@
 """Rounding to a dtype in one step, against exact arithmetic; distances in its values."""
 
 from fractions import Fraction
+from math import frexp
 
 import numpy as np
 import pytest
@@ -15,9 +16,7 @@ every_dtype = pytest.mark.parametrize("dtype", NARROW, ids=lambda dtype: dtype.n
 def nearest(value: Fraction, dtype: Dtype) -> float:
     """The value of a dtype next to a rational one, ties to even, worked out with integers."""
     size = abs(value)
-    exponent = dtype.least_exponent
-    while size >= Fraction(2) ** (exponent + dtype.digits):
-        exponent += 1
+    exponent = max(frexp(float(size))[1] - dtype.digits, dtype.least_exponent)
     steps = size / Fraction(2) ** exponent
     whole = steps.numerator // steps.denominator
     rest = steps - whole

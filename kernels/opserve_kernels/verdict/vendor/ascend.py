@@ -140,9 +140,9 @@ def _dual_share_conclude(tally: Tally, _: Subject, *, limit: float) -> tuple[Met
 def _cosine_measure(chunk: Chunk, _: Subject) -> Tally:
     return Tally(
         sums={
-            "product": float(np.dot(chunk.given, chunk.golden)),
-            "given": float(np.dot(chunk.given, chunk.given)),
-            "golden": float(np.dot(chunk.golden, chunk.golden)),
+            "product": float((chunk.given * chunk.golden).sum()),
+            "given": float(np.square(chunk.given).sum()),
+            "golden": float(np.square(chunk.golden).sum()),
         },
         peaks={"error": peak(chunk.error)},
     )
