@@ -9,16 +9,21 @@ from collections.abc import Callable
 from typing import cast
 
 import google_crc32c
+import numpy as np
 
 _CRC32C_BYTES = 4
 _SIZE_BYTES_LIMIT = 4  # of a varint up to 256 MiB; a message is far below that
 _LAST = 0x80  # a byte of a varint below it is the last one
 
-crc32c = cast(
-    "Callable[[bytes], int]",
+_value = cast(
+    "Callable[[object], int]",
     google_crc32c.value,  # pyright: ignore[reportUnknownMemberType]  the package has no types
 )
-"""CRC-32C (Castagnoli)."""
+
+
+def crc32c(data: bytes | memoryview) -> int:
+    """CRC-32C (Castagnoli)."""
+    return _value(np.frombuffer(data, np.uint8))  # it takes no memoryview, but an array of one
 
 
 class Fields:
@@ -33,12 +38,12 @@ class Fields:
         self._data = bytes([data << 3 | 2])  # length-delimited
         self._checksum = bytes([checksum << 3 | 5])  # four bytes
 
-    def message(self, data: bytes, *, header: bytes = b"") -> bytes:
+    def message(self, data: memoryview, header: bytes = b"") -> bytes:
         """The message of a header's fields and a chunk."""
         checksum = crc32c(data).to_bytes(_CRC32C_BYTES, "little")
         return b"".join((header, self._data, _varint(len(data)), data, self._checksum, checksum))
 
-    def parts(self, message: bytes) -> tuple[bytes, int] | None:
+    def parts(self, message: bytes) -> tuple[memoryview, int] | None:
         """Data and checksum of a message that is a chunk and nothing else, else None."""
         end = len(message) - _CRC32C_BYTES - 1
         if message[:1] != self._data or message[end : end + 1] != self._checksum:
@@ -46,7 +51,7 @@ class Fields:
         size, start = _size_at(message, 1)
         if start + size != end:
             return None
-        return message[start:end], int.from_bytes(message[end + 1 :], "little")
+        return memoryview(message)[start:end], int.from_bytes(message[end + 1 :], "little")
 
 
 WRITTEN = Fields(data=5, checksum=6)

@@ -120,6 +120,7 @@ def _new_grpc_server(
         guard,
         health,
         message_bytes_limit=settings.message_bytes_limit,
+        chunk_bytes_limit=settings.chunk_bytes,
         concurrent_calls_limit=settings.concurrent_calls_limit,
         silent_client_limit_s=settings.silent_client_limit_s,
     )

@@ -162,8 +162,9 @@ class Settings(BaseSettings):
     """Data of one Write or Read inside a Submit, bytes."""
     submit_bytes_limit: Bytes = _MIB
     """Data of all Writes and Reads of one Submit, bytes."""
-    chunk_bytes: Bytes = 256 * _KIB
-    """Largest piece in which a buffer is read, bytes; a larger one holds up others' calls."""
+    chunk_bytes: Annotated[int, Field(ge=256 * _KIB)] = 256 * _KIB
+    """Largest chunk of a stream of bytes over gRPC, and piece in which a buffer is read over REST,
+    bytes; a larger one holds up others' calls, and clients send chunks of 256 KiB."""
     request_ids_limit: Count = 1024
     """Answers that one session keeps for retries with the same request id."""
     retained_bytes_limit: Bytes = 4 * _MIB

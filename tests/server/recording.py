@@ -1,6 +1,6 @@
 """A Service that does nothing but remember: what a face asked of the core, and a set answer."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -219,7 +219,7 @@ class RecordingService(Service):
         buffer: int,
         offset: int,
         size_bytes: int,
-        chunks: AsyncIterator[bytes],
+        chunks: AsyncIterator[bytes | memoryview],
     ) -> Written:
         self._fail()
         self.others.append(("write", session, buffer, offset, size_bytes))
@@ -229,12 +229,20 @@ class RecordingService(Service):
 
     @override
     async def read(
-        self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
-    ) -> AsyncIterator[bytes]:
+        self,
+        principal: Principal,
+        session: str,
+        *,
+        buffer: int,
+        offset: int,
+        size_bytes: int,
+        form: Callable[[memoryview], bytes] = bytes,
+    ) -> AsyncGenerator[bytes]:
         self._fail()
         self.others.append(("read", session, buffer, offset, size_bytes))
         for start in range(offset, offset + size_bytes, self.chunk_bytes):
-            yield self.content[start : min(start + self.chunk_bytes, offset + size_bytes)]
+            end = min(start + self.chunk_bytes, offset + size_bytes)
+            yield form(memoryview(self.content)[start:end])
 
     @override
     def watch_stream(

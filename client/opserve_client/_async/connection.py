@@ -129,7 +129,7 @@ class AsyncConnection:
         timeout_s = self._timeout_s + len(segment) / _SLOWEST_BYTES_PER_S
         await self._transport.write(request, segment, timeout_s=timeout_s)
 
-    def _read_rest(self, request: ReadRequest) -> AsyncIterator[bytes]:
+    def _read_rest(self, request: ReadRequest) -> AsyncIterator[bytes | memoryview]:
         timeout_s = self._timeout_s + request.size_bytes / _SLOWEST_BYTES_PER_S
         return self._transport.read(request, timeout_s=timeout_s)
 

@@ -16,11 +16,11 @@ def write_messages(request: WriteRequest, data: memoryview) -> Iterator[bytes]:
     """The messages of an upload: WriteRequests, the first of which says where to."""
     header = request.SerializeToString()
     for start in range(0, max(len(data), 1), CHUNK_BYTES):
-        yield WRITTEN.message(bytes(data[start : start + CHUNK_BYTES]), header=header)
+        yield WRITTEN.message(data[start : start + CHUNK_BYTES], header)
         header = b""
 
 
-def read_chunk(message: bytes) -> bytes:
+def read_chunk(message: bytes) -> memoryview:
     """The bytes of a ReadResponse, which are those that were sent.
 
     Raises:
@@ -33,8 +33,8 @@ def read_chunk(message: bytes) -> bytes:
         except DecodeError as error:
             raise incomprehensible(f"read: a chunk that is none: {error}") from error
         if not whole.HasField("crc32c"):
-            return whole.data
-        parts = whole.data, whole.crc32c
+            return memoryview(whole.data)
+        parts = memoryview(whole.data), whole.crc32c
     data, checksum = parts
     if checksum != (found := crc32c(data)):
         raise corrupted(given=f"{checksum:#010x}", allowed=f"{found:#010x}")

@@ -109,9 +109,10 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Write(self, request_iterator, context):
-        """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+        """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
         A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
-        Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+        Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
+        written, those before it are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -49,9 +49,10 @@ class MemoryServiceStub:
     Copy: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.CopyRequest, _memory_service_pb2.CopyResponse]
     """Copies between buffers of the session; the ranges may not overlap."""
     Write: _grpc.StreamUnaryMultiCallable[_memory_service_pb2.WriteRequest, _memory_service_pb2.WriteResponse]
-    """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+    """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
     A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
-    Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+    Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
+    written, those before it are.
     """
     Read: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.ReadRequest, _memory_service_pb2.ReadResponse]
     """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
@@ -77,9 +78,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Copy: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.CopyRequest, _memory_service_pb2.CopyResponse]  # type: ignore[assignment]
     """Copies between buffers of the session; the ranges may not overlap."""
     Write: _aio.StreamUnaryMultiCallable[_memory_service_pb2.WriteRequest, _memory_service_pb2.WriteResponse]  # type: ignore[assignment]
-    """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+    """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
     A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
-    Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+    Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
+    written, those before it are.
     """
     Read: _aio.UnaryStreamMultiCallable[_memory_service_pb2.ReadRequest, _memory_service_pb2.ReadResponse]  # type: ignore[assignment]
     """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
@@ -132,9 +134,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_memory_service_pb2.WriteRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.WriteResponse, _abc.Awaitable[_memory_service_pb2.WriteResponse]]:
-        """Copies host bytes into a buffer, in chunks of 256 KiB at best: a larger one holds up other tenants' calls.
+        """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
         A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
-        Errors: DATA_LOSS (507052) a chunk has another checksum; it is not written, those before it are.
+        Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
+        written, those before it are.
         """
 
     @_abc_1.abstractmethod

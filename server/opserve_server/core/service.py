@@ -268,7 +268,7 @@ class Service:
         buffer: int,
         offset: int,
         size_bytes: int,
-        chunks: AsyncIterator[bytes],
+        chunks: AsyncIterator[bytes | memoryview],
     ) -> Written:
         """Copies host bytes into a buffer as they come; see transfers.write."""
         found = self._sessions.get(principal, session)
@@ -277,19 +277,25 @@ class Service:
         )
 
     def read(
-        self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
-    ) -> AsyncIterator[bytes]:
+        self,
+        principal: Principal,
+        session: str,
+        *,
+        buffer: int,
+        offset: int,
+        size_bytes: int,
+        form: Callable[[memoryview], bytes] = bytes,
+    ) -> AsyncGenerator[bytes]:
         """Copies bytes of a buffer to the host in chunks; see transfers.read."""
         found = self._sessions.get(principal, session)
-        return transfers.read(found, buffer=buffer, offset=offset, size_bytes=size_bytes)
+        return transfers.read(found, buffer=buffer, offset=offset, size_bytes=size_bytes, form=form)
 
     def watch_stream(
         self, principal: Principal, session: str, stream: int, *, after: int = 0
     ) -> AsyncGenerator[News]:
         """What a stream's work came to, behind a sequence number, and then as it ends.
 
-        Ends with the stream, the session or after watch_limit_s; a watcher does not renew the
-        lease while it waits.
+        Ends with the stream, the session or after watch_limit_s; watching renews no lease.
         """
         history = self._sessions.get(principal, session).streams.get(stream).history
         limits = self._limits
@@ -337,9 +343,8 @@ class Service:
         return await session.answered.once(request_id, request, work)
 
     def _check_takes(self, session: Session, commands: Sequence[Command]) -> None:
-        if not self.draining or session.finishes:
-            return
-        if any(isinstance(command, NEW_WORK) for command in commands):
+        refuses = self.draining and not session.finishes
+        if refuses and any(isinstance(command, NEW_WORK) for command in commands):
             raise service_drains("service")
 
     def _check_request_id(self, request_id: str) -> None:

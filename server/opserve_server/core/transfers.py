@@ -1,7 +1,7 @@
 """Bytes of buffers of any size, up and down in chunks: each is a call of its own to the lease."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from opserve_kernels.status import Status
 from opserve_server.core import memory_commands
@@ -10,6 +10,9 @@ from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.session import Session
 
+_TURN_BYTES = 2**20
+"""Bytes after which others have their turn, even where no wire is waited for."""
+
 
 async def write(
     session: Session,
@@ -17,7 +20,7 @@ async def write(
     buffer: int,
     offset: int,
     size_bytes: int,
-    chunks: AsyncIterator[bytes],
+    chunks: AsyncIterator[bytes | memoryview],
 ) -> Written:
     """Copies host bytes into a buffer as they come; each chunk renews the lease.
 
@@ -28,7 +31,7 @@ async def write(
             chunks are not size_bytes in all (those before stay written).
         QuotaExceeded: 207012, the tenant has too many bytes under way.
     """
-    written = 0
+    written = turn_bytes = 0
     await _idle_view(session, buffer, offset, size_bytes)
     started_s = session.time()
     with session.in_flight(size_bytes):
@@ -37,7 +40,7 @@ async def write(
                 raise _wrong_size(written + len(chunk), size_bytes)
             (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
             written += len(chunk)
-            await asyncio.sleep(0)  # others have their turn, even where all chunks are here already
+            turn_bytes = await _in_turn(turn_bytes + len(chunk))
     if written != size_bytes:
         raise _wrong_size(written, size_bytes)
     session.copied(
@@ -47,17 +50,31 @@ async def write(
 
 
 async def read(
-    session: Session, *, buffer: int, offset: int, size_bytes: int
-) -> AsyncIterator[bytes]:
-    """Copies bytes of a buffer to the host in chunks; refusals come before the first."""
+    session: Session,
+    *,
+    buffer: int,
+    offset: int,
+    size_bytes: int,
+    form: Callable[[memoryview], bytes] = bytes,
+) -> AsyncGenerator[bytes]:
+    """Copies bytes of a buffer to the host in chunks; refusals come before the first.
+
+    Args:
+        session: Of the buffer.
+        buffer: Its handle.
+        offset: Of the first byte.
+        size_bytes: How many.
+        form: Makes what is sent of the buffer's own bytes; they may change when it has returned.
+    """
+    turn_bytes = 0
     await _idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes
     started_s = session.time()
     with session.in_flight(size_bytes):
         for start in range(offset, offset + size_bytes, chunk_bytes):
             size = min(chunk_bytes, offset + size_bytes - start)
-            yield bytes(await _idle_view(session, buffer, start, size))
-            await asyncio.sleep(0)  # others have their turn, even where the reader never waits
+            yield form(await _idle_view(session, buffer, start, size))
+            turn_bytes = await _in_turn(turn_bytes + size)
     session.copied(
         CopyKind.READ, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
     )
@@ -66,6 +83,14 @@ async def read(
 async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:
     with session.in_progress():
         return await memory_commands.idle_view(session, buffer, offset, size_bytes)
+
+
+async def _in_turn(size_bytes: int) -> int:
+    """Lets others have their turn after so many bytes; how many were copied since."""
+    if size_bytes < _TURN_BYTES:
+        return size_bytes
+    await asyncio.sleep(0)
+    return 0
 
 
 def _wrong_size(given: int, allowed: int) -> InvalidArgument:

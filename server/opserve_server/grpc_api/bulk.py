@@ -1,6 +1,6 @@
 """MemoryService's Write and Read, whose messages are read and made without copies of their data."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,13 @@ from opserve_server.grpc_api.chunks import Chunk, chunk_in
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-def bulk_handlers(service: Service) -> "Mapping[str, grpc.RpcMethodHandler[Any, Any]]":
+def bulk_handlers(
+    service: Service, *, chunk_bytes_limit: int
+) -> "Mapping[str, grpc.RpcMethodHandler[Any, Any]]":
     """The methods by name."""
     return {
         "Write": grpc.stream_unary_rpc_method_handler(
-            partial(_write, service), chunk_in, WriteResponse.SerializeToString
+            partial(_write, service, chunk_bytes_limit), chunk_in, WriteResponse.SerializeToString
         ),
         "Read": grpc.unary_stream_rpc_method_handler(
             partial(_read, service), ReadRequest.FromString, bytes
@@ -27,7 +29,9 @@ def bulk_handlers(service: Service) -> "Mapping[str, grpc.RpcMethodHandler[Any, 
     }
 
 
-async def _write(service: Service, chunks: AsyncIterator[Chunk], _: Context) -> WriteResponse:
+async def _write(
+    service: Service, chunk_bytes_limit: int, chunks: AsyncIterator[Chunk], _: Context
+) -> WriteResponse:
     first = await anext(chunks, None)
     if first is None:
         raise malformed("buffer", given="no message", allowed="a message that names it")
@@ -37,27 +41,36 @@ async def _write(service: Service, chunks: AsyncIterator[Chunk], _: Context) -> 
         buffer=first.header.buffer,
         offset=first.header.offset,
         size_bytes=first.header.size_bytes,
-        chunks=_data(first, chunks),
+        chunks=_data(first, chunks, chunk_bytes_limit),
     )
     return WriteResponse(size_bytes=written.size_bytes)
 
 
-async def _read(service: Service, request: ReadRequest, _: Context) -> AsyncIterator[bytes]:
-    chunks = service.read(
+def _read(service: Service, request: ReadRequest, _: Context) -> AsyncGenerator[bytes]:
+    return service.read(
         caller(),
         request.session,
         buffer=request.buffer,
         offset=request.offset,
         size_bytes=request.size_bytes,
+        form=READ.message,
     )
-    async for chunk in chunks:
-        yield READ.message(chunk)
 
 
-async def _data(first: Chunk, others: AsyncIterator[Chunk]) -> AsyncIterator[bytes]:
-    yield first.intact
+async def _data(
+    first: Chunk, others: AsyncIterator[Chunk], limit_bytes: int
+) -> AsyncIterator[bytes | memoryview]:
+    yield _checked(first, limit_bytes)
     async for chunk in others:
         header = chunk.header
         if header.session or header.buffer or header.offset or header.size_bytes:
             raise malformed("data", given="a second header", allowed="data alone")
-        yield chunk.intact
+        yield _checked(chunk, limit_bytes)
+
+
+def _checked(chunk: Chunk, limit_bytes: int) -> bytes | memoryview:
+    if len(chunk.data) > limit_bytes:
+        given = f"a chunk of {len(chunk.data)} bytes"
+        raise malformed("data", given=given, allowed=f"chunks of at most {limit_bytes} bytes")
+    chunk.check()
+    return chunk.data

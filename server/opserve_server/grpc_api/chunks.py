@@ -20,12 +20,11 @@ class Chunk:
     """
 
     header: WriteRequest
-    data: bytes
+    data: bytes | memoryview
     checksum: int | None
 
-    @property
-    def intact(self) -> bytes:
-        """The data, which is what its sender had.
+    def check(self) -> None:
+        """Finds its data to be what its sender had.
 
         Raises:
             DataCorrupted: 507052, it is something else.
@@ -33,7 +32,6 @@ class Chunk:
         if self.checksum is not None and self.checksum != (found := crc32c(self.data)):
             given, allowed = f"{self.checksum:#010x}", f"{found:#010x}"
             raise DataCorrupted("crc32c", given=given, allowed=allowed)
-        return self.data
 
 
 def chunk_in(message: bytes) -> Chunk:

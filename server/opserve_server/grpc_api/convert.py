@@ -171,7 +171,8 @@ def _write(message: Message) -> Command:
     assert isinstance(message, WriteRequest)
     if message.size_bytes not in {0, len(message.data)}:
         raise malformed("size_bytes", given=message.size_bytes, allowed=len(message.data))
-    return Write(buffer=message.buffer, offset=message.offset, data=chunk_of(message).intact)
+    chunk_of(message).check()
+    return Write(buffer=message.buffer, offset=message.offset, data=message.data)
 
 
 def _set_failure_mode(message: Message) -> Command:

@@ -55,12 +55,13 @@ _FILES = (
 )
 
 
-def grpc_server(
+def grpc_server(  # noqa: PLR0913  # each limit by its name
     service: Service,
     guard: Guard,
     health: Health,
     *,
     message_bytes_limit: int,
+    chunk_bytes_limit: int,
     concurrent_calls_limit: int,
     silent_client_limit_s: float,
 ) -> grpc.aio.Server:
@@ -81,8 +82,9 @@ def grpc_server(
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
     wrapping = WrappingServer(server, guard, service.observe)
+    bulk = bulk_handlers(service, chunk_bytes_limit=chunk_bytes_limit)
     # Before the generated methods of the same service: the first that is found is called.
-    wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk_handlers(service))
+    wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
     for add_to, face in _SERVICES:
         add_to(face(service), wrapping)
     health.add_to(server)

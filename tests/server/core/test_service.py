@@ -9,7 +9,7 @@ import pytest
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
-from opserve_server.core import memory_commands
+from opserve_server.core import memory_commands, transfers
 from opserve_server.core.errors import (
     ExecutionFailed,
     HandleNotFound,
@@ -134,18 +134,23 @@ async def test_no_call_computes_where_a_copy_writes(
         assert abs(meanwhile.offset - behind.offset) >= 2 * SIZE
 
 
-async def test_transfers_that_wait_for_nothing_let_other_calls_through(caller: Caller) -> None:
+async def test_transfers_that_wait_for_nothing_let_other_calls_through(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfers, "_TURN_BYTES", 8 * KIB)
     buffer, size = await caller.buffer(64 * KIB), 64 * KIB
-    where: dict[str, int] = {"buffer": buffer, "offset": 0, "size_bytes": size}
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(size // KIB):
             yield bytes(KIB)
 
     async def read() -> list[bytes]:
-        return [chunk async for chunk in caller.service.read(LOCAL, caller.name, **where)]
+        reading = caller.service.read(LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=size)
+        return [chunk async for chunk in reading]
 
-    write = caller.service.write(LOCAL, caller.name, chunks=chunks(), **where)
+    write = caller.service.write(
+        LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=size, chunks=chunks()
+    )
     for work in (write, read()):
         transfer = asyncio.create_task(work)
         await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from server.guards import keyless_guard
 from server.recording import RecordingService
 
 MESSAGE_LIMIT = 64 * 1024
+CHUNK_LIMIT = 16 * 1024
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ async def channel(service: RecordingService, health: Health) -> AsyncIterator[gr
         keyless_guard(),
         health,
         message_bytes_limit=MESSAGE_LIMIT,
+        chunk_bytes_limit=CHUNK_LIMIT,
         concurrent_calls_limit=100,
         silent_client_limit_s=30,
     )

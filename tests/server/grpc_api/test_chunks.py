@@ -15,6 +15,7 @@ from opserve.v1.command_service_pb2 import Command, SubmitRequest
 from opserve.v1.command_service_pb2_grpc import CommandServiceStub
 from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
 from opserve_server.grpc_api.chunks import chunk_in
+from server.grpc_api.conftest import CHUNK_LIMIT
 from server.recording import SESSION, RecordingService
 
 
@@ -47,6 +48,23 @@ async def test_chunks_of_any_size_arrive_up_to_the_one_that_was_changed(
             await MemoryServiceStub(channel).Write(messages())
         assert caught.value.code() is StatusCode.DATA_LOSS
     assert service.written == b"".join(parts[:changed])
+
+
+async def test_a_chunk_beyond_the_limit_is_refused_and_those_before_it_stay(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    sizes = [CHUNK_LIMIT, CHUNK_LIMIT + 1]
+
+    async def messages() -> AsyncIterator[memory_service_pb2.WriteRequest]:
+        yield memory_service_pb2.WriteRequest(session=SESSION, size_bytes=sum(sizes))
+        for size in sizes:
+            yield memory_service_pb2.WriteRequest(data=bytes(size))
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await MemoryServiceStub(channel).Write(messages())
+    assert caught.value.code() is StatusCode.INVALID_ARGUMENT
+    assert str(CHUNK_LIMIT) in (caught.value.details() or "")
+    assert service.written == bytes(CHUNK_LIMIT)
 
 
 async def test_every_chunk_that_is_read_has_its_checksum(

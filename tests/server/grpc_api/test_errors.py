@@ -1,7 +1,7 @@
 """Failures over gRPC: the status and details of each class, and nothing of those nobody foresaw."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -337,9 +337,16 @@ class WaitingService(RecordingService):
 
     @override
     async def read(
-        self, principal: Principal, session: str, *, buffer: int, offset: int, size_bytes: int
-    ) -> AsyncIterator[bytes]:
-        del principal, session, buffer, offset, size_bytes
+        self,
+        principal: Principal,
+        session: str,
+        *,
+        buffer: int,
+        offset: int,
+        size_bytes: int,
+        form: Callable[[memoryview], bytes] = bytes,
+    ) -> AsyncGenerator[bytes]:
+        del principal, session, buffer, offset, size_bytes, form
         yield b"first"
         self.begun.set()
         await self._wait()

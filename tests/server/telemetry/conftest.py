@@ -54,12 +54,12 @@ async def faces() -> AsyncIterator[Faces]:
         body_bytes_limit=1024,
         run_limits=limits,
     )
-    health = Health(service)
     server = grpc_server(
         service,
         keyless_guard(),
-        health,
+        Health(service),
         message_bytes_limit=64 * 1024,
+        chunk_bytes_limit=1024,
         concurrent_calls_limit=100,
         silent_client_limit_s=30,
     )

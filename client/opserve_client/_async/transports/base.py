@@ -24,7 +24,7 @@ class AsyncTransport(ABC):
         """Carries bytes into a buffer; the request says where to, and has no data."""
 
     @abstractmethod
-    def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
+    def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes | memoryview]:
         """Brings bytes of a buffer, in pieces."""
 
     @abstractmethod

@@ -45,7 +45,9 @@ class AsyncGrpcTransport(AsyncTransport):
             raise from_rpc_error(error, address=self._target) from error
 
     @override
-    async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
+    async def read(
+        self, request: ReadRequest, *, timeout_s: float
+    ) -> AsyncIterator[bytes | memoryview]:
         stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
             async for message in stub(request, timeout=timeout_s):

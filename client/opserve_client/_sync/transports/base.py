@@ -23,7 +23,7 @@ class Transport(ABC):
         """Carries bytes into a buffer; the request says where to, and has no data."""
 
     @abstractmethod
-    def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes]:
+    def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes | memoryview]:
         """Brings bytes of a buffer, in pieces."""
 
     @abstractmethod

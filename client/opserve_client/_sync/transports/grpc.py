@@ -44,7 +44,7 @@ class GrpcTransport(Transport):
             raise from_rpc_error(error, address=self._target) from error
 
     @override
-    def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes]:
+    def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes | memoryview]:
         stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
             for message in stub(request, timeout=timeout_s):
