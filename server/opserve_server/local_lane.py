@@ -14,8 +14,10 @@ import logging
 import secrets
 import socket
 import struct
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
@@ -26,6 +28,7 @@ ANSWER = struct.Struct("!BQQQQ")
 REFUSED, IDLE, BUSY, LATER = range(4)
 """No such buffer, or none that may be told; nothing uses it; queued work does; ask once more."""
 
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: Linux's struct ucred
 _NEXT_ACCEPT_S = 0.5  # after the process has no descriptor left
 
 log = logging.getLogger(__name__)
@@ -45,7 +48,8 @@ def local_lane(
     Args:
         service: The core.
         name: The socket is "opserve-" + name, in the abstract namespace.
-        requests_limit: Clients at once; those beyond are turned away.
+        requests_limit: Clients at once. One more takes the place of the one that has waited for
+            longest, of those of the user who has most: so no user keeps others out.
         request_timeout_s: Time that a client has to ask.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
@@ -56,6 +60,14 @@ def local_lane(
             yield
         finally:
             lane.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A client that has yet to ask: its user, and what hangs up in the end."""
+
+    uid: int
+    timer: asyncio.TimerHandle
 
 
 class _Lane:
@@ -70,7 +82,7 @@ class _Lane:
         self._listener = listener
         self._requests_limit = requests_limit
         self._request_timeout_s = request_timeout_s
-        self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._waiting: dict[socket.socket, _Waiting] = {}  # in the order of their coming
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
         self._listen()
@@ -96,11 +108,16 @@ class _Lane:
             self._again = self._loop.call_later(_NEXT_ACCEPT_S, self._listen)
             return
         if len(self._waiting) >= self._requests_limit:
-            end.close()
-            return
+            self._hang_up(self._longest_of_most())
         end.setblocking(False)  # noqa: FBT003  # the socket module's own signature
-        self._waiting[end] = self._loop.call_later(self._request_timeout_s, self._hang_up, end)
+        timer = self._loop.call_later(self._request_timeout_s, self._hang_up, end)
+        self._waiting[end] = _Waiting(_user_of(end), timer)
         self._loop.add_reader(end, self._answer, end)
+
+    def _longest_of_most(self) -> socket.socket:
+        users = Counter(waiting.uid for waiting in self._waiting.values())
+        ((most, _),) = users.most_common(1)
+        return next(end for end, waiting in self._waiting.items() if waiting.uid == most)
 
     def _answer(self, end: socket.socket) -> None:
         try:
@@ -126,6 +143,13 @@ class _Lane:
         socket.send_fds(end, [answer], [slab.fd])
 
     def _hang_up(self, end: socket.socket) -> None:
-        self._waiting.pop(end).cancel()
+        self._waiting.pop(end).timer.cancel()
         self._loop.remove_reader(end)
         end.close()
+
+
+def _user_of(end: socket.socket) -> int:
+    packed = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int
+    _, uid, _ = _CREDENTIALS.unpack(packed)
+    return uid

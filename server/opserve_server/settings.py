@@ -211,7 +211,8 @@ class Settings(BaseSettings):
     """Kinds of refused callers that wait for the store; more are counted and dropped."""
 
     local_requests_limit: Count = 64
-    """Requests on the local lane at the same time; those beyond go by streams."""
+    """Requests on the local lane at the same time; the eldest of the user with most of them makes
+    room for one more."""
     local_request_timeout_s: Seconds = 5.0
     """Time in which a client that connects to the local lane has to ask, seconds."""
     concurrent_calls_limit: Count = 1024

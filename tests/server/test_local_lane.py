@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from opserve_server import local_lane as lane_module
 from opserve_server.core import commands as c
 from opserve_server.core.principal import LOCAL
 from opserve_server.local_lane import ANSWER, BUSY, IDLE, LATER, REFUSED, REQUEST, local_lane
@@ -28,15 +29,24 @@ async def caller() -> AsyncIterator[Caller]:
     caller.device.slabs.close()
 
 
-def connected() -> socket.socket:
+def connected(lane: str = NAME) -> socket.socket:
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     end.settimeout(30)
-    end.connect(f"\0opserve-{NAME}")
+    end.connect(f"\0opserve-{lane}")
     return end
 
 
-async def ask(session: str, buffer: int) -> tuple[bytes, list[int]]:
-    with connected() as end:
+def has_hung_up(end: socket.socket) -> bool:
+    with end:
+        end.settimeout(0)
+        try:
+            return end.recv(1) == b""
+        except BlockingIOError:
+            return False
+
+
+async def ask(session: str, buffer: int, lane: str = NAME) -> tuple[bytes, list[int]]:
+    with connected(lane) as end:
         end.send(REQUEST.pack(bytes.fromhex(session), buffer))
         answer, fds, _, _ = await asyncio.to_thread(socket.recv_fds, end, ANSWER.size, 1)
         return answer, fds
@@ -102,26 +112,22 @@ async def test_a_client_that_does_not_ask_is_hung_up(caller: Caller) -> None:
     assert caller.name
 
 
-async def test_clients_beyond_the_limit_are_turned_away_until_others_are_gone(
-    caller: Caller,
+async def test_no_user_keeps_others_from_the_lane(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    buffer = await caller.buffer()
-    silent = [connected() for _ in range(LIMIT)]
-    with connected() as end:
-        assert await asyncio.to_thread(end.recv, 1) == b""
-    for end in silent:
-        end.close()
-    answer, (fd,) = await _answered(caller, buffer)
-    os.close(fd)
+    buffer, users = await caller.buffer(), iter([1, 2, 2, 2, 1])
+    monkeypatch.setattr(lane_module, "_user_of", lambda _: next(users))
+    patient = NAME[::-1]
+    with local_lane(caller.service, patient, requests_limit=LIMIT, request_timeout_s=60):
+        silent = [connected(patient) for _ in range(LIMIT)]
+        answer, (fd,) = await ask(caller.name, buffer, lane=patient)
+        os.close(fd)
+        hung_up = [has_hung_up(end) for end in silent]
     assert ANSWER.unpack(answer)[0] == IDLE
+    assert hung_up == [False, True, False, False], "the eldest of the user with most"
 
 
-async def _answered(caller: Caller, buffer: int) -> tuple[bytes, list[int]]:
-    """The first answer once the service has seen that others hung up."""
-    while True:
-        try:
-            answer, fds = await ask(caller.name, buffer)
-        except OSError:
-            continue
-        if answer:
-            return answer, fds
+async def test_a_user_is_who_the_system_says(caller: Caller) -> None:
+    del caller
+    with connected() as end:
+        assert lane_module._user_of(end) == os.getuid()
