@@ -98,7 +98,11 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", use_attribute_docstrings=True
+        env_prefix=PREFIX,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,
     )
 
     grpc_address: Address = "127.0.0.1:50051"

@@ -115,6 +115,34 @@ def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
     assert "\n" not in message
 
 
+def test_a_password_in_a_setting_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPSERVE_STORE_URL", "postgresql://ann:swordfish@db.farm/ops")
+    settings = settings_of_environment()
+    assert settings.store_url.get_secret_value().endswith(":swordfish@db.farm/ops")
+    assert "swordfish" not in f"{settings} {settings!r} {settings.model_dump_json()}"
+
+    monkeypatch.setenv("OPSERVE_STORE_URL", "postgresql://ann:sword/fish@db.farm/ops")
+    with pytest.raises(SettingRefused) as refused:
+        settings_of_environment()
+    told = "store_url: given a text that is not shown, allowed sqlite:///file, or postgresql://"
+    assert str(refused.value).startswith(told)
+    with pytest.raises(ValidationError) as whole:
+        Settings()
+    assert "fish" not in f"{refused.value} {whole.value}"
+
+
+def test_the_store_is_a_file_of_the_user_unless_another_or_none_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("OPSERVE_STORE_URL", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    file = tmp_path / "opserve" / "opserve.db"
+    assert Settings().store_url.get_secret_value() == f"sqlite:///{file}"
+    monkeypatch.setenv("OPSERVE_STORE_URL", "")
+    assert not Settings().store_url
+    assert not file.exists()
+
+
 def test_options_of_the_command_line_are_those_that_refusals_name() -> None:
     serve: Any = vars(typer.main.get_command(command_line))["commands"]["serve"]
     options = [name for option in serve.params for name in option.opts if name != "--help"]

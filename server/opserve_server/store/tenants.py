@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import RowMapping, delete, insert, select, update
+from sqlalchemy import RowMapping, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -46,7 +46,7 @@ class Tenants:
             HandleNotFound: There is none of that name.
         """
         async with self._database.read() as connection:
-            return await locked_tenant(connection, name)
+            return await _only(connection, _named(name), name)
 
     async def update(
         self, name: str, *, change: Callable[[Tenant], Tenant], audit: AuditEntry
@@ -92,8 +92,17 @@ async def locked_tenant(connection: AsyncConnection, name: str) -> Tenant:
     Raises:
         HandleNotFound: There is none of that name.
     """
-    live = select(TENANTS).where(TENANTS.c.name == name, TENANTS.c.deleted_at.is_(None))
-    row = (await connection.execute(live.with_for_update())).mappings().one_or_none()
+    return await _only(connection, _named(name).with_for_update(), name)
+
+
+def _named(name: str) -> Select[*tuple[Any, ...]]:
+    return select(TENANTS).where(TENANTS.c.name == name, TENANTS.c.deleted_at.is_(None))
+
+
+async def _only(
+    connection: AsyncConnection, statement: Select[*tuple[Any, ...]], name: str
+) -> Tenant:
+    row = (await connection.execute(statement)).mappings().one_or_none()
     if row is None:
         raise HandleNotFound("tenant", name, allowed="the name of a tenant")
     return _tenant_of(row)
