@@ -25,6 +25,7 @@ PAGES = [
     "docs/profiles.md",
     "docs/numerics.md",
     "docs/kernels.md",
+    "docs/conformance-verdicts.md",
     "docs/observing.md",
     *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
@@ -39,6 +40,11 @@ PRINTED = {
         "1 im2col_backward True",
         "['im2col_backward', 'write', 'read']",
         "5 True True 5",
+    ],
+    "docs/conformance-verdicts.md": [
+        "FAILED 1 (2, 3)",
+        "['rounding', 'cann-ecosystem']",
+        "True",
     ],
     "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
