@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 if sys.platform == "linux":  # elsewhere there is no lane, and no such module
     import fcntl
 
-_REQUEST = struct.Struct("!16sI")
+_REQUEST = struct.Struct("!16s16sI")
 _ANSWER = struct.Struct("!BQQQQ")
 _IDLE, _LATER = 1, 3
 _ANSWER_TIMEOUT_S = 2.0
@@ -56,21 +56,22 @@ class LocalLane:
     Args:
         name: What OpenSession told; empty where there is none.
         session: Name of the session.
+        token: The session's secret, which OpenSession told as well.
     """
 
-    def __init__(self, name: str, session: str) -> None:
+    def __init__(self, name: str, session: str, token: str) -> None:
         # A service names a lane and nothing else: it cannot send this process to other sockets.
-        usable = all(_HEXADECIMAL.fullmatch(part) for part in (name, session))
+        usable = all(_HEXADECIMAL.fullmatch(part) for part in (name, session, token))
         on_linux = sys.platform == "linux"
         self._address = f"\0opserve-{name}" if on_linux and usable else None
-        self._session = session
+        self._secrets = bytes.fromhex(session) + bytes.fromhex(token) if usable else b""
         self._slabs: dict[int, mmap.mmap] = {}
 
     def find(self, buffer: int) -> MappedBuffer | Unmapped:
         """A buffer as it is mapped here."""
         if self._address is None:
             return Unmapped.NEVER
-        request = _REQUEST.pack(bytes.fromhex(self._session), buffer)
+        request = _REQUEST.pack(self._secrets[:16], self._secrets[16:], buffer)
         try:
             answer, fds = _ask(self._address, request)
         except ConnectionRefusedError:  # the service is elsewhere

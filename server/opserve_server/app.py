@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -18,10 +18,13 @@ from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
 from opserve_server.allocator import keep_freed_memory
+from opserve_server.core.audit import RefusedCalls
+from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observation, Observe
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard, GuessLimits
+from opserve_server.identity import Identity
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.pool.device import KERNELS, Device, WorkerDied
 from opserve_server.serving import Addresses, StartFailed, bound_faces
@@ -32,6 +35,7 @@ from opserve_server.settings import (
     settings_of_environment,
     where_set,
 )
+from opserve_server.store.store import open_store
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 
@@ -47,14 +51,6 @@ if TYPE_CHECKING:
     from opserve_server.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """A service that takes calls: where, and who decides from whom."""
-
-    addresses: Addresses
-    guard: Guard
 
 
 class _Loop(uvloop.Loop):
@@ -87,13 +83,11 @@ def main() -> int:
 async def _serve(settings: Settings) -> None:
     stopping = _stopping_on_signals()
     log.info("starting: a few seconds, when kernels are compiled")
-    async with running(settings) as service:
-        addresses, keyless = service.addresses, service.guard.keyless
+    async with running(settings) as addresses:
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
-        if keyless:
+        if not addresses.keys:
             log.info("there is no key: whoever is on this machine may use the service")
-        told = {"event": "ready", "grpc": addresses.grpc, "rest": addresses.rest}
-        ready = told | {"keys": not keyless}
+        ready = {"event": "ready", **asdict(addresses)}
         sys.stdout.write(f"{json.dumps(ready)}\n")
         sys.stdout.flush()
         await stopping.wait()
@@ -121,7 +115,7 @@ def _stopping_on_signals() -> asyncio.Event:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncGenerator[Running]:
+async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     """A service that takes calls inside the `async with` block, and drains at its end.
 
     Raises:
@@ -131,19 +125,22 @@ async def running(settings: Settings) -> AsyncGenerator[Running]:
     devices = new_devices(settings)
     lane_name = new_lane_name() if settings.local_lane else ""
     metrics, traces = Metrics(), _traces()
+    guard = Guard(guesses=_guess_limits(settings))
+    refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     trace_observers = [] if traces is None else [traces.observe]
     service = Service(
         devices,
         limits=core_limits(settings),
         local_lane=lane_name,
-        observe=_observer(log_observation, metrics.observe, *trace_observers),
+        observe=_observer(log_observation, metrics.observe, refused.observe, *trace_observers),
     )
     metrics.watch(service, devices)
-    guard = Guard(guesses=_guess_limits(settings))
-    _check_exposure(guard, settings)
+    metrics.count("audit_dropped", "Refused callers without an audit entry.", refused.count_dropped)
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
+        await stack.enter_async_context(_known_callers(guard, refused, settings))
+        _check_exposure(guard, settings)
         # Addresses are bound first, so that a taken one is told before any worker starts.
         binding = bound_faces(service, guard, metrics, settings)
         faces = await stack.enter_async_context(binding)
@@ -155,13 +152,43 @@ async def running(settings: Settings) -> AsyncGenerator[Running]:
         if lane_name:
             lane = local_lane(
                 service,
+                guard,
                 lane_name,
                 requests_limit=settings.local_requests_limit,
                 request_timeout_s=settings.local_request_timeout_s,
             )
             stack.enter_context(lane)
         await stack.enter_async_context(faces.serving(service, settings))
-        yield Running(addresses=faces.addresses, guard=guard)
+        yield faces.addresses
+
+
+@asynccontextmanager
+async def _known_callers(
+    guard: Guard, refused: RefusedCalls, settings: Settings
+) -> AsyncGenerator[None]:
+    """Keeps the guard in step with the store, where there is one, until the block ends."""
+    url = settings.store_url.get_secret_value()
+    if not url:
+        yield
+        return
+    opened = open_store(
+        url,
+        timeout_s=settings.store_timeout_s,
+        connections_limit=settings.store_connections_limit,
+    )
+    async with opened as store:
+        identity = Identity(guard, store, refused)
+        try:
+            await identity.refresh()
+        except StoreUnavailable as error:
+            raise StartFailed(f"{error.message}; see the log") from error
+        keeping = asyncio.create_task(identity.keep(interval_s=settings.directory_refresh_s))
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            await identity.stop()
 
 
 def _guess_limits(settings: Settings) -> GuessLimits:

@@ -1,10 +1,11 @@
 """The local lane: an abstract unix socket where clients on this host get the memory of a session.
 
 A client connects, asks for one buffer, and gets one answer with the descriptor of the buffer's slab
-to map. Which session it may ask for is decided as everywhere: whoever holds the name holds the
-session. Nothing is ever awaited here: what cannot be had at once goes by the streams of the faces.
+to map. It shows the session's token, which only its owner was told when it was opened or found; the
+guard is asked whether that owner may still call. Nothing is ever awaited here: what cannot be had
+at once goes by the streams of the faces.
 
-    request   session (16 bytes), buffer (uint32)
+    request   session (16 bytes), token (16 bytes), buffer (uint32)
     answer    state (uint8), slab (uint64), its bytes (uint64), the buffer's offset (uint64), its
               bytes (uint64); but for states REFUSED and LATER the slab's descriptor rides beside it
 """
@@ -19,11 +20,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from opserve_server.calls import at_work, call_id, note_failure
 from opserve_server.core.errors import OpserveError
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.memory_commands import Exposed
+from opserve_server.core.observations import Call
 from opserve_server.core.service import Service
+from opserve_server.guard import MAP_BUFFER, Guard
 
-REQUEST = struct.Struct("!16sI")
+REQUEST = struct.Struct("!16s16sI")
 ANSWER = struct.Struct("!BQQQQ")
 REFUSED, IDLE, BUSY, LATER = range(4)
 """No such buffer, or none that may be told; nothing uses it; queued work does; ask once more."""
@@ -41,12 +45,13 @@ def new_lane_name() -> str:
 
 @contextmanager
 def local_lane(
-    service: Service, name: str, *, requests_limit: int, request_timeout_s: float
+    service: Service, guard: Guard, name: str, *, requests_limit: int, request_timeout_s: float
 ) -> Generator[None]:
     """Answers on the socket of that name inside the block.
 
     Args:
         service: The core.
+        guard: Asked before every answer.
         name: The socket is "opserve-" + name, in the abstract namespace.
         requests_limit: Clients at once. One more takes the place of the one that has waited for
             longest, of those of the user who has most: so no user keeps others out.
@@ -55,7 +60,7 @@ def local_lane(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
         listener.bind(f"\0opserve-{name}")
         listener.listen(requests_limit)
-        lane = _Lane(service, listener, requests_limit, request_timeout_s)
+        lane = _Lane(service, guard, listener, requests_limit, request_timeout_s)
         try:
             yield
         finally:
@@ -74,11 +79,13 @@ class _Lane:
     def __init__(
         self,
         service: Service,
+        guard: Guard,
         listener: socket.socket,
         requests_limit: int,
         request_timeout_s: float,
     ) -> None:
         self._service = service
+        self._guard = guard
         self._listener = listener
         self._requests_limit = requests_limit
         self._request_timeout_s = request_timeout_s
@@ -128,9 +135,11 @@ class _Lane:
             log.debug("a client of the local lane got no answer: %s", error)
         self._hang_up(end)
 
-    def _send(self, end: socket.socket, session: bytes, buffer: int) -> None:
+    def _send(self, end: socket.socket, session: bytes, token: bytes, buffer: int) -> None:
+        call = Call(face="local", method=MAP_BUFFER, request_id=call_id(None), headers={})
         try:
-            exposed = self._service.expose(LOCAL, session.hex(), buffer)
+            with at_work(call, self._service.observe):
+                exposed = self._exposed(call, session.hex(), token, buffer)
         except OpserveError:
             end.send(ANSWER.pack(REFUSED, 0, 0, 0, 0))
             return
@@ -141,6 +150,19 @@ class _Lane:
         state = IDLE if exposed.idle else BUSY
         answer = ANSWER.pack(state, slab.id, slab.size_bytes, exposed.offset, exposed.size_bytes)
         socket.send_fds(end, [answer], [slab.fd])
+
+    def _exposed(self, call: Call, session: str, token: bytes, buffer: int) -> Exposed | None:
+        try:
+            owner = self._service.lane_owner(session, token)
+            self._guard.check(owner, MAP_BUFFER)
+            call.principal = owner
+            exposed = self._service.expose(owner, session, buffer)
+        except OpserveError as error:
+            call.outcome = error.status.name
+            note_failure(error)
+            raise
+        call.outcome = "OK"
+        return exposed
 
     def _hang_up(self, end: socket.socket) -> None:
         self._waiting.pop(end).timer.cancel()

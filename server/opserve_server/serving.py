@@ -32,10 +32,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a running service is reached, as its client takes it."""
+    """Where a running service is reached, as its client takes it, and whether that needs a key."""
 
     grpc: str
     rest: str
+    keys: bool
 
 
 class StartFailed(Exception):
@@ -61,6 +62,7 @@ async def bound_faces(
             addresses = Addresses(
                 grpc=_add_port(server, settings.grpc_address, tls),
                 rest=f"{'https' if tls else 'http'}://{_name_of(listener)}",
+                keys=not guard.keyless,
             )
             rest = _RestServer(new_rest_app(service, guard, metrics, settings), settings, tls)
             yield Faces(addresses, server, rest, listener, health)

@@ -16,6 +16,7 @@ from opserve_client import local_lane
 from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
 
 SESSION = "5e" * 16
+TOKEN = "70" * 16
 SIZE = 8192
 ANSWER = struct.Struct("!BQQQQ")
 
@@ -40,14 +41,14 @@ def service(answers: Sequence[tuple[bytes, int | None]]) -> Generator[LocalLane]
             for answer, fd in answers:
                 end, _ = listener.accept()
                 with end:
-                    assert len(end.recv(64)) == 20
+                    assert end.recv(64)[:32].hex() == SESSION + TOKEN
                     socket.send_fds(end, [answer], [] if fd is None else [fd])
                 if fd is not None:
                     os.close(fd)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        lane = LocalLane(name, SESSION)
+        lane = LocalLane(name, SESSION, TOKEN)
         yield lane
         thread.join(30)
         assert not thread.is_alive()
@@ -112,7 +113,7 @@ def test_a_lane_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_where_nobody_listens_it_is_not_tried_again() -> None:
     name = secrets.token_hex(16)
-    lane = LocalLane(name, SESSION)
+    lane = LocalLane(name, SESSION, TOKEN)
     assert lane.find(1) is Unmapped.NEVER
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0opserve-{name}")
@@ -129,6 +130,6 @@ def test_a_service_cannot_send_its_client_to_another_socket(name: str) -> None:
         listener.bind(f"\0opserve-{name}")
         listener.listen()
         listener.settimeout(0)
-        assert LocalLane(name, SESSION).find(1) is Unmapped.NEVER
+        assert LocalLane(name, SESSION, TOKEN).find(1) is Unmapped.NEVER
         with pytest.raises(BlockingIOError):
             listener.accept()

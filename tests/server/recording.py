@@ -33,6 +33,7 @@ from opserve_server.core.timeline import StreamTimeline, Timeline
 
 SESSION = "5e5510"
 LOCAL_LANE = "1f" * 16
+LANE_TOKEN = "70" * 16
 DEVICE = DeviceInfo(
     name="ascend910b-0",
     profile="ascend910b",
@@ -48,6 +49,7 @@ FOUND = FoundSession(
     device=DEVICE,
     lease_s=30.0,
     local_lane=LOCAL_LANE,
+    local_lane_token=LANE_TOKEN,
     last_buffer=7,
     last_executor=9,
     last_stream=4,
@@ -151,7 +153,11 @@ class RecordingService(Service):
         self._fail()
         self.others.append(("open_session", profile, lease_s, workspace_limit_bytes, request_id))
         return OpenedSession(
-            session=SESSION, device=DEVICE, lease_s=lease_s or 30.0, local_lane=LOCAL_LANE
+            session=SESSION,
+            device=DEVICE,
+            lease_s=lease_s or 30.0,
+            local_lane=LOCAL_LANE,
+            local_lane_token=LANE_TOKEN,
         )
 
     @override

@@ -25,6 +25,7 @@ from opserve_server.pool.device import Device
 from opserve_server.serving import StartFailed
 
 FREE_PORTS = {"OPSERVE_GRPC_ADDRESS": "127.0.0.1:0", "OPSERVE_REST_ADDRESS": "127.0.0.1:0"}
+NO_STORE = {"OPSERVE_STORE_URL": ""}
 SMALL = {"OPSERVE_DEVICE_MEMORY_BYTES": str(2**24), "OPSERVE_SLAB_BYTES": str(2**20)}
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -35,7 +36,7 @@ async def started(**settings: str) -> AsyncGenerator[asyncio.subprocess.Process]
         sys.executable,
         "-m",
         "opserve_server",
-        env=os.environ | FREE_PORTS | SMALL | settings,
+        env=os.environ | FREE_PORTS | NO_STORE | SMALL | settings,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -142,7 +143,7 @@ def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
         """The log is this process's, which other tests share."""
 
     monkeypatch.setattr(app, "log_to_stderr", log_nothing)
-    for name, value in FREE_PORTS.items():
+    for name, value in (FREE_PORTS | NO_STORE).items():
         monkeypatch.setenv(name, value)
     assert app.main() == 1
     told = capsys.readouterr().err

@@ -150,5 +150,5 @@ def test_a_stranger_gets_what_a_name_nobody_has_gets(service: Addresses) -> None
         lane = session._calls._lane
         assert lane._address is not None
         name = lane._address.removeprefix("\0opserve-")
-        assert LocalLane(name, "0" * 32).find(buffer.handle) is Unmapped.NEVER
+        assert LocalLane(name, "0" * 32, "0" * 32).find(buffer.handle) is Unmapped.NEVER
         assert buffer.map().size == LARGE

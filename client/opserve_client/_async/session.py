@@ -84,7 +84,7 @@ class AsyncSession:
         self.lease_s = opened.lease_s
         self._closed = False
         self._connection = connection
-        lane = LocalLane(opened.local_lane, opened.session)
+        lane = LocalLane(opened.local_lane, opened.session, opened.local_lane_token)
         self._calls = AsyncSessionCalls(connection, opened.session, lane, last=last)
         self.default_stream = AsyncStream(self._calls, handle=0)
         self._heartbeat = runtime_async.Heartbeat(

@@ -85,7 +85,7 @@ class Session:
         self.lease_s = opened.lease_s
         self._closed = False
         self._connection = connection
-        lane = LocalLane(opened.local_lane, opened.session)
+        lane = LocalLane(opened.local_lane, opened.session, opened.local_lane_token)
         self._calls = SessionCalls(connection, opened.session, lane, last=last)
         self.default_stream = Stream(self._calls, handle=0)
         self._heartbeat = runtime_blocking.Heartbeat(

@@ -167,6 +167,7 @@ class OpenSessionResponse(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     LEASE_S_FIELD_NUMBER: _builtins.int
     LOCAL_LANE_FIELD_NUMBER: _builtins.int
+    LOCAL_LANE_TOKEN_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """128 random bits in hexadecimal. Whoever holds the name holds the session."""
     lease_s: _builtins.float
@@ -174,6 +175,8 @@ class OpenSessionResponse(_message.Message):
     """Names the abstract unix socket "opserve-" + local_lane, over which a client on the service's host maps
     buffers of the session; docs/bytes.md has its frames. Empty where the service has none.
     """
+    local_lane_token: _builtins.str
+    """A secret of the session, 32 hexadecimal digits, that its client shows there. Empty where there is no lane."""
     @_builtins.property
     def device(self) -> Global___Device: ...
     def __init__(
@@ -183,10 +186,11 @@ class OpenSessionResponse(_message.Message):
         device: Global___Device | None = ...,
         lease_s: _builtins.float = ...,
         local_lane: _builtins.str = ...,
+        local_lane_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "lease_s", b"lease_s", "local_lane", b"local_lane", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -223,6 +227,7 @@ class GetSessionResponse(_message.Message):
     LAST_EXECUTOR_FIELD_NUMBER: _builtins.int
     LAST_STREAM_FIELD_NUMBER: _builtins.int
     LAST_EVENT_FIELD_NUMBER: _builtins.int
+    LOCAL_LANE_TOKEN_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     lease_s: _builtins.float
     local_lane: _builtins.str
@@ -231,6 +236,7 @@ class GetSessionResponse(_message.Message):
     last_executor: _builtins.int
     last_stream: _builtins.int
     last_event: _builtins.int
+    local_lane_token: _builtins.str
     @_builtins.property
     def device(self) -> Global___Device: ...
     def __init__(
@@ -244,10 +250,11 @@ class GetSessionResponse(_message.Message):
         last_executor: _builtins.int = ...,
         last_stream: _builtins.int = ...,
         last_event: _builtins.int = ...,
+        local_lane_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

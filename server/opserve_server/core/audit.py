@@ -48,21 +48,22 @@ class RefusedCalls:
     Args:
         limit: Entries at most; equal ones share one until they are flushed.
         clock: Seconds since 1970.
-
-    Attributes:
-        dropped: Calls that were refused while there was no room for an entry.
     """
 
     def __init__(self, *, limit: int, clock: Callable[[], float]) -> None:
         self._limit = limit
         self._clock = clock
         self._entries: dict[tuple[str, ...], AuditEntry] = {}
-        self.dropped = 0
+        self._dropped = 0
 
     def observe(self, observation: Observation) -> None:
         """Notes a call whose caller was refused."""
         if isinstance(observation, CallEnded) and observation.call.audited:
             self._add(self._entry_of(observation.call))
+
+    def count_dropped(self) -> int:
+        """Calls that were refused while there was no room for an entry."""
+        return self._dropped
 
     async def flush(self, sink: Sink) -> None:
         """Gives what there is to the sink; what it does not take stays for the next time."""
@@ -108,4 +109,4 @@ class RefusedCalls:
         elif len(self._entries) < self._limit:
             self._entries[key] = entry
         else:
-            self.dropped += entry.count
+            self._dropped += entry.count

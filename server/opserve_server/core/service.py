@@ -10,7 +10,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from opserve_kernels.description import OperatorDescription, describe
@@ -37,6 +36,7 @@ from opserve_server.core.errors import (
     service_drains,
 )
 from opserve_server.core.history import News
+from opserve_server.core.infos import DeviceInfo, FoundSession, OpenedSession
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
@@ -56,43 +56,6 @@ __all__ = [
 ]
 NEW_WORK = (Allocate, CreateEvent, CreateStream, Execute, GetWorkspaceSize)
 """Commands that a service that drains refuses: they make a handle, or queue a call."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceInfo:
-    """A device as clients see it; operators are named as the vendor names them."""
-
-    name: str
-    profile: str
-    products: str
-    operators: tuple[str, ...]
-    memory_bytes: int
-    free_memory_bytes: int
-    ready: bool
-    sessions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedSession:
-    """A new lease: the session's name, its device and the seconds it lives without a call.
-
-    local_lane names the socket by which a client on this host can map its memory, or is empty.
-    """
-
-    session: str
-    device: DeviceInfo
-    lease_s: float
-    local_lane: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundSession(OpenedSession):
-    """An open session, and the greatest handle of each kind that it has used."""
-
-    last_buffer: int
-    last_executor: int
-    last_stream: int
-    last_event: int
 
 
 class Service:
@@ -254,6 +217,10 @@ class Service:
         """Bytes of a buffer."""
         return self._sessions.get(principal, session).buffers.get(buffer).size_bytes
 
+    def lane_owner(self, session: str, token: bytes) -> Principal:
+        """Whose a session is, for a caller of the local lane; see Sessions.owner."""
+        return self._sessions.owner(session, lane_token=token)
+
     def expose(
         self, principal: Principal, session: str, buffer: int
     ) -> memory_commands.Exposed | None:
@@ -364,6 +331,7 @@ class Service:
             "device": self._describe(session.device),
             "lease_s": session.lease_s,
             "local_lane": self._local_lane,
+            "local_lane_token": session.lane_token.hex() if self._local_lane else "",
         }
 
     def _describe(self, device: Device) -> DeviceInfo:
@@ -391,3 +359,4 @@ class _Lease(TypedDict):
     device: DeviceInfo
     lease_s: float
     local_lane: str
+    local_lane_token: str

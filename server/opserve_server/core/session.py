@@ -1,11 +1,12 @@
 """A session: a tenant's lease on one device, and everything that lives in it."""
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 
 from opserve_kernels.operator import PlanOptions
 from opserve_server.core.accounts import Account
@@ -27,6 +28,7 @@ from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
 from opserve_server.core.tenants import Resource
 
+LANE_TOKEN_BYTES = 16
 _RESULT_BYTES = 64
 """What a result takes besides its data; a Submit has many."""
 
@@ -106,6 +108,11 @@ class Session:
     def tenant(self) -> str:
         """Name of its owner."""
         return self.account.tenant.name
+
+    @cached_property
+    def lane_token(self) -> bytes:
+        """A secret of its own that a caller of the local lane must show beside the name."""
+        return secrets.token_bytes(LANE_TOKEN_BYTES)
 
     def new_stream(self, handle: int) -> Stream:
         """A stream that runs on this session's device."""

@@ -19,7 +19,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, concerns_session
-from opserve_server.core.principal import Principal
+from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.session import Session
 from opserve_server.core.tenants import Resource, Tenant
 
@@ -141,6 +141,17 @@ class Sessions:
         session.renew()
         concerns_session(name=name, device=session.device.name)
         return session
+
+    def owner(self, name: str, *, lane_token: bytes) -> Principal:
+        """Whose a session is, for whoever shows its token.
+
+        Raises:
+            HandleNotFound: 107017, it is not there, or the token is another's.
+        """
+        session = self._sessions.get(name)
+        if session is None or not secrets.compare_digest(session.lane_token, lane_token):
+            raise session_not_found(name)
+        return Principal(tenant=session.tenant, name="", scopes=frozenset({Scope.OPERATE}))
 
     async def close(self, session: Session) -> None:
         """Ends a session and returns its memory; goes on if the caller is cancelled."""

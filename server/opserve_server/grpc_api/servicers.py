@@ -82,6 +82,7 @@ class SessionFace(SessionServiceServicer):
             device=device_of(opened.device),
             lease_s=opened.lease_s,
             local_lane=opened.local_lane,
+            local_lane_token=opened.local_lane_token,
         )
 
     @override
@@ -94,6 +95,7 @@ class SessionFace(SessionServiceServicer):
             device=device_of(found.device),
             lease_s=found.lease_s,
             local_lane=found.local_lane,
+            local_lane_token=found.local_lane_token,
             last_buffer=found.last_buffer,
             last_executor=found.last_executor,
             last_stream=found.last_stream,

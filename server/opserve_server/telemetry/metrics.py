@@ -66,6 +66,10 @@ class Metrics:
         """Tells the state of a service, as it is when the page is asked for."""
         self._registry.register(_State(service, devices))
 
+    def count(self, name: str, told: str, read: Callable[[], int]) -> None:
+        """Tells a number that somebody else counts."""
+        self._registry.register(_Counted(name, told, read))
+
     def observe(self, observation: Observation) -> None:
         """Counts what happened."""
         match observation:
@@ -118,6 +122,19 @@ class Metrics:
             name, told, labels, namespace="opserve", registry=self._registry, buckets=SECONDS
         )
         return cache(made.labels)
+
+
+class _Counted(Collector):
+    """A number that somebody else counts."""
+
+    def __init__(self, name: str, told: str, read: Callable[[], int]) -> None:
+        self._name = name
+        self._told = told
+        self._read = read
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(f"opserve_{self._name}", self._told, value=self._read())
 
 
 class _State(Collector):

@@ -23,10 +23,11 @@ class Caller:
     def __init__(self) -> None:
         self.device = FakeDevice(auto=False)
         self.service: Service = make_service(self.device)
-        self.name = ""
+        self.name = self.token = ""
 
     async def open(self) -> None:
-        self.name = (await self.service.open_session(LOCAL)).session
+        opened = await self.service.open_session(LOCAL)
+        self.name, self.token = opened.session, opened.local_lane_token
 
     async def run(self, command: c.Command) -> Any:
         return await self.service.run(LOCAL, self.name, command)

@@ -131,4 +131,4 @@ class FakeDevice:
 
 
 def make_service(device: FakeDevice, limits: Limits = LIMITS) -> Service:
-    return Service([device], limits=limits)
+    return Service([device], limits=limits, local_lane="0123456789abcdef" * 2)

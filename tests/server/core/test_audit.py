@@ -68,7 +68,7 @@ async def test_what_finds_no_room_is_counted() -> None:
     calls.observe(refused("m1"))
     await calls.flush(store)
     assert [(entry.method, entry.count) for entry in store.kept] == [("m0", 1), ("m1", 2)]
-    assert calls.dropped == 3
+    assert calls.count_dropped() == 3
 
 
 async def test_what_a_store_does_not_take_is_given_again_within_the_limit() -> None:
@@ -82,4 +82,4 @@ async def test_what_a_store_does_not_take_is_given_again_within_the_limit() -> N
     store.failing = False
     await calls.flush(store)
     assert [(entry.method, entry.count) for entry in store.kept] == [("m0", 2)]
-    assert calls.dropped == 0
+    assert calls.count_dropped() == 0

@@ -32,7 +32,7 @@ from opserve_kernels.tensor import Tensor
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, FailureMode
 from opserve_server.core.service import DeterministicLevel
-from server.recording import DEVICE, LOCAL_LANE, RESULTS, SESSION, RecordingService
+from server.recording import DEVICE, LANE_TOKEN, LOCAL_LANE, RESULTS, SESSION, RecordingService
 from server.samples import COMMANDS, OPERATOR_CALLS
 
 MODULES = {
@@ -207,6 +207,7 @@ async def test_sessions_reach_the_core(
     assert (opened.session, opened.device.name, opened.lease_s) == (SESSION, DEVICE.name, 2.5)
     assert (found.session, found.device.name) == (SESSION, DEVICE.name)
     assert (found.lease_s, found.local_lane) == (30.0, LOCAL_LANE)
+    assert opened.local_lane_token == found.local_lane_token == LANE_TOKEN
     assert (found.last_buffer, found.last_executor) == (7, 9)
     assert (found.last_stream, found.last_event) == (4, 5)
     assert renewed.lease_s == 30.0

@@ -13,7 +13,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
-from server.recording import DEVICE, LOCAL_LANE, RESULTS, SESSION, RecordingService
+from server.recording import DEVICE, LANE_TOKEN, LOCAL_LANE, RESULTS, SESSION, RecordingService
 from server.samples import COMMANDS, OPERATOR_CALLS
 
 S = f"/v1/sessions/{SESSION}"
@@ -236,6 +236,7 @@ async def test_sessions_reach_the_core(
         "device": device,
         "lease_s": 2.5,
         "local_lane": LOCAL_LANE,
+        "local_lane_token": LANE_TOKEN,
     }
     assert found.json() == opened.json() | {
         "lease_s": 30.0,

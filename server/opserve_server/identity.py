@@ -1,0 +1,73 @@
+"""What the guard knows and what it saw, kept in step with the store."""
+
+import asyncio
+import logging
+
+from opserve_server.core.audit import RefusedCalls
+from opserve_server.core.errors import StoreUnavailable
+from opserve_server.guard import Guard
+from opserve_server.store.store import Store
+
+USES_INTERVAL_S = 60.0
+"""Seconds between two times that last uses of keys are written down: nobody needs them sooner."""
+
+log = logging.getLogger(__name__)
+
+
+class Identity:
+    """Brings the guard what is in the store, and the store what the guard saw.
+
+    While the store does not answer, those may call who could before.
+
+    Args:
+        guard: Decides who may call.
+        store: Knows who may.
+        refused: Refused callers that the store is to keep.
+    """
+
+    def __init__(self, guard: Guard, store: Store, refused: RefusedCalls) -> None:
+        self._guard = guard
+        self._store = store
+        self._refused = refused
+        self._answered = True
+
+    async def refresh(self) -> None:
+        """Knows who may call as it is now; asked for at once after a change.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        self._guard.refresh(await self._store.directory())
+
+    async def keep(self, *, interval_s: float) -> None:
+        """Keeps both in step until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        uses_due_s = loop.time() + USES_INTERVAL_S
+        while True:
+            await asyncio.sleep(interval_s)
+            await self._refused.flush(self._store.audit.record)
+            await self._try_to_refresh()
+            if loop.time() >= uses_due_s:
+                uses_due_s += USES_INTERVAL_S
+                await self._write_uses()
+
+    async def stop(self) -> None:
+        """Writes down what the guard saw last."""
+        await self._refused.flush(self._store.audit.record)
+        await self._write_uses()
+
+    async def _try_to_refresh(self) -> None:
+        try:
+            await self.refresh()
+        except StoreUnavailable:
+            if self._answered:
+                log.warning("the store does not answer: who may call stays as it was")
+            self._answered = False
+        else:
+            self._answered = True
+
+    async def _write_uses(self) -> None:
+        try:
+            await self._store.keys.touch(self._guard.take_uses())
+        except StoreUnavailable:
+            log.warning("the store does not answer: last uses of keys are not written down")
