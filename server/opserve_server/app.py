@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
 from opserve_server.allocator import keep_freed_memory
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.limits import Limits
@@ -124,14 +125,15 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     """
     devices = new_devices(settings)
     lane_name = new_lane_name() if settings.local_lane else ""
-    metrics, traces = Metrics(), _traces()
-    guard = Guard(guesses=_guess_limits(settings))
+    accounts, metrics, traces = Accounts(), Metrics(), _traces()
+    guard = Guard(accounts, guesses=_guess_limits(settings))
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     trace_observers = [] if traces is None else [traces.observe]
     service = Service(
         devices,
         limits=core_limits(settings),
         local_lane=lane_name,
+        accounts=accounts,
         observe=_observer(log_observation, metrics.observe, refused.observe, *trace_observers),
     )
     metrics.watch(service, devices)
@@ -139,7 +141,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
-        await stack.enter_async_context(_known_callers(guard, refused, settings))
+        await stack.enter_async_context(_known_callers(guard, service, refused, settings))
         _check_exposure(guard, settings)
         # Addresses are bound first, so that a taken one is told before any worker starts.
         binding = bound_faces(service, guard, metrics, settings)
@@ -164,7 +166,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
 
 @asynccontextmanager
 async def _known_callers(
-    guard: Guard, refused: RefusedCalls, settings: Settings
+    guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
 ) -> AsyncGenerator[None]:
     """Keeps the guard in step with the store, where there is one, until the block ends."""
     url = settings.store_url.get_secret_value()
@@ -177,9 +179,9 @@ async def _known_callers(
         connections_limit=settings.store_connections_limit,
     )
     async with opened as store:
-        identity = Identity(guard, store, refused)
+        identity = Identity(guard, service, store, refused)
         try:
-            await identity.refresh()
+            await identity.begin()
         except StoreUnavailable as error:
             raise StartFailed(f"{error.message}; see the log") from error
         keeping = asyncio.create_task(identity.keep(interval_s=settings.directory_refresh_s))

@@ -71,6 +71,8 @@ def note_failure(error: OpserveError) -> None:
             call.principal = error.principal
         case TooManyGuesses():
             call.audited = error.reason
+        case QuotaExceeded():
+            call.audited = f"the quota of {error.parameter}"
         case _:
             pass
 

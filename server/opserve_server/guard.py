@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opserve_kernels.registry import OPERATORS
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
@@ -149,6 +150,7 @@ class Guard:
     """Knows who may call.
 
     Args:
+        accounts: Of the tenants; they count calls.
         guesses: Bounds on unknown keys.
         clock: Seconds since 1970.
 
@@ -156,7 +158,10 @@ class Guard:
         keyless: Whether everybody is LOCAL; never again once there was a key.
     """
 
-    def __init__(self, *, guesses: GuessLimits, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, accounts: Accounts, *, guesses: GuessLimits, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._accounts = accounts
         self._directory = KEYLESS
         self._guesses = _Guesses(guesses)
         self._clock = clock
@@ -174,6 +179,7 @@ class Guard:
         Raises:
             Unauthenticated: It is not known who calls.
             PermissionDenied: The caller lacks the scope, or no row lets anybody call this.
+            QuotaExceeded: Its tenant has made too many calls in a second.
             TooManyGuesses: The address has shown too many unknown keys.
         """
         if method in SCOPES and SCOPES[method] is None:
@@ -191,6 +197,7 @@ class Guard:
         if scope is None or scope not in principal.scopes:
             asked = "a right that nobody has" if scope is None else f"the scope {scope.value}"
             raise PermissionDenied(principal, scope=asked)
+        self._accounts.of(principal.tenant).admit_call()
 
     def take_uses(self) -> Mapping[str, float]:
         """When keys were used last, by id, in seconds since 1970; each is told once."""

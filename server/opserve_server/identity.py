@@ -5,11 +5,13 @@ import logging
 
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
+from opserve_server.core.service import Service
 from opserve_server.guard import Guard
 from opserve_server.store.store import Store
 
-USES_INTERVAL_S = 60.0
-"""Seconds between two times that last uses of keys are written down: nobody needs them sooner."""
+USES_INTERVAL_S = 30.0
+"""Seconds between two times that device time and last uses of keys are written down; a service that
+is killed forgets what it did not write."""
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +23,14 @@ class Identity:
 
     Args:
         guard: Decides who may call.
+        service: Ends the sessions of tenants that are gone or disabled, and counts their usage.
         store: Knows who may.
         refused: Refused callers that the store is to keep.
     """
 
-    def __init__(self, guard: Guard, store: Store, refused: RefusedCalls) -> None:
+    def __init__(self, guard: Guard, service: Service, store: Store, refused: RefusedCalls) -> None:
         self._guard = guard
+        self._service = service
         self._store = store
         self._refused = refused
         self._answered = True
@@ -37,7 +41,9 @@ class Identity:
         Raises:
             StoreUnavailable: The store does not answer.
         """
-        self._guard.refresh(await self._store.directory())
+        directory = await self._store.directory()
+        self._service.renew_tenants(directory.tenants.values())
+        self._guard.refresh(directory)
 
     async def keep(self, *, interval_s: float) -> None:
         """Keeps both in step until it is cancelled."""
@@ -51,8 +57,17 @@ class Identity:
                 uses_due_s += USES_INTERVAL_S
                 await self._write_uses()
 
+    async def begin(self) -> None:
+        """Knows who may call, and what they used today.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        await self._service.accounts.book.load(self._store.usage)
+        await self.refresh()
+
     async def stop(self) -> None:
-        """Writes down what the guard saw last."""
+        """Writes down what was seen last."""
         await self._refused.flush(self._store.audit.record)
         await self._write_uses()
 
@@ -67,6 +82,7 @@ class Identity:
             self._answered = True
 
     async def _write_uses(self) -> None:
+        await self._service.accounts.book.save(self._store.usage)
         try:
             await self._store.keys.touch(self._guard.take_uses())
         except StoreUnavailable:

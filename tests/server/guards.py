@@ -1,8 +1,9 @@
 """Guards for tests: of a service without keys, and of one with some."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import Directory, KeyRecord
 from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.principal import Principal, Scope
@@ -10,12 +11,17 @@ from opserve_server.core.tenants import Tenant
 from opserve_server.guard import Guard, GuessLimits
 
 NOW = 1_000_000.0
+TENANTS = {
+    "lab": Tenant(name="lab"),
+    "mill": Tenant(name="mill"),
+    "gone": Tenant(name="gone", disabled=True),
+}
 GUESSES = GuessLimits(per_s=1.0, at_once=10_000, peers=16)
 
 
 def keyless_guard() -> Guard:
     """Of a service without keys."""
-    return Guard(guesses=GUESSES)
+    return Guard(Accounts(), guesses=GUESSES)
 
 
 def principal(tenant: str, *scopes: Scope) -> Principal:
@@ -49,7 +55,7 @@ class Keyed:
 
 
 def keyed_guard(
-    *, certificates: Mapping[str, Principal] | None = None, clock: Callable[[], float] = lambda: NOW
+    *, accounts: Accounts | None = None, certificates: Mapping[str, Principal] | None = None
 ) -> Keyed:
     """A guard whose directory has keys, at the time NOW."""
     lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
@@ -63,14 +69,12 @@ def keyed_guard(
         record(keys["revoked"], lab, revoked_at=NOW - 1),
         record(keys["disabled"], principal("gone", *Scope)),
     ]
-    guard = Guard(guesses=GUESSES, clock=clock)
+    accounts = accounts or Accounts()
+    accounts.renew(TENANTS.values())
+    guard = Guard(accounts, guesses=GUESSES, clock=lambda: NOW)
     guard.refresh(
         Directory(
-            tenants={
-                "lab": Tenant(name="lab"),
-                "mill": Tenant(name="mill"),
-                "gone": Tenant(name="gone", disabled=True),
-            },
+            tenants=TENANTS,
             keys={known.sha256: known for known in records},
             certificates=certificates or {},
         )

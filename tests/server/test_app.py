@@ -226,7 +226,7 @@ from opserve_server.settings import Settings
 async def build():
     settings = Settings()
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
-    guard = app.Guard(guesses=app._guess_limits(settings))
+    guard = app.Guard(app.Accounts(), guesses=app._guess_limits(settings))
     serving.new_rest_app(service, guard, app.Metrics(), settings)
 
 asyncio.run(build())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import (
     OpserveError,
@@ -21,6 +22,9 @@ ALICE = Principal(tenant="lab", name="alice", scopes=frozenset({Scope.OPERATE}))
 PROBE = Principal(tenant="lab", name="probe", scopes=frozenset({Scope.METRICS}))
 GONE = Principal(tenant="gone", name="carol", scopes=frozenset({Scope.OPERATE}))
 NOBODY = Principal(tenant="never", name="dora", scopes=frozenset({Scope.OPERATE}))
+TENANTS = {"lab": Tenant(name="lab"), "gone": Tenant(name="gone", disabled=True)}
+ACCOUNTS = Accounts()
+ACCOUNTS.renew(TENANTS.values())
 SPIFFE = "URI:spiffe://farm/ci"
 
 
@@ -44,7 +48,7 @@ def directory(
     *records: KeyRecord, certificates: Mapping[str, Principal] | None = None
 ) -> Directory:
     return Directory(
-        tenants={"lab": Tenant(name="lab"), "gone": Tenant(name="gone", disabled=True)},
+        tenants=TENANTS,
         keys={known.sha256: known for known in records},
         certificates=certificates or {},
     )
@@ -57,7 +61,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def guard(clock: Clock) -> Guard:
-    return Guard(guesses=GuessLimits(per_s=0.5, at_once=3, peers=2), clock=clock)
+    guesses = GuessLimits(per_s=0.5, at_once=3, peers=2)
+    return Guard(ACCOUNTS, guesses=guesses, clock=clock)
 
 
 def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Credentials:

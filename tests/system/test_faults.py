@@ -14,7 +14,8 @@ import pytest
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import FillRequest
 from opserve_client import AclrtError, AsyncClient, AsyncSession, Im2colBackward
-from opserve_server.app import Addresses, running
+from opserve_server.app import running
+from opserve_server.serving import Addresses
 from opserve_server.settings import Settings
 
 pytestmark = pytest.mark.system

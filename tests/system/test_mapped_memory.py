@@ -10,7 +10,8 @@ import pytest
 
 from opserve_client import AclrtError, AsyncClient, Client, Im2colBackward
 from opserve_client.local_lane import LocalLane, Unmapped
-from opserve_server.app import Addresses, running
+from opserve_server.app import running
+from opserve_server.serving import Addresses
 from opserve_server.settings import Settings
 
 pytestmark = pytest.mark.system

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from opserve_client import AsyncClient, ConvolutionBackward, CubeMathType, Im2colBackward
-from opserve_server.app import Addresses, running
+from opserve_server.app import running
+from opserve_server.serving import Addresses
 from opserve_server.settings import Settings
 
 pytestmark = pytest.mark.system
