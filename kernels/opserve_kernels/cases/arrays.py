@@ -12,7 +12,8 @@ from opserve_kernels.cases.fill import Array, drawn, gaps, key_of, unwritten
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import to_5hd, to_fractal_z
 from opserve_kernels.status import Status
-from opserve_kernels.tensor import Format
+
+_RANK_FRACTAL_Z = 4  # NC1HWC0 has 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
         held = np.where(member, held, gaps(count, tensor.dtype))
     elements = _view(held, tensor)
     if tensor.fill is not None and tensor.fill.plain is not None:
-        elements[~_holds(tensor.fill, tensor.fill.plain, tensor.format)] = 0
+        elements[~_holds(tensor.fill, tensor.fill.plain, len(tensor.shape))] = 0
     return Placed(storage=held, elements=elements)
 
 
@@ -71,9 +72,9 @@ def _view(storage: Array, tensor: TensorCase) -> Array:
     return np.lib.stride_tricks.as_strided(storage[first:], tensor.shape, steps)
 
 
-def _holds(fill: Fill, plain: tuple[int, ...], tag: Format) -> NDArray[np.bool_]:
+def _holds(fill: Fill, plain: tuple[int, ...], rank: int) -> NDArray[np.bool_]:
     """Which elements of a blocked tensor are some channel's."""
     ones: NDArray[Any] = np.ones(plain, np.float16)
-    blocked = to_fractal_z(ones, fill.groups) if tag == Format.FRACTAL_Z else to_5hd(ones)
+    blocked = to_fractal_z(ones, fill.groups) if rank == _RANK_FRACTAL_Z else to_5hd(ones)
     members: NDArray[np.bool_] = blocked != 0
     return members

@@ -1,7 +1,7 @@
 """Calls of the operators on blocks, and of the DSP's, by their geometry, as cases."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from opserve_kernels.cases.calls import DEFAULT, Row, Setting, placed
@@ -28,6 +28,7 @@ class BlockCall:
         groups: Groups of channels; None leaves the argument out.
         dtype: Of the operands.
         result: Of the result, as Python spells it; None leaves the argument out.
+        raw: Of conv2d_backprop_filter.
     """
 
     image: Row
@@ -38,6 +39,7 @@ class BlockCall:
     groups: int | None = None
     dtype: DataType = _HALF
     result: str | None = None
+    raw: bool = False
 
     @property
     def output(self) -> Row:
@@ -77,7 +79,7 @@ class BlockCall:
             source=setting.source,
         )
 
-    def filter_case(self, setting: Setting = DEFAULT, *, raw: bool = False) -> Case:
+    def filter_case(self, setting: Setting = DEFAULT) -> Case:
         """The call of conv2d_backprop_filter."""
         image = self._blocked(self.image, self.dtype, Fill(plain=self.image))
         tensors = {"input_x": image, "out_backprop": self._out_backprop()}
@@ -92,7 +94,7 @@ class BlockCall:
             operator="conv2d_backprop_filter",
             profile=setting.profile,
             tensors=placed(inputs | {"res_tensor": weight}, setting),
-            arguments=arguments | ({"raw": True} if raw else {}),
+            arguments=arguments | ({"raw": True} if self.raw else {}),
             tags=setting.tags,
             source=setting.source,
         )
@@ -142,6 +144,7 @@ class DeconvolutionCall:
         group: Groups of channels.
         dtype: Of all tensors.
         more: Other arguments: function, core_mask, row_order.
+        entries: Of the array that holds the numbers, 18 to 20; 0 for fields in its place.
     """
 
     x: Row
@@ -152,7 +155,8 @@ class DeconvolutionCall:
     dilation: Row = (1, 1)
     group: int = 1
     dtype: DataType = DataType.FLOAT
-    more: Mapping[str, Value] | None = None
+    more: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    entries: int = 0
 
     def case(self, setting: Setting) -> Case:
         """The call."""
@@ -168,7 +172,7 @@ class DeconvolutionCall:
             operator="deconv_grad_filter",
             profile=setting.profile,
             tensors=placed(inputs | {"dw_data": result}, setting),
-            arguments={**self._numbers(), **(self.more or {})},
+            arguments={**(self._param() if self.entries else self._numbers()), **self.more},
             tags=setting.tags,
             source=setting.source,
         )
@@ -184,3 +188,8 @@ class DeconvolutionCall:
         for name, (first, second, values) in rows.items():
             numbers |= {f"{name}_{first}": values[0], f"{name}_{second}": values[1]}
         return numbers
+
+    def _param(self) -> dict[str, Value]:
+        """The numbers in the vendor's order, temp_space and what is ignored behind them."""
+        steps = (*self.kernel, *self.stride, *self.padding, *self.dilation, self.group)
+        return {"param": (*self.x, *self.dy, *steps, *(0,) * (self.entries - 17))}

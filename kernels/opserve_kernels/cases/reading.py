@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from opserve_kernels.cases.case import OUTPUTS, PASS, Case, Fill, Json, Kind, TensorCase, Value
+from opserve_kernels.cases.sizing import THINNING_LIMIT
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.profiles import PROFILES
@@ -16,10 +17,10 @@ TEXT_CHARACTERS = 512  # of a source; names and tags have NAME_CHARACTERS
 NAME_CHARACTERS = 128
 ENTRIES = 64  # of an array, and members of an object
 NESTING = 8
-RANK_PLAIN, BLOCK = 4, 16  # of tensors in NC1HWC0 and FRACTAL_Z
+RANK_PLAIN, BLOCK = 4, 16  # FRACTAL_Z has 4 dimensions too, NC1HWC0 one more
 STORAGE_ELEMENTS = 1 << 30  # of a tensor that is to exist
 MOST_INTEGER = 2**63 - 1
-BOUND_LIMIT, THINNING_LIMIT = 1 << 20, 31
+BOUND_LIMIT = 1 << 20
 STATUSES = frozenset(
     status.name for family in (Status, TbeStatus, DeconvStatus) for status in family
 )
@@ -104,9 +105,9 @@ def _check_plain(tensor: TensorCase, fill: Fill, plain: tuple[int, ...], place: 
     """The plain sizes are those of the blocked shape."""
     blocked: tuple[int, ...] = ()
     if len(plain) == RANK_PLAIN and min(plain) >= 1 and fill.groups <= plain[0]:
-        if tensor.format == Format.FRACTAL_Z and plain[0] % fill.groups == 0:
+        if len(tensor.shape) == RANK_PLAIN and plain[0] % fill.groups == 0:
             blocked = fractal_z_shape(plain, fill.groups)
-        elif tensor.format == Format.NC1HWC0:
+        elif len(tensor.shape) != RANK_PLAIN:
             blocked = (plain[0], -(-plain[1] // BLOCK), *plain[2:], BLOCK)
     if tensor.shape != blocked:
         allowed = f"what NC1HWC0 or FRACTAL_Z of shape {list(tensor.shape)} holds"

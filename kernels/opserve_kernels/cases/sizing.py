@@ -14,6 +14,7 @@ GRADIENTS: Mapping[str, str] = {
     "deconv_grad_filter": "dy_data",
 }
 """The input of each operator that is a factor of every product."""
+THINNING_LIMIT = 31  # a power of two
 _EXACT = 1 << 24  # sums of magnitudes below it are the same in every order, in float32
 _GRADIENT_BOUND, _OPERAND_BOUND = 8, 32
 _NARROW_BOUND, _HALF_WEIGHT_BOUND = 4, 2  # of 16-bit dtypes
@@ -36,7 +37,7 @@ def filled(
     bounds = {name: _bound(name, tensor, gradient, weight) for name, tensor in inputs.items()}
     others = [bound for name, bound in bounds.items() if name != gradient]
     largest = longest * bounds[gradient] * max(others, default=1)
-    thinning = max(0, (-(-largest // _EXACT) - 1).bit_length())
+    thinning = min(max(0, (-(-largest // _EXACT) - 1).bit_length()), THINNING_LIMIT)
     found: dict[str, TensorCase] = {}
     for name, tensor in inputs.items():
         fill = replace(tensor.fill or Fill(), kind=kind)

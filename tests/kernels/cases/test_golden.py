@@ -105,7 +105,7 @@ _CALLS = [
         Setting(kind=Kind.NORMAL)
     ),
     BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4).input_case(),
-    BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4).filter_case(raw=True),
+    BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4, raw=True).filter_case(),
     DeconvolutionCall(x=(2, 3, 4, 4), dy=(2, 7, 9, 6), kernel=(3, 2), stride=(2, 2), group=2).case(
         Setting(profile="ft78ne", kind=Kind.UNIFORM)
     ),

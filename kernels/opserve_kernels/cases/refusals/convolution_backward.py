@@ -199,13 +199,13 @@ def _limits() -> dict[tuple[str, str], Breach]:
         limit, rank = bound.limit, bound.ranks[-1]
         assert limit.most is not None
         places = range(rank if limit.parameter in _INPUTS else rank - 2)[bound.values]
-        case = at_limit(limit.parameter, rank, places[-1] if places else 0, limit.most + 1)
+        call = at_limit(limit.parameter, rank, places[-1] if places else 0, limit.most + 1)
         words = f"not in [{limit.least}, {limit.most}]: {limit.where}; on ascend910b"
-        found[limit.parameter, words] = Breach(case=thin(case))
+        found[limit.parameter, words] = Breach(case=thin(call.case()))
     return found
 
 
-def at_limit(parameter: str, rank: int, axis: int, value: int) -> Case:
+def at_limit(parameter: str, rank: int, axis: int, value: int) -> ConvolutionCall:
     """A call that is right but for this value, if that is beyond a limit.
 
     Args:
@@ -237,7 +237,7 @@ def at_limit(parameter: str, rank: int, axis: int, value: int) -> Case:
             call = _call(reach, taps, dilation=_at(steps, axis, value))
         case _:
             call = _call(_at(ones, 1, value), _at(ones, 0, value), groups=value)
-    return call.case()
+    return call
 
 
 def _at(row: Row, place: int, value: int) -> Row:

@@ -1,0 +1,66 @@
+"""Forms of im2col_backward."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from opserve_kernels.cases.calls import FoldCall, Layout
+from opserve_kernels.cases.forms.form import Form, channels_last, gapped
+from opserve_kernels.tensor import DataType, Format
+
+_FLOAT, _HALF, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+_PLAIN = FoldCall(out=(2, 3, 9, 10), kernel=(3, 2))
+_ALL = FoldCall(out=(2, 3, 11, 9), kernel=(3, 2), stride=(2, 3), padding=(2, 1), dilation=(3, 2))
+_COLUMNS = (2, 18, 72)  # grad_output of _PLAIN
+
+
+def im2col_forms() -> Iterator[Form]:
+    """The forms, simple ones first."""
+    calls = {
+        "plain": _PLAIN,
+        "one entry": replace(_PLAIN, out=(3, 9, 10)),
+        "stride": replace(_PLAIN, stride=(2, 3)),
+        "padding": replace(_PLAIN, padding=(1, 2)),
+        "dilation": replace(_PLAIN, dilation=(2, 3)),
+        "all of them": _ALL,
+        "all of them, one entry": replace(_ALL, out=(3, 11, 9)),
+        "kernel of 1": replace(_PLAIN, kernel=(1, 1)),
+        "block as large as the image": replace(_PLAIN, kernel=(9, 10)),
+        "stride of the block": FoldCall(out=(2, 3, 8, 6), kernel=(4, 3), stride=(4, 3)),
+        "stride beyond the block": replace(_PLAIN, kernel=(1, 2), stride=(3, 4)),
+        "padding beyond the block": FoldCall(out=(1, 2, 3, 4), kernel=(2, 2), padding=(3, 4)),
+        "one row": FoldCall(out=(2, 3, 1, 9), kernel=(1, 3), padding=(0, 1)),
+        "one column": FoldCall(out=(2, 3, 9, 1), kernel=(3, 1), padding=(1, 0)),
+        "one of everything": FoldCall(out=(1, 1, 1, 1), kernel=(1, 1)),
+        "a wide image": FoldCall(out=(1, 2, 20, 150), kernel=(3, 3), padding=(1, 1)),
+        "large blocks": FoldCall(out=(1, 2, 24, 24), kernel=(9, 9), padding=(4, 4)),
+        "many channels": FoldCall(out=(2, 33, 14, 14), kernel=(3, 3), padding=(1, 1)),
+        "no entries": replace(_PLAIN, out=(0, 3, 9, 10)),
+        "no channels": replace(_PLAIN, out=(2, 0, 9, 10)),
+        "steps beyond the image": FoldCall(
+            out=(2, 3, 4), kernel=(1, 1), stride=(2**40, 2**40), dilation=(2**40, 2**40)
+        ),
+    }
+    for name, call in calls.items():
+        yield Form(name=name, call=call)
+    yield from _laid_out()
+    yield from _mixed()
+
+
+def _laid_out() -> Iterator[Form]:
+    layouts = {
+        "grad_output with gaps": {"grad_output": Layout(strides=gapped(_COLUMNS), offset=3)},
+        "grad_output transposed": {"grad_output": Layout(strides=(18 * 72, 1, 18))},
+        "grad_output repeated over the batch": {"grad_output": Layout(strides=(0, 72, 1))},
+        "out with gaps": {"out": Layout(strides=gapped(_PLAIN.out), offset=2)},
+        "out channels last": {"out": Layout(strides=channels_last(_PLAIN.out), offset=1)},
+        "format NHWC": {"out": Layout(format=Format.NHWC)},
+        "format NCHW": {"out": Layout(format=Format.NCHW)},
+    }
+    for name, layout in layouts.items():
+        yield Form(name=name, call=_PLAIN, layouts=layout)
+
+
+def _mixed() -> Iterator[Form]:
+    for given, made in ((_HALF, _FLOAT), (_FLOAT, _HALF), (_BF16, _HALF), (_FLOAT, _BF16)):
+        call = replace(_ALL, dtypes=(given, made))
+        yield Form(name=f"{given} into {made}", call=call, keeps_dtypes=True)

@@ -1,0 +1,147 @@
+"""The suites: complete, the same for a seed, within their bounds, and each call as it expects."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from kernels.cases.runs import plan_of, run, verdicts
+from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.case import OUTPUTS, Case, Kind
+from opserve_kernels.cases.coverage import coverage, required
+from opserve_kernels.cases.networks import network_layers
+from opserve_kernels.cases.refusals.rows import RULES
+from opserve_kernels.cases.suite import Suite, read_suite, write_suite
+from opserve_kernels.cases.suites import STANDARD_LIMIT, SUITES
+from opserve_kernels.cases.sums import multiply_adds, sums_of
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.verdict.verdict import Status
+
+ANY = PlanOptions()
+SEEDS = (0, 20)
+
+
+@cache
+def suite_of(name: str, seed: int = 0) -> Suite:
+    return SUITES[name](seed)
+
+
+def _answer(case: Case) -> str:
+    try:
+        plan_of(case, ANY)
+    except InvalidArgument as refusal:
+        return refusal.status.name
+    return "PASS"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["smoke", "standard"])
+def test_every_call_is_planned_or_refused_as_its_case_expects(name: str, seed: int) -> None:
+    answers = {case.id: _answer(case) for case in suite_of(name, seed).cases}
+
+    assert {case.id: case.expect for case in suite_of(name, seed).cases} == answers
+
+
+def test_standard_covers_all_that_every_operator_has() -> None:
+    table = coverage(suite_of("standard").cases)
+
+    missing = [
+        (operator, feature)
+        for operator, row in table.items()
+        for feature in row
+        if not row[feature]
+    ]
+    assert missing == []
+    assert set(table) == set(OPERATORS) == set(OUTPUTS)
+    for operator, row in table.items():
+        assert len(row) == len(required(operator)) == len(set(required(operator)))
+        assert sum(feature.startswith("refused: ") for feature in row) == len(RULES[operator])
+
+
+def test_coverage_tells_what_is_missing() -> None:
+    refused = [case for case in suite_of("standard").cases if case.is_refused]
+
+    table = coverage(refused[1:])["convolution_backward"]
+
+    assert table["refused: grad_output: missing"] == 0
+    assert table["refused: input: missing"] == 1
+    assert table["rank 3"] == 0
+
+
+@pytest.mark.parametrize("name", ["smoke", "standard"])
+def test_suite_is_the_same_for_a_seed_and_has_no_case_twice(name: str) -> None:
+    suite = suite_of(name)
+
+    assert SUITES[name](0).digest == suite.digest
+    assert max(Counter(case.id for case in suite.cases).values()) == 1
+    assert read_suite(write_suite(suite)) == suite
+
+
+def test_another_seed_draws_other_shapes_and_keeps_the_rest() -> None:
+    first, second = ({case.id for case in suite_of("standard", seed).cases} for seed in SEEDS)
+
+    drawn = {case.id for case in suite_of("standard").cases if case.tags == ("drawn",)}
+    assert len(first & second) > 0.8 * len(first)
+    assert first - second <= drawn
+    assert len(drawn - second) > 0.8 * len(drawn)
+
+
+def test_smoke_is_part_of_standard() -> None:
+    assert {case.id for case in suite_of("smoke").cases} <= {
+        case.id for case in suite_of("standard").cases
+    }
+
+
+def test_operators_data_are_those_of_the_registry() -> None:
+    assert {name: operator.outputs for name, operator in OPERATORS.items()} == OUTPUTS
+
+
+def test_suites_stay_within_their_bounds() -> None:
+    costs = [multiply_adds(case) for case in suite_of("standard").cases]
+    assert max(costs) <= STANDARD_LIMIT
+    assert sum(costs) < 2_500_000_000  # 20 s of golden values on two cores
+    assert sum(map(multiply_adds, suite_of("smoke").cases)) < 50_000_000
+    assert len(suite_of("standard").cases) < 2500
+
+
+def test_layers_of_networks_are_of_every_rank_and_some_transposed() -> None:
+    layers = list(network_layers())
+    found = {network for network, _ in layers}
+
+    assert {"ResNet-50", "VGG-16", "MobileNet", "U-Net", "wav2vec 2.0", "C3D", "DCGAN"} <= found
+    assert {call.axes for _, call in layers} == {1, 2, 3}
+    assert sum(call.transposed for _, call in layers) == 8
+    resnet = next(call for network, call in layers if network == "ResNet-50")
+    assert (resnet.output, resnet.multiply_adds) == ((1, 64, 112, 112), 118013952)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_own_kernels_meet_the_goldens_of_smoke(operator: str) -> None:
+    failed: list[str] = []
+    for case in suite_of("smoke").cases:
+        if case.operator == operator and not case.is_refused:
+            placed = arrays_of(case, 0)
+            run(case, placed)
+            given = {name: placed[name].elements for name in case.written}
+            found = verdicts(case, 0, given, sums_of(case))
+            failed += [f"{case.tags} {one.reason}" for one in found if one.status != Status.PASSED]
+
+    assert failed == []
+
+
+def test_exhaustive_has_every_form_on_every_profile_in_every_dtype() -> None:
+    cases = suite_of("exhaustive").cases
+    assert {case.id for case in suite_of("standard").cases} <= {case.id for case in cases}
+    found = Counter(
+        (case.operator, case.profile, tensor.dtype, case.kind)
+        for case in cases
+        for tensor in list(case.inputs.values())[:1]
+        if not case.is_refused
+    )
+    for name, operator in OPERATORS.items():
+        for profile, support in operator.support.items():
+            for dtype in support.dtypes:
+                for kind in (Kind.INTEGER, Kind.NORMAL):
+                    assert found[name, profile, dtype, kind] > 50
