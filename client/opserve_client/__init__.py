@@ -11,15 +11,18 @@ from opserve_client._sync.client import Client
 from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.session import Session
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
+from opserve_client.access import TlsFiles
 from opserve_client.benchmark import Benchmark
 from opserve_client.data_types import DataType, Format
 from opserve_client.errors import (
     AclnnError,
     AclrtError,
+    AuthenticationError,
     CallTimedOut,
     DeconvError,
     ExecutionFailed,
     OpserveError,
+    PermissionDeniedError,
     ServiceUnreachable,
     TbeError,
 )
@@ -62,6 +65,7 @@ __all__ = [
     "AsyncSession",
     "AsyncStream",
     "AsyncTensor",
+    "AuthenticationError",
     "Benchmark",
     "Buffer",
     "CallTimedOut",
@@ -87,6 +91,7 @@ __all__ = [
     "Im2colBackward",
     "Im2colBackwardResult",
     "OpserveError",
+    "PermissionDeniedError",
     "Plan",
     "ServiceUnreachable",
     "Session",
@@ -94,6 +99,7 @@ __all__ = [
     "TbeError",
     "Tensor",
     "TensorSpec",
+    "TlsFiles",
     "fractal_z_shape",
     "from_5hd",
     "from_fractal_z",

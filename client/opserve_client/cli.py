@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from opserve_client._sync.client import DEFAULT_ADDRESS, Client
+from opserve_client.access import TlsFiles
 from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
 from opserve_client.operator_pages import show_all, show_one
@@ -34,7 +36,11 @@ _ARGUMENTS_HELP = (
     "(float32, float16, bfloat16)."
 )
 Address = Annotated[
-    str, typer.Option(help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST.")
+    str,
+    typer.Option(
+        help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST; grpcs:// and "
+        "https:// under TLS."
+    ),
 ]
 
 
@@ -48,11 +54,29 @@ def main() -> None:
         sys.exit(1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """What every command that calls a service is told before its name."""
+
+    tls: TlsFiles | None
+    allow_plaintext: bool
+
+
 @app.callback(invoke_without_command=True)
-def options(
-    *, show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
+def options(  # options of the program
+    context: typer.Context,
+    *,
+    ca: Annotated[Path | None, typer.Option(help="Authorities of the service, PEM.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Shown to the service, PEM.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Private key of that, PEM.")] = None,
+    allow_plaintext: Annotated[
+        bool, typer.Option("--allow-plaintext", help="Send the API key without TLS.")
+    ] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
-    """Convolution-backward operators on virtual devices."""
+    """Convolution-backward operators on virtual devices; OPSERVE_API_KEY says who calls."""
+    tls = TlsFiles(ca=ca, certificate=certificate, key=key) if ca or certificate else None
+    context.obj = Ways(tls=tls, allow_plaintext=allow_plaintext)
     if show_version:
         typer.echo(f"opserve {version('opserve')}")
         raise typer.Exit
@@ -81,6 +105,12 @@ def warmup() -> None:
     _become("opserve_server.warmup", {})
 
 
+def connected(context: typer.Context, address: str) -> Client:
+    """A client of the service at an address, as the options of the program say."""
+    ways: Ways = context.find_root().obj
+    return Client(address, tls=ways.tls, allow_plaintext=ways.allow_plaintext)
+
+
 def _become(module: str, settings: Mapping[str, str]) -> None:
     if importlib.util.find_spec("opserve_server") is None:
         raise FileError("the service is not installed: pip install 'opserve[server]'")
@@ -89,12 +119,12 @@ def _become(module: str, settings: Mapping[str, str]) -> None:
 
 
 @app.command()
-def devices(address: Address = DEFAULT_ADDRESS) -> None:
+def devices(context: typer.Context, address: Address = DEFAULT_ADDRESS) -> None:
     """Show the devices of a service."""
     table = Table(box=None, padding=(0, 1), collapse_padding=True)
     for column in ("device", "profile", "ready", "sessions", "free / memory\nMiB", "operators"):
         table.add_column(column, no_wrap=True)
-    with Client(address) as client:
+    with connected(context, address) as client:
         for device in client.list_devices():
             free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
             table.add_row(
@@ -110,13 +140,14 @@ def devices(address: Address = DEFAULT_ADDRESS) -> None:
 
 @app.command()
 def operators(
+    context: typer.Context,
     name: Annotated[
         str, typer.Argument(help="One by its call or name: aclnnIm2colBackward, im2col_backward.")
     ] = "",
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show the operators of a service, or one in full: parameters, profiles, limits and errors."""
-    with Client(address) as client:
+    with connected(context, address) as client:
         described = client.list_operators(name)
     if name:
         show_one(described[0])
@@ -125,7 +156,8 @@ def operators(
 
 
 @app.command()
-def run(
+def run(  # arguments of the command
+    context: typer.Context,
     call: Annotated[str, typer.Argument(help=_CALL_HELP)],
     arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help=_ARGUMENTS_HELP)],
     tensors: Annotated[Path, typer.Argument(metavar="TENSORS.npz", help="Arrays: .npz or .npy.")],
@@ -135,7 +167,7 @@ def run(
     """Run one operator on arrays in files."""
     request = read_arguments(arguments)
     arrays = read_tensors(tensors)
-    with Client(address) as client, client.open_session(request.profile) as session:
+    with connected(context, address) as client, client.open_session(request.profile) as session:
         results = run_file(session, call, request.arguments, arrays)
     dtypes = write_tensors(output, results)
     table = Table("output", "shape", "dtype")

@@ -7,6 +7,9 @@ OpserveError                what every failure carries: code, name, parameter, g
 └── AclrtError              sessions, memory, streams, events, devices: 1xxxxx, 2xxxxx, 5xxxxx
     ├── ExecutionFailed     a call failed (507015), was too late (107020) or aborted (107023);
     │                       carries the executor
+    ├── AuthenticationError it is not known who calls: no key, or none that is known (207006)
+    ├── PermissionDeniedError
+    │                       the caller lacks a scope (207006)
     ├── QuotaExceeded       the tenant's quota allows no more now; tells when to retry
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
     └── ServiceUnreachable  no connection to the service, or it is going down (507901)
@@ -27,6 +30,7 @@ INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
 UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
 TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
 CORRUPTED = (507052, "ACL_ERROR_RT_COPY_DATA")
+NO_PERMISSION = (207006, "ACL_ERROR_RT_NO_PERMISSION")
 OVER_LIMIT = (207012, "ACL_ERROR_RT_OVER_LIMIT")
 NOT_SUPPORTED = (207000, "ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
 INVALID_HANDLE = (107017, "ACL_ERROR_RT_INVALID_HANDLE")
@@ -144,6 +148,14 @@ class ExecutionFailed(AclrtError):
     executor = 0
 
 
+class AuthenticationError(AclrtError):
+    """The service does not know who calls: there is no key, or none that it knows, any more."""
+
+
+class PermissionDeniedError(AclrtError):
+    """The caller is known, and may not do this."""
+
+
 class QuotaExceeded(AclrtError):
     """The tenant's quota allows no more of a resource now, which `parameter` names.
 
@@ -208,14 +220,18 @@ def error_for(
         refused = QuotaExceeded(message, code=code, **fields)
         refused.limit, refused.use, refused.retry_after_s = quota
         return refused
-    family = _class_of(code) if domain == OPSERVE else _FAMILIES.get(domain, OpserveError)
+    parameter = fields.get("parameter", "")
+    ours = domain == OPSERVE
+    family = _class_of(code, parameter) if ours else _FAMILIES.get(domain, OpserveError)
     return family(message, code=code, **fields)
 
 
 _FAMILIES: dict[str, type[OpserveError]] = {TBE: TbeError, FT_DSP: DeconvError}
 
 
-def _class_of(code: int) -> type[OpserveError]:
+def _class_of(code: int, parameter: str) -> type[OpserveError]:
+    if code == NO_PERMISSION[0]:
+        return AuthenticationError if parameter == "authorization" else PermissionDeniedError
     if code == UNREACHABLE[0]:
         return ServiceUnreachable
     if code == TIMED_OUT[0]:

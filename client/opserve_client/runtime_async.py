@@ -9,6 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import grpc
 import httpx2
 
+from opserve_client.access import Access
 from opserve_client.wire.channel_options import CHANNEL_OPTIONS
 
 OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any])
@@ -21,9 +22,17 @@ Sleep = Callable[[float], Awaitable[None]]
 sleep = asyncio.sleep
 
 
-def open_channel(target: str) -> grpc.aio.Channel:
+def open_channel(target: str, access: Access | None) -> grpc.aio.Channel:
     """A gRPC channel; it connects by itself when it is used."""
-    return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    if access is None or not access.secure:
+        return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(target, access.credentials, options=CHANNEL_OPTIONS)
+
+
+def open_http(access: Access) -> HttpClient:
+    """An HTTP client that says who calls."""
+    verify = access.context if access.secure else False
+    return HttpClient(base_url=access.target, headers=access.headers, verify=verify)
 
 
 async def in_thread(

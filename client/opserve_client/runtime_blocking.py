@@ -8,6 +8,7 @@ from typing import Annotated, ParamSpec, TypeVar
 import grpc
 import httpx2
 
+from opserve_client.access import Access
 from opserve_client.wire.channel_options import CHANNEL_OPTIONS
 
 OpenedT = TypeVar("OpenedT")
@@ -21,9 +22,17 @@ sleep = time.sleep
 Opening = Annotated[OpenedT, "open already; the counterpart can be awaited as well as entered"]
 
 
-def open_channel(target: str) -> grpc.Channel:
+def open_channel(target: str, access: Access | None) -> grpc.Channel:
     """A gRPC channel; it connects by itself when it is used."""
-    return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+    if access is None or not access.secure:
+        return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+    return grpc.secure_channel(target, access.credentials, options=CHANNEL_OPTIONS)
+
+
+def open_http(access: Access) -> HttpClient:
+    """An HTTP client that says who calls."""
+    verify = access.context if access.secure else False
+    return HttpClient(base_url=access.target, headers=access.headers, verify=verify)
 
 
 def opening(opened: OpenedT) -> OpenedT:

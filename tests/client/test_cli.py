@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def memory(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    def client(_: str) -> Client:
+    def client(_: str, **__: object) -> Client:
         return Client(transport=MemoryTransport(fake))
 
     monkeypatch.setattr(cli, "Client", client)

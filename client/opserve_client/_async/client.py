@@ -16,6 +16,7 @@ from opserve_client._async.session import AsyncSession
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport
 from opserve_client._async.transports.rest import AsyncRestTransport
+from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import seconds, text, unsigned
 from opserve_client.handles import Handles
 from opserve_client.wire.methods import GET_SESSION, LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
@@ -27,23 +28,35 @@ class AsyncClient:
     """A connection to a service; a context manager, which closes it.
 
     Args:
-        address: "127.0.0.1:50051" or "grpc://..." speaks gRPC, "http://..." speaks REST.
+        address: "127.0.0.1:50051" or "grpc://..." speaks gRPC, "http://..." speaks REST;
+            "grpcs://..." and "https://..." the same under TLS.
+        api_key: Says who calls; None means that of the variable OPSERVE_API_KEY, if there is one.
+        tls: Files of TLS, where those of the system do not do.
+        allow_plaintext: Whether a key may travel without TLS to another machine.
         timeout_s: Longest that one call may take, seconds. The default is above the longest wait
             of a service, 300 s; bulk bytes get a second more for each MiB.
         transport: Another way to the service, instead of the address.
         sleep: Waits between attempts, seconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each by name
         self,
         address: str = DEFAULT_ADDRESS,
         *,
+        api_key: str | None = None,
+        tls: TlsFiles | None = None,
+        allow_plaintext: bool = False,
         timeout_s: float = 330.0,
         transport: AsyncTransport | None = None,
         sleep: runtime_async.Sleep = runtime_async.sleep,
     ) -> None:
+        where = text(address, parameter="address")
+        if transport is None:
+            transport = _transport_for(
+                access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
+            )
         self._connection = AsyncConnection(
-            transport or _transport_for(text(address, parameter="address")),
+            transport,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
             sleep=sleep,
         )
@@ -134,7 +147,8 @@ class AsyncClient:
         return AsyncSession(self._connection, found, last=last)
 
 
-def _transport_for(address: str) -> AsyncTransport:
-    if address.startswith(("http://", "https://")):
-        return AsyncRestTransport(address)
-    return AsyncGrpcTransport(address.removeprefix("grpc://"))
+def _transport_for(access: Access) -> AsyncTransport:
+    if access.is_rest:
+        http = runtime_async.open_http(access)
+        return AsyncRestTransport(access.target, http=http)
+    return AsyncGrpcTransport(access.target, access=access)

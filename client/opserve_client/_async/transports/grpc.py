@@ -9,6 +9,7 @@ from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteRespon
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
+from opserve_client.access import Access
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
@@ -16,11 +17,17 @@ from opserve_client.wire.trace_context import trace_headers
 
 
 class AsyncGrpcTransport(AsyncTransport):
-    """A gRPC channel to a service."""
+    """A gRPC channel to a service.
 
-    def __init__(self, target: str) -> None:
+    Args:
+        target: Where the service is: "127.0.0.1:50051".
+        access: Says who calls, and whether under TLS; None: nobody, in plain text.
+    """
+
+    def __init__(self, target: str, *, access: Access | None = None) -> None:
         self._target = target
-        self._channel = runtime_async.open_channel(target)
+        self._channel = runtime_async.open_channel(target, access)
+        self._headers = {} if access is None else access.headers
 
     @override
     async def call(
@@ -30,7 +37,7 @@ class AsyncGrpcTransport(AsyncTransport):
             method.path, method.request.SerializeToString, method.response.FromString
         )
         try:
-            return await stub(request, timeout=timeout_s, metadata=_metadata())
+            return await stub(request, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -40,7 +47,8 @@ class AsyncGrpcTransport(AsyncTransport):
     ) -> WriteResponse:
         stub = self._channel.stream_unary(WRITE.path, bytes, WRITE.response.FromString)
         try:
-            return await stub(write_messages(request, data), timeout=timeout_s)
+            messages = write_messages(request, data)
+            return await stub(messages, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -50,7 +58,7 @@ class AsyncGrpcTransport(AsyncTransport):
     ) -> AsyncIterator[bytes | memoryview]:
         stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
-            async for message in stub(request, timeout=timeout_s):
+            async for message in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield read_chunk(message)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
@@ -62,7 +70,7 @@ class AsyncGrpcTransport(AsyncTransport):
             WATCH_STREAM.request.SerializeToString,
             WATCH_STREAM.response.FromString,
         )
-        call = stub(request)
+        call = stub(request, metadata=self._metadata())
         try:
             async for news in call:
                 yield news
@@ -75,6 +83,5 @@ class AsyncGrpcTransport(AsyncTransport):
     async def close(self) -> None:
         await self._channel.close()
 
-
-def _metadata() -> tuple[tuple[str, str], ...]:
-    return tuple(trace_headers().items())
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (*trace_headers().items(), *self._headers.items())

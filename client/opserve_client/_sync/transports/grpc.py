@@ -10,6 +10,7 @@ from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteRespon
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
+from opserve_client.access import Access
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
@@ -17,11 +18,17 @@ from opserve_client.wire.trace_context import trace_headers
 
 
 class GrpcTransport(Transport):
-    """A gRPC channel to a service."""
+    """A gRPC channel to a service.
 
-    def __init__(self, target: str) -> None:
+    Args:
+        target: Where the service is: "127.0.0.1:50051".
+        access: Says who calls, and whether under TLS; None: nobody, in plain text.
+    """
+
+    def __init__(self, target: str, *, access: Access | None = None) -> None:
         self._target = target
-        self._channel = runtime_blocking.open_channel(target)
+        self._channel = runtime_blocking.open_channel(target, access)
+        self._headers = {} if access is None else access.headers
 
     @override
     def call(
@@ -31,7 +38,7 @@ class GrpcTransport(Transport):
             method.path, method.request.SerializeToString, method.response.FromString
         )
         try:
-            return stub(request, timeout=timeout_s, metadata=_metadata())
+            return stub(request, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -39,7 +46,8 @@ class GrpcTransport(Transport):
     def write(self, request: WriteRequest, data: memoryview, *, timeout_s: float) -> WriteResponse:
         stub = self._channel.stream_unary(WRITE.path, bytes, WRITE.response.FromString)
         try:
-            return stub(write_messages(request, data), timeout=timeout_s)
+            messages = write_messages(request, data)
+            return stub(messages, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
 
@@ -47,7 +55,7 @@ class GrpcTransport(Transport):
     def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes | memoryview]:
         stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
-            for message in stub(request, timeout=timeout_s):
+            for message in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield read_chunk(message)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
@@ -59,7 +67,7 @@ class GrpcTransport(Transport):
             WATCH_STREAM.request.SerializeToString,
             WATCH_STREAM.response.FromString,
         )
-        call = stub(request)
+        call = stub(request, metadata=self._metadata())
         try:
             for news in call:
                 yield news
@@ -72,6 +80,5 @@ class GrpcTransport(Transport):
     def close(self) -> None:
         self._channel.close()
 
-
-def _metadata() -> tuple[tuple[str, str], ...]:
-    return tuple(trace_headers().items())
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (*trace_headers().items(), *self._headers.items())

@@ -1,0 +1,120 @@
+"""How a client reaches a service and says who it is: an address, a key, and files of TLS."""
+
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import grpc
+
+from opserve_client.errors import invalid_parameter
+
+KEY_VARIABLE = "OPSERVE_API_KEY"
+_SCHEMES = {"grpc": False, "grpcs": True, "http": False, "https": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Files for TLS, in PEM.
+
+    Attributes:
+        ca: Authorities of which the service's certificate must be; None: those of the system.
+        certificate: Chain that this client shows; None: none.
+        key: Private key of that certificate.
+    """
+
+    ca: str | os.PathLike[str] | None = None
+    certificate: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """A way to a service.
+
+    Attributes:
+        is_rest: Whether it speaks HTTP, or else gRPC.
+        target: "host:port" for gRPC, the base URL for REST.
+        secure: Whether TLS protects it.
+        headers: What says who calls; a secret.
+        tls: Files of TLS.
+    """
+
+    is_rest: bool
+    target: str
+    secure: bool
+    headers: dict[str, str] = field(repr=False)
+    tls: TlsFiles
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        """For REST."""
+        try:
+            context = ssl.create_default_context(cafile=self.tls.ca)
+            if self.tls.certificate is not None:
+                context.load_cert_chain(self.tls.certificate, self.tls.key, password="")
+        except OSError as error:  # an SSLError is one
+            raise _unusable(self.tls, error) from error
+        return context
+
+    @cached_property
+    def credentials(self) -> grpc.ChannelCredentials:
+        """For gRPC."""
+        files = (self.tls.ca, self.tls.key, self.tls.certificate)
+        try:
+            ca, key, chain = (None if file is None else Path(file).read_bytes() for file in files)
+        except OSError as error:
+            raise _unusable(self.tls, error) from error
+        return grpc.ssl_channel_credentials(ca, key, chain)
+
+
+def access_to(
+    address: str, *, api_key: str | None, tls: TlsFiles | None, allow_plaintext: bool
+) -> Access:
+    """The way to an address.
+
+    Args:
+        address: "host:port", or a URL with grpc, grpcs, http or https.
+        api_key: None: that of the variable OPSERVE_API_KEY, if there is one.
+        tls: Files; where they are given and the address names no scheme, it is grpcs.
+        allow_plaintext: Whether a key may travel to another machine where all between can read it.
+
+    Raises:
+        AclrtError: 107000, a key would travel in plain text, or is no key.
+    """
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        scheme, rest = ("grpc" if tls is None else "grpcs"), address
+    secure = _SCHEMES.get(scheme)
+    if secure is None or (tls is not None and not secure):
+        allowed = "HOST:PORT, grpcs:// or https://" if tls else ", ".join(_SCHEMES)
+        raise invalid_parameter("address", address, allowed)
+    key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
+    headers = {"authorization": f"Bearer {_printable(key)}"} if key else {}
+    if headers and not (secure or allow_plaintext or _is_loopback(rest)):
+        allowed = "grpcs:// or https:// for a key, unless allow_plaintext says otherwise"
+        raise invalid_parameter("address", address, allowed)
+    is_rest = scheme.startswith("http")
+    return Access(is_rest, address if is_rest else rest, secure, headers, tls or TlsFiles())
+
+
+def _printable(key: str) -> str:
+    if not (key.isascii() and key.replace("_", "").isalnum()):
+        raise invalid_parameter("api_key", "another text", "a key: letters, digits and _")
+    return key
+
+
+def _is_loopback(authority: str) -> bool:
+    host = authority.partition("/")[0]
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _unusable(tls: TlsFiles, error: OSError) -> Exception:
+    reason = error.strerror or str(error)
+    return invalid_parameter("tls", f"{tls} ({reason})", "files in PEM that can be read")

@@ -1,0 +1,100 @@
+"""Who a client says it is, where it says so, and where it does not."""
+
+import secrets
+
+import httpx2
+import pytest
+
+from opserve_client import AclrtError, AsyncClient, Client, TlsFiles
+from opserve_client.access import access_to
+from opserve_client.errors import (
+    AuthenticationError,
+    OpserveError,
+    PermissionDeniedError,
+    error_for,
+)
+from opserve_client.transports import GrpcTransport, RestTransport
+
+KEY = f"opserve_{secrets.token_hex(18)}"
+BEARER = {"authorization": f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize(
+    ("address", "is_rest", "target", "secure"),
+    [
+        ("127.0.0.1:50051", False, "127.0.0.1:50051", False),
+        ("grpc://[::1]:50051", False, "[::1]:50051", False),
+        ("http://localhost:8080", True, "http://localhost:8080", False),
+        ("grpcs://farm.example:443", False, "farm.example:443", True),
+        ("https://farm.example", True, "https://farm.example", True),
+    ],
+)
+def test_an_address_says_the_wire_and_a_key_goes_there(
+    address: str, target: str, *, is_rest: bool, secure: bool
+) -> None:
+    access = access_to(address, api_key=KEY, tls=None, allow_plaintext=False)
+    assert (access.is_rest, access.target, access.secure) == (is_rest, target, secure)
+    assert access.headers == BEARER
+    assert KEY not in repr(access)
+
+
+@pytest.mark.parametrize("address", ["farm.example:1", "http://192.0.2.1", "grpc://10.0.0.1:1"])
+def test_a_key_does_not_leave_this_machine_in_plain_text_unasked(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPSERVE_API_KEY", KEY)
+    for client in (Client, AsyncClient):
+        with pytest.raises(AclrtError, match="allow_plaintext") as refused:
+            client(address)
+        assert KEY not in f"{refused.value!r}{refused.value}"
+    access = access_to(address, api_key=None, tls=None, allow_plaintext=True)
+    assert access.headers == BEARER
+    assert access_to(address, api_key="", tls=None, allow_plaintext=False).headers == {}
+
+
+def test_files_of_tls_mean_tls() -> None:
+    tls = TlsFiles(ca="ca.pem")
+    assert access_to("farm:1", api_key=KEY, tls=tls, allow_plaintext=False).secure
+    with pytest.raises(AclrtError, match="address: given http://farm"):
+        access_to("http://farm", api_key=None, tls=tls, allow_plaintext=False)
+    for scheme in ("grpcs", "https"):
+        with pytest.raises(AclrtError, match="No such file"):
+            Client(f"{scheme}://farm:1", tls=tls)
+
+
+def test_what_is_no_key_is_refused_without_being_repeated() -> None:
+    with pytest.raises(AclrtError, match="api_key") as refused:
+        Client(api_key=f"{KEY}\r\nx-evil: 1")
+    assert KEY not in str(refused.value)
+
+
+def test_every_call_over_rest_says_who_calls() -> None:
+    seen: list[str | None] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.headers.get("authorization"))
+        return httpx2.Response(200, json={"devices": []})
+
+    access = access_to("http://localhost", api_key=KEY, tls=None, allow_plaintext=False)
+    http = httpx2.Client(
+        base_url=access.target, headers=access.headers, transport=httpx2.MockTransport(answer)
+    )
+    Client(transport=RestTransport("http://localhost", http=http)).list_devices()
+    assert seen == [f"Bearer {KEY}"]
+
+
+def test_a_transport_shows_no_key() -> None:
+    access = access_to("127.0.0.1:1", api_key=KEY, tls=None, allow_plaintext=False)
+    transport = GrpcTransport("127.0.0.1:1", access=access)
+    assert KEY not in f"{transport!r}{access}{Client(api_key=KEY)!r}"
+    transport.close()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "kind"),
+    [("authorization", AuthenticationError), ("scope", PermissionDeniedError)],
+)
+def test_refusals_of_doors_are_told_apart(parameter: str, kind: type[OpserveError]) -> None:
+    error = error_for("no", code=207006, parameter=parameter)
+    assert type(error) is kind
+    assert isinstance(error, AclrtError)
