@@ -40,9 +40,9 @@ class Dtype:
 
     @property
     def overflow(self) -> float:
-        """The smallest magnitude that rounds to infinity."""
+        """The smallest magnitude that rounds to infinity; of float64, which none does, infinite."""
         exponent = int(np.frexp(self.greatest)[1])
-        return float(self.greatest + np.ldexp(1.0, exponent - self.digits - 1))
+        return self.greatest + float(np.ldexp(1.0, exponent - self.digits - 1))
 
 
 DTYPES = {

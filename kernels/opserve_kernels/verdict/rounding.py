@@ -138,7 +138,7 @@ def _reaches(sign: int, golden: Doubles, magnitude: Doubles, limit: Limits) -> t
     The terms of one sign add up to half of magnitude and golden value together.
     """
     finite = np.isfinite(golden)
-    part = (magnitude * (1 + 2 * limit.slope) + sign * golden) / 2
+    part = magnitude * (0.5 + limit.slope) + sign * 0.5 * golden
     accumulated = finite & (part >= limit.accumulator.overflow)
     slack = limit.slope * magnitude + limit.floor
     rounded = finite & (sign * golden + slack >= limit.narrowest.overflow)

@@ -179,3 +179,27 @@ def test_what_is_drawn_is_exact_in_its_dtype() -> None:
     for dtype in DTYPES:
         once = as_dtype(values, dtype)
         np.testing.assert_array_equal(once.astype(dtype).astype(np.float64), once)
+
+
+def test_sums_in_float16_pass_where_the_case_declares_them() -> None:
+    for sums in many("float16", seed=13):
+        rule = Rounding(magnitude=sums.magnitude, terms=sums.terms, accumulator="float16")
+        pair = Pair(given=in_halves(sums), golden=sums.golden)
+        assert judge("out", pair, rule, axes=("e",)).status is Status.PASSED
+
+
+def test_errors_that_all_go_one_way_are_within_the_proven_bound() -> None:
+    tenth = np.full((4, 10_000), float(np.float32(0.1)))
+    sums = Sums(left=tenth, right=np.ones_like(tenth), dtype="float32")
+    (layer,) = by_rounding(in_sequence(sums), sums).layers
+    assert layer.metrics["errors"] == 4
+    assert layer.metrics["errors beyond the proven bound"] == 0
+    assert by_rounding(blocked(sums), sums).errors == 0
+
+
+@pytest.mark.parametrize("order", ["sequence", "pairwise", "blocked"])
+def test_sums_of_products_that_underflow_pass(order: str) -> None:
+    drawn = real_sums(np.random.default_rng(14), elements=300, terms=577, dtype="float32")
+    sums = Sums(left=drawn.left * 2.0**-74, right=drawn.right * 2.0**-74, dtype="float32")
+    verdict = by_rounding(ORDERS[order](sums), sums)
+    assert verdict.status is Status.PASSED, verdict.reason

@@ -157,3 +157,13 @@ def test_sums_that_leave_float32_on_the_way_may_be_infinite(
 ) -> None:
     verdict = judged(np.array([given], np.float32), [golden], [magnitude])
     assert verdict.errors == errors
+
+
+def test_doubles_that_are_summed_in_doubles_are_held_to_both_sums() -> None:
+    golden = np.array([1.0, 1e308, 0.0])
+    rule = Rounding(magnitude=np.array([1.0, 1e308, 0.0]), terms=4, accumulator="float64")
+    near, far = golden * (1 + 20 * 2.0**-53), golden * (1 + 24 * 2.0**-53)
+    assert judge("out", Pair(given=near, golden=golden), rule, axes=("c",)).errors == 0
+    assert judge("out", Pair(given=far, golden=golden), rule, axes=("c",)).errors == 2
+    infinite = np.array([np.inf, np.inf, 0.0])
+    assert judge("out", Pair(given=infinite, golden=golden), rule, axes=("c",)).errors == 2
