@@ -14,6 +14,8 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.store.database import Database, record
 from opserve_server.store.tables import AUDIT
 
+FORGOTTEN_AT_ONCE = 1000
+"""Entries of one transaction, so that none takes longer than a statement may."""
 _CURSOR = struct.Struct(">dq")
 """Time and number of the entry that a page ended with."""
 
@@ -82,9 +84,14 @@ class AuditLog:
 
     async def forget(self, *, before: float) -> int:
         """Deletes entries of before a time, seconds since 1970; how many there were."""
-        async with self._database.append() as connection:
-            old = await connection.execute(delete(AUDIT).where(AUDIT.c.at < before))
-        return old.rowcount
+        old = select(AUDIT.c.id).where(AUDIT.c.at < before).limit(FORGOTTEN_AT_ONCE)
+        forgotten = 0
+        while True:
+            async with self._database.append() as connection:
+                some = await connection.execute(delete(AUDIT).where(AUDIT.c.id.in_(old)))
+            forgotten += some.rowcount
+            if some.rowcount < FORGOTTEN_AT_ONCE:
+                return forgotten
 
 
 def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:

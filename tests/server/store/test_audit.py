@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import opserve_server.store.audit
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.errors import InvalidArgument, StoreUnavailable
 from opserve_server.store.audit import AuditLog, AuditQuery
@@ -122,17 +123,16 @@ async def pages(store: Store, query: AuditQuery, limit: int) -> list[Sequence[Au
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("limit", [1, 7, 23, 24])
-async def test_pages_have_every_entry_once_and_the_newest_first(
-    store: Store, seed: int, limit: int
-) -> None:
+async def test_pages_have_every_entry_once_and_the_newest_first(store: Store, seed: int) -> None:
     entries = some_entries(seed)
     await store.audit.record(entries)
-    found = await pages(store, AuditQuery(), limit)
     numbered = sorted(enumerate(entries), key=lambda pair: (pair[1].at, pair[0]), reverse=True)
-    assert [row for page in found for row in page] == [row for _, row in numbered], seed
-    assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
-    assert len(found) == -(-len(entries) // limit)
+    wanted = [row for _, row in numbered]
+    for limit in (1, 7, 23, 24):
+        found = await pages(store, AuditQuery(), limit)
+        assert [row for page in found for row in page] == wanted, seed
+        assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
+        assert len(found) == -(-len(entries) // limit)
 
 
 async def test_entries_are_found_by_tenant_outcome_and_time(store: Store) -> None:
@@ -160,10 +160,20 @@ async def test_a_page_goes_on_where_it_ended_while_entries_come_and_go(store: St
     assert rest.cursor == ""
 
 
-@pytest.mark.parametrize("cursor", ["x", "é", "AAAA", "A" * 23, "' OR 1=1", "A" * 10_000])
-async def test_a_cursor_that_no_page_gave_is_refused(store: Store, cursor: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"cursor: given .{1,64}, allowed the cursor"):
-        await store.audit.page(AuditQuery(), cursor=cursor, limit=1)
+@pytest.mark.parametrize("old", [0, 3, 4, 9])
+async def test_however_many_are_old_all_are_forgotten_and_no_other(
+    store: Store, old: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opserve_server.store.audit, "FORGOTTEN_AT_ONCE", 4)
+    await store.audit.record([entry("new", at=NOW)] + [entry("old", at=NOW - 1)] * old)
+    assert await store.audit.forget(before=NOW) == old
+    assert [found.method for found in await recorded(store)] == ["new"]
+
+
+async def test_a_cursor_that_no_page_gave_is_refused(store: Store) -> None:
+    for cursor in ("x", "é", "AAAA", "A" * 23, "' OR 1=1", "A" * 10_000):
+        with pytest.raises(InvalidArgument, match=r"cursor: given .{1,64}, allowed the cursor"):
+            await store.audit.page(AuditQuery(), cursor=cursor, limit=1)
 
 
 async def test_nothing_to_record_is_no_transaction(store: Store) -> None:

@@ -88,3 +88,16 @@ async def test_last_uses_of_two_writers_end_at_the_latest(stores: list[Store]) -
         *(stores[1].keys.touch(dict.fromkeys(reversed(names), at)) for at in reversed(times)),
     )
     assert [found.last_used_at for found in await stores[0].keys.of("acme")] == [times[-1]] * 2
+
+
+async def test_calls_that_are_cancelled_keep_no_connection(url: str) -> None:
+    async with open_store(url, timeout_s=30.0, connections_limit=1) as store:
+        await store.tenants.create(ACME, audit=entry())
+        for turns in range(0, 60, 3):
+            change = store.tenants.update("acme", change=lambda tenant: tenant, audit=entry())
+            changing = asyncio.create_task(change)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            changing.cancel()
+            await asyncio.wait([changing])
+        assert await store.tenants.get("acme") == ACME
