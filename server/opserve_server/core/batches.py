@@ -40,7 +40,7 @@ from opserve_server.core.commands import (
     SynchronizeStream,
     Write,
 )
-from opserve_server.core.errors import LimitExceeded, OpserveError
+from opserve_server.core.errors import LimitExceeded, OpserveError, unraised
 from opserve_server.core.limits import Limits
 from opserve_server.core.session import Session
 
@@ -65,7 +65,7 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
         try:
             results.append(await run_command(session, command))
         except OpserveError as error:
-            results.append(Failed(error=error.with_traceback(None)))
+            results.append(Failed(error=unraised(error)))
             break
         if isinstance(command, _LONG) or number % COMMANDS_A_TURN == 0:
             await asyncio.sleep(0)  # other sessions have their turn

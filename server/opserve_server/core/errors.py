@@ -53,6 +53,7 @@ __all__ = [
     "WrongState",
     "service_drains",
     "session_not_found",
+    "unraised",
 ]
 
 
@@ -297,3 +298,10 @@ class DeadlineMissed(ExecutionFailed):
     """A call was stopped or dropped because its deadline had passed."""
 
     code = Status.ACL_ERROR_RT_TASK_TIMEOUT
+
+
+def unraised(error: OpserveError) -> OpserveError:
+    """The same refusal without what raising it added: its frames, and all that they hold."""
+    fresh = type(error).__new__(type(error), *error.args)
+    fresh.__dict__.update(error.__dict__)
+    return fresh

@@ -66,19 +66,20 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
     session.check_open()
-    view = session.buffers.get(handle).view(offset, size_bytes)
-    await _wait_until_idle(session, handle)
+    buffer = session.buffers.get(handle)
+    view = buffer.view(offset, size_bytes)
+    if buffer.users:
+        await _wait_until_idle(session, handle)
     return view
 
 
 async def _wait_until_idle(session: Session, *handles: int) -> None:
     """Returns when all of these buffers are there and no queued work uses any of them."""
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + session.limits.wait_limit_s
+    deadline_s = session.time() + session.limits.wait_limit_s
     while users := {user for handle in handles for user in session.buffers.get(handle).users}:
         await wait_for_all(  # more may come during the wait
             users,
-            timeout_s=max(deadline_s - loop.time(), 0.0),
+            timeout_s=max(deadline_s - session.time(), 0.0),
             status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
             what=f"the queued work on {' and '.join(f'buffer {handle}' for handle in handles)}",
         )

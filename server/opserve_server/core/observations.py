@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry
@@ -63,23 +64,23 @@ def concerns_operator(name: str) -> None:
         call.operator = name
 
 
-@dataclass(frozen=True, slots=True)
-class CallBegan:
+# Told of every call and copy: a tuple is made in half the time of a frozen dataclass.
+
+
+class CallBegan(NamedTuple):
     """A call is at work, in the context that the observer is called in."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnded:
+class CallEnded(NamedTuple):
     """A call has its answer, or nobody waits for it any more, after some seconds."""
 
     call: Call
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class WorkEnded:
+class WorkEnded(NamedTuple):
     """Work of a stream is over; told in the context of the call that submitted it."""
 
     device: str
@@ -87,14 +88,13 @@ class WorkEnded:
     entry: HistoryEntry
 
 
-@dataclass(frozen=True, slots=True)
-class CopyEnded:
+class CopyEnded(NamedTuple):
     """A copy is over; inline says that its bytes lay inside a command."""
 
     device: str
     profile: str
     entry: CopyEntry
-    inline: bool = field(kw_only=True)
+    inline: bool
 
 
 Observation = CallBegan | CallEnded | WorkEnded | CopyEnded

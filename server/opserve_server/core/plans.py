@@ -1,8 +1,10 @@
 """The plans of a session's calls, kept by all that they depend on, as aclnn keeps executors."""
 
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import fields, replace
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from opserve_kernels.operator import Operator, Plan, PlanOptions
@@ -26,15 +28,9 @@ class Plans:
     """
 
     def __init__(self, profile: str, *, limit: int) -> None:
-        def plan(name: str, arguments: object, options: PlanOptions) -> PlannedCall:
-            operator = OPERATORS[name]
-            planned = operator.plan(arguments, PROFILES[profile], options)
-            return planned, _written(operator, arguments)
-
         self.profile = profile
-        self._plan: Callable[[str, object, PlanOptions], PlannedCall] = lru_cache(maxsize=limit)(
-            plan
-        )
+        self._limit = limit
+        self._planned: OrderedDict[object, PlannedCall] = OrderedDict()
 
     def plan(self, operator: Operator[Any], arguments: object, options: PlanOptions) -> PlannedCall:
         """The plan of a call; where its tensors lie makes no difference to it.
@@ -43,19 +39,32 @@ class Plans:
             InvalidArgument: A rule of the operator is broken; 207001, the call is larger than 64
                 bits can say.
         """
-        return self._plan(operator.name, _without_buffers(operator, arguments), options)
+        key = (operator.name, options, _without_buffers(arguments))
+        planned = self._planned.get(key)
+        if planned is None:
+            known = OPERATORS[operator.name]
+            plan = known.plan(arguments, PROFILES[self.profile], options)
+            planned = plan, _written(known, arguments)
+        self._planned[key] = planned
+        self._planned.move_to_end(key)
+        if len(self._planned) > self._limit:
+            self._planned.popitem(last=False)
+        return planned
 
 
-def _without_buffers(operator: Operator[Any], arguments: Any) -> object:  # noqa: ANN401  # any schema
-    given: dict[str, Tensor | None] = {
-        name: getattr(arguments, name) for name in operator.tensor_fields
-    }
-    placed = {
-        name: tensor for name, tensor in given.items() if tensor is not None and tensor.buffer
-    }
-    return replace(
-        arguments, **{name: replace(tensor, buffer=0) for name, tensor in placed.items()}
-    )
+def _without_buffers(arguments: object) -> tuple[object, ...]:
+    """All that arguments say, but for the buffers of their tensors."""
+    schema: type = type(arguments)
+    values = _values_of(schema)(arguments)
+    return tuple(_VIEW(value) if isinstance(value, Tensor) else value for value in values)
+
+
+@cache
+def _values_of(schema: type) -> Callable[[object], tuple[object, ...]]:
+    return attrgetter(*(field.name for field in fields(schema)))
+
+
+_VIEW = attrgetter(*(field.name for field in fields(Tensor) if field.name != "buffer"))
 
 
 def _written(operator: Operator[Any], arguments: Any) -> frozenset[str]:  # noqa: ANN401  # any schema

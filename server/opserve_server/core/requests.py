@@ -3,7 +3,10 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
+from hashlib import sha256
+from json import JSONEncoder
 from typing import Any, Generic, TypeVar
 
 from opserve_kernels.status import Status
@@ -13,6 +16,7 @@ from opserve_server.core.errors import (
     OpserveError,
     OutOfMemory,
     Unavailable,
+    unraised,
 )
 
 Answer = TypeVar("Answer")
@@ -23,9 +27,18 @@ PASSING = (LimitExceeded, OutOfMemory, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
-class _Request(Generic[Answer]):
-    fingerprint: int
+class _UnderWay(Generic[Answer]):
+    fingerprint: bytes
     task: asyncio.Task[Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[Answer]):
+    """An outcome; an error in it was never raised, so that it holds no frames."""
+
+    fingerprint: bytes
+    outcome: Answer | OpserveError
+    size_bytes: int
 
 
 class AnsweredRequests(Generic[Answer]):
@@ -45,8 +58,8 @@ class AnsweredRequests(Generic[Answer]):
         self._limit = limit
         self._retained_bytes_limit = retained_bytes_limit
         self._size_bytes = size_bytes
-        self._requests: dict[RequestId, _Request[Answer]] = {}
-        self._sizes: OrderedDict[RequestId, int] = OrderedDict()  # of those that are answered
+        self._under_way: dict[RequestId, _UnderWay[Answer]] = {}
+        self._kept: OrderedDict[RequestId, _Kept[Answer]] = OrderedDict()
         self._held_bytes = 0
 
     async def once(
@@ -61,17 +74,18 @@ class AnsweredRequests(Generic[Answer]):
 
         Args:
             request_id: The client's id.
-            request: What is asked, as a hashable value that differs for other requests.
+            request: What is asked: dataclasses, sequences, bytes and what JSON has.
             work: Does it.
 
         Raises:
             InvalidArgument: 107000, the id was used for another request.
             LimitExceeded: 207012, too many requests are under way.
         """
-        known = self._requests.get(request_id)
+        fingerprint = _fingerprint(request)
+        known = self._kept.get(request_id) or self._under_way.get(request_id)
         if known is None:
-            known = self._start(request_id, request, work)
-        elif known.fingerprint != hash(request):
+            known = self._start(request_id, fingerprint, work)
+        elif known.fingerprint != fingerprint:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
                 f"request_id: given {request_id}, which named another request, "
@@ -80,15 +94,19 @@ class AnsweredRequests(Generic[Answer]):
                 given=request_id,
                 allowed="a new id for each request",
             )
-        return await asyncio.shield(known.task)
+        if isinstance(known, _UnderWay):
+            return await asyncio.shield(known.task)
+        if isinstance(known.outcome, OpserveError):
+            raise unraised(known.outcome)
+        return known.outcome
 
     def _start(
         self,
         request_id: RequestId,
-        request: object,
+        fingerprint: bytes,
         work: Callable[[], Coroutine[Any, Any, Answer]],
-    ) -> _Request[Answer]:
-        under_way = len(self._requests) - len(self._sizes)
+    ) -> _UnderWay[Answer]:
+        under_way = len(self._under_way)
         if under_way >= self._limit:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_OVER_LIMIT,
@@ -98,24 +116,30 @@ class AnsweredRequests(Generic[Answer]):
                 given=under_way + 1,
                 allowed=self._limit,
             )
-        started = _Request(hash(request), asyncio.create_task(work()))
-        self._requests[request_id] = started
-        started.task.add_done_callback(lambda task: self._finished(request_id, task))
+        started = _UnderWay(fingerprint, asyncio.create_task(work()))
+        self._under_way[request_id] = started
+        started.task.add_done_callback(lambda _: self._finished(request_id))
         return started
 
-    def _finished(self, request_id: RequestId, task: asyncio.Task[Answer]) -> None:
-        if not _is_answer(task):
-            del self._requests[request_id]
+    def _finished(self, request_id: RequestId) -> None:
+        ended = self._under_way.pop(request_id)
+        if not _is_answer(ended.task):
             return
-        self._sizes[request_id] = self._size_of(task)
-        self._held_bytes += self._sizes[request_id]
-        while len(self._requests) > self._limit or self._held_bytes > self._retained_bytes_limit:
-            oldest, size_bytes = self._sizes.popitem(last=False)
-            self._held_bytes -= size_bytes
-            del self._requests[oldest]
-
-    def _size_of(self, task: asyncio.Task[Answer]) -> int:
-        return 0 if task.exception() else self._size_bytes(task.result())
+        error = ended.task.exception()
+        kept: _Kept[Answer]
+        if isinstance(error, OpserveError):
+            kept = _Kept(ended.fingerprint, unraised(error), _text_bytes(error))
+        else:
+            answer = ended.task.result()
+            kept = _Kept(ended.fingerprint, answer, self._size_bytes(answer))
+        self._kept[request_id] = kept
+        self._held_bytes += kept.size_bytes
+        while (
+            len(self._kept) + len(self._under_way) > self._limit
+            or self._held_bytes > self._retained_bytes_limit
+        ):
+            _, oldest = self._kept.popitem(last=False)
+            self._held_bytes -= oldest.size_bytes
 
 
 def _is_answer(task: asyncio.Task[Any]) -> bool:
@@ -124,3 +148,28 @@ def _is_answer(task: asyncio.Task[Any]) -> bool:
         return False
     error = task.exception()
     return error is None or (isinstance(error, OpserveError) and not isinstance(error, PASSING))
+
+
+def _text_bytes(error: OpserveError) -> int:
+    return sum(len(text) for text in (error.message, error.given, error.allowed))
+
+
+def _fingerprint(request: object) -> bytes:
+    """Differs for other requests, and is small whatever they hold."""
+    return sha256(_TEXT.encode(request).encode()).digest()
+
+
+def _parts(value: Any) -> object:  # noqa: ANN401  # what JSON has no form of
+    """Bytes by their digest, a dataclass by its class and its fields."""
+    if isinstance(value, bytes):
+        return sha256(value).hexdigest()
+    kind: type = type(value)
+    return [kind.__name__, *(getattr(value, name) for name in _field_names(kind))]
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+_TEXT = JSONEncoder(check_circular=False, default=_parts)

@@ -96,7 +96,9 @@ class Service:
             new_name=new_session_name,
         )
         self._opened = AnsweredRequests[OpenedSession](
-            limit=limits.sessions_limit, retained_bytes_limit=0, size_bytes=lambda _: 0
+            limit=limits.sessions_limit,
+            retained_bytes_limit=limits.retained_bytes_limit,
+            size_bytes=lambda _: 0,
         )
 
     def list_devices(self, principal: Principal) -> list[DeviceInfo]:
@@ -305,9 +307,7 @@ class Service:
         self._check_request_id(request_id)
         if not request_id:
             return await work()
-        # Commands of two kinds may have equal fields, so that their hashes alone are equal.
-        request = tuple((type(command), command) for command in commands)
-        return await session.answered.once(request_id, request, work)
+        return await session.answered.once(request_id, commands, work)
 
     def _check_takes(self, session: Session, commands: Sequence[Command]) -> None:
         refuses = self.draining and not session.finishes

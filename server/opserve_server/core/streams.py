@@ -186,8 +186,11 @@ class Stream:
                 self._fail(entry, Outcome.FAILED, self._failure(run, outcome))
         self._advance()
 
-    def _advance(self) -> None:
-        """Passes what needs no device, offers the next call, and tells who waits."""
+    def _advance(self, _: asyncio.Future[None] | None = None) -> None:
+        """Passes what needs no device, offers the next call, and tells who waits.
+
+        A record that one of its waits is for calls it too.
+        """
         while self._queue and not self._at_device and self._passes(self._queue[0]):
             self._end(self._queue.popleft(), Outcome.DONE)
         self._held.hold(len(self._queue))
@@ -209,13 +212,10 @@ class Stream:
             case Wait(_, record):
                 if entry.started_s is None:
                     entry.started_s = self._time()
-                    record.done.add_done_callback(self._on_record)
+                    record.done.add_done_callback(self._advance)
                 return record.done.done()
             case _:
                 assert_never(entry.work)
-
-    def _on_record(self, _: asyncio.Future[None]) -> None:
-        self._advance()
 
     def _wake(self) -> None:
         first = next(iter(self._at_device or self._queue), None)
@@ -281,7 +281,7 @@ class Stream:
         if isinstance(entry.work, KernelRun):
             entry.work.done.set_result(None)
         elif isinstance(entry.work, Wait):
-            entry.work.record.done.remove_done_callback(self._on_record)
+            entry.work.record.done.remove_done_callback(self._advance)
         added = self.history.add(
             entry,
             ended_s=self._time() if ended_s is None else ended_s,

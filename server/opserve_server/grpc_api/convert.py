@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from opserve.v1.command_service_pb2 import Command as WireCommand
@@ -58,6 +59,10 @@ from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
 Member = TypeVar("Member")
+_REMEMBERED_BYTES = 1024
+"""Of one operator's arguments; larger ones are read anew each time."""
+_REMEMBERED_MESSAGES = 256
+"""What they say, frozen values, takes 5 MiB at most, whatever clients send."""
 
 
 def command_of(name: str, message: Message) -> Command:
@@ -186,30 +191,48 @@ def _get_workspace_size(message: Message) -> Command:
     name = message.WhichOneof("operator")
     if name is None:
         raise malformed("operator", given="nothing", allowed=", ".join(OPERATORS))
-    return GetWorkspaceSize(
-        operator=name,
-        arguments=_arguments(getattr(message, name), OPERATORS[name].schema),
-        executor=message.executor,
-    )
+    given: Message = getattr(message, name)
+    data = given.SerializeToString()
+    if len(data) <= _REMEMBERED_BYTES:
+        arguments = _remembered_arguments(name, data)
+    else:
+        arguments = _arguments(given, OPERATORS[name].schema)
+    return GetWorkspaceSize(operator=name, arguments=arguments, executor=message.executor)
+
+
+@lru_cache(maxsize=_REMEMBERED_MESSAGES)
+def _remembered_arguments(operator: str, data: bytes) -> object:
+    """The arguments of a message by its bytes: calls are planned again and again."""
+    given: Message = type(getattr(GetWorkspaceSizeRequest(), operator)).FromString(data)
+    return _arguments(given, OPERATORS[operator].schema)
 
 
 def _arguments(message: Message, schema: type) -> object:
     """An instance of a schema; ListFields names what is present, zero or empty as it may be."""
+    converters = _converters(message.DESCRIPTOR, schema)
+    given: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
+    for name in given.keys() & converters.keys():
+        given[name] = converters[name](given[name])
+    return schema(**given)
+
+
+@cache
+def _converters(message: Descriptor, schema: type) -> Mapping[str, Callable[[Any], object]]:
+    """What makes arguments of fields that are messages; all others are taken as they are."""
     nested = nested_schemas(schema)
-    return schema(
-        **{
-            field.name: _arguments(value, nested[field.name])
-            if field.name in nested
-            else _value(field.name, value)
-            for field, value in message.ListFields()
-        }
-    )
+    kinds = {field.name: field.message_type for field in message.fields if field.message_type}
+    return {
+        name: partial(_arguments, schema=nested[name])
+        if name in nested
+        else partial(_tensor, name)
+        if kind is WireTensor.DESCRIPTOR
+        else _values
+        for name, kind in kinds.items()
+    }
 
 
-def _value(name: str, value: object) -> object:
-    if isinstance(value, WireTensor):
-        return _tensor(name, value)
-    return tuple(value.values) if isinstance(value, Int64Array | BoolArray) else value
+def _values(message: Int64Array | BoolArray) -> tuple[int, ...]:
+    return tuple(message.values)
 
 
 def _tensor(name: str, message: WireTensor) -> Tensor:

@@ -206,6 +206,8 @@ class Device:
             try:
                 return await pending.done
             except asyncio.CancelledError:
+                if not pending.done.cancelled():  # its end came first, in the same turn of the loop
+                    return pending.done.result()
                 self._stop_call(call_id, KernelFailed("it was cancelled"))
                 await self._end_of(call_id)
                 raise

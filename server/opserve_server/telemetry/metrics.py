@@ -95,7 +95,7 @@ class Metrics:
         self._call_seconds(call.face, call.method).observe(seconds)
 
     def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
-        self._kernels(profile, entry.operator, entry.outcome.value).inc()
+        self._kernels(profile, entry.operator, entry.outcome).inc()
         if entry.outcome is Outcome.DONE and entry.started_s is not None:
             queued_s = entry.started_s - entry.queued_s
             self._queue_seconds(profile, entry.operator).observe(queued_s)
@@ -105,7 +105,7 @@ class Metrics:
     def _count_copy(self, ended: CopyEnded) -> None:
         copy = ended.entry
         seconds = copy.ended_s - copy.started_s
-        self._copy_seconds(ended.profile, copy.kind.value).observe(seconds)
+        self._copy_seconds(ended.profile, copy.kind).observe(seconds)
         direction = _DIRECTIONS.get(copy.kind)
         if direction is not None:
             call = CALL.get()

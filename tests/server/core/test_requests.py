@@ -1,12 +1,16 @@
 """What is kept for retries: answers alone, and no more of them than the limits allow."""
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
-from opserve_server.core.errors import LimitExceeded
+from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.requests import AnsweredRequests
 from server.core.fakes import KIB, LIMITS, FakeDevice, make_service
@@ -50,3 +54,77 @@ async def test_requests_that_end_together_leave_nothing_behind() -> None:
     assert isinstance(waiting[0].exception(), LimitExceeded)
     assert waiting[1].result() == "answer"
     assert not unhandled
+
+
+class _Argument:
+    """What a refused call worked on."""
+
+
+async def test_a_kept_refusal_tells_the_same_and_holds_nothing_of_the_call() -> None:
+    requests = AnsweredRequests[str](limit=2, retained_bytes_limit=KIB, size_bytes=len)
+    alive: list[weakref.ref[_Argument]] = []
+
+    async def refused() -> str:
+        argument = _Argument()
+        alive.append(weakref.ref(argument))
+        status = Status.ACL_ERROR_RT_PARAM_INVALID
+        told = InvalidArgument(status, "size: given 3", parameter="size", given=3, allowed="4")
+        raise told from ValueError(argument)
+
+    async def told() -> tuple[object, ...]:
+        with pytest.raises(InvalidArgument) as refusal:
+            await requests.once("id", 0, refused)
+        error = refusal.value
+        return (
+            error.status,
+            str(error),
+            error.message,
+            error.parameter,
+            error.given,
+            error.allowed,
+        )
+
+    first = await told()
+    assert [await told() for _ in range(2)] == [first, first]
+    assert len(alive) == 1
+    await asyncio.sleep(0)  # the loop still holds what woke this test
+    gc.collect()
+    assert alive[0]() is None
+
+
+async def test_refusals_are_bounded_by_their_bytes_too() -> None:
+    requests = AnsweredRequests[str](limit=8, retained_bytes_limit=KIB, size_bytes=len)
+    tries: list[str] = []
+
+    async def refused() -> str:
+        tries.append("try")
+        raise InvalidArgument(Status.ACL_ERROR_RT_PARAM_INVALID, "long", given="3" * KIB)
+
+    for _ in range(2):
+        with pytest.raises(InvalidArgument):
+            await requests.once("id", 0, refused)
+    assert len(tries) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (c.SynchronizeStream(timeout_ms=-1), c.SynchronizeStream(timeout_ms=-2)),
+        (c.Write(buffer=1, data=b"12"), c.Write(buffer=1, data=b"13")),
+        (c.QueryStream(stream=1), c.DestroyStream(stream=1)),
+        (c.Fill(buffer=1, offset=2), c.Fill(buffer=1, size_bytes=2)),
+        (c.SynchronizeStream(timeout_ms=None), c.SynchronizeStream(timeout_ms=0)),
+    ],
+)
+async def test_another_request_never_passes_for_the_first(
+    first: c.Command, other: c.Command
+) -> None:
+    requests = AnsweredRequests[str](limit=2, retained_bytes_limit=KIB, size_bytes=len)
+
+    async def answered() -> str:
+        return "answer"
+
+    assert [await requests.once("id", [first], answered) for _ in range(2)] == ["answer"] * 2
+    with pytest.raises(InvalidArgument) as refusal:
+        await requests.once("id", [other], answered)
+    assert refusal.value.parameter == "request_id"

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,21 @@ async def test_cancelling_may_race_the_end_of_a_call(device: Device, slab: Slab)
             allowed = (KernelTiming, asyncio.CancelledError) if call is cancelled else KernelTiming
             assert isinstance(outcome, allowed)
     assert not device._pending
+
+
+async def test_a_call_whose_end_came_before_its_cancellation_keeps_its_result(
+    device: Device, slab: Slab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = device._end
+
+    def end_and_cancel(call_id: int, outcome: Any) -> None:
+        end(call_id, outcome)
+        call.cancel()  # in the same turn of the loop, before who waits for the end goes on
+
+    monkeypatch.setattr(device, "_end", end_and_cancel)
+    call = begin(device, slab, "count_units")
+    assert isinstance(await call, KernelTiming)
+    assert bytes(slab.memory[:UNITS]) == b"\x01" * UNITS
 
 
 async def test_a_cancelled_call_that_does_not_obey_takes_its_worker_along() -> None:
