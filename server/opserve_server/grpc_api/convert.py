@@ -162,11 +162,17 @@ def _error(error: OpserveError) -> Error:
 
 
 def _plain(command: Callable[..., Command]) -> Callable[[Message], Command]:
-    """A converter for a request whose fields are those of its command."""
-    names = {field.name for field in fields(command)}  # type: ignore[arg-type]  # a dataclass
+    """A converter for a request that has the fields of its command; None is what is not there."""
+    described = fields(command)  # type: ignore[arg-type]  # a dataclass
+    names = [field.name for field in described]
+    optional = {field.name for field in described if field.default is None}
 
     def convert(message: Message) -> Command:
-        given = {field.name: value for field, value in message.ListFields() if field.name in names}
+        given = {
+            name: getattr(message, name)
+            for name in names
+            if name not in optional or message.HasField(name)
+        }
         return command(**given)
 
     return convert
