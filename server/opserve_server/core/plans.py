@@ -40,13 +40,12 @@ class Plans:
                 bits can say.
         """
         key = (operator.name, options, _without_buffers(arguments))
-        planned = self._planned.get(key)
+        planned = self._planned.pop(key, None)
         if planned is None:
             known = OPERATORS[operator.name]
             plan = known.plan(arguments, PROFILES[self.profile], options)
             planned = plan, _written(known, arguments)
         self._planned[key] = planned
-        self._planned.move_to_end(key)
         if len(self._planned) > self._limit:
             self._planned.popitem(last=False)
         return planned
