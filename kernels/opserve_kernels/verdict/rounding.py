@@ -86,11 +86,11 @@ def limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
 
 
 def proven_limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
-    """The bound that holds in any order of summation: gamma_K, and never less than the other."""
+    """The bound that holds in any order of summation: gamma_K, the smaller one of few terms."""
     likely = limits(rule, dtype, overflow)
     error = rule.terms * (likely.accumulator.unit + _GOLDEN_UNIT)
     gamma = error / (1 - error) if error < 1 else _NO_BOUND
-    return replace(likely, slope=max(likely.slope, gamma + 2 * rule.operand_unit))
+    return replace(likely, slope=gamma + 2 * rule.operand_unit)
 
 
 def used_fractions(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:

@@ -74,13 +74,15 @@ def test_passing_through_a_second_dtype_is_allowed_where_it_is_declared() -> Non
     assert judge("out", pair, declared, axes=("c",)).errors == 0
 
 
-def test_a_disputed_error_is_told_from_one_that_no_order_explains() -> None:
+@pytest.mark.parametrize("operand", [0.0, 2.0**-12])
+def test_a_disputed_error_is_told_from_one_that_no_order_explains(operand: float) -> None:
     terms = 10_000
-    likely, proven = (4 * 100 + 2) * 2.0**-24, terms * 2.0**-24
-    golden = np.array([0.0, 0.0, 0.0])
-    given = np.array([0.9 * likely, 0.9 * proven, 1.1 * proven], np.float32)
-    (layer,) = judged(given, golden.tolist(), [1.0] * 3, terms=terms).layers
-    assert layer.metrics["errors"] == 2
+    likely = (4 * 100 + 2) * 2.0**-24 + 2 * operand
+    proven = terms * 2.0**-24 / (1 - terms * 2.0**-24) + 2 * operand
+    given = np.array([0.99 * likely, 1.01 * likely, 0.99 * proven, 1.01 * proven], np.float32)
+    rule = Rounding(magnitude=np.ones(4), terms=terms, operand_unit=operand)
+    (layer,) = judge("out", Pair(given=given, golden=np.zeros(4)), rule, axes=("c",)).layers
+    assert layer.metrics["errors"] == 3
     assert layer.metrics["errors beyond the proven bound"] == 1
 
 
