@@ -123,6 +123,7 @@ PARAMETER, POINTER = Code(number=161002, name="PARAM_INVALID"), Code(number=1610
         (PARAMETER, POINTER, False),
         (PARAMETER, Code(name="NULLPTR"), False),
         (POINTER, Code(name="NULLPTR"), False),
+        (POINTER, Code(), False),
         (PARAMETER, None, False),
         (None, PARAMETER, False),
         (None, None, True),
