@@ -83,6 +83,16 @@ def test_one_wrong_element_is_always_seen(wrong: float) -> None:
         assert (found.status, found.errors) == (Status.FAILED, VECTORS)
 
 
+def test_channels_beyond_a_block_are_summed_too() -> None:
+    random = np.random.default_rng(0)
+    array = random.integers(-9, 10, (2, 82, 3)).astype(np.float32)
+    signs = signs_of("out", 82)
+    grouped = array.reshape(2, 2, 41, 3).astype(float)
+    expected = np.einsum("ngci,vgc->ngvi", grouped, signs.reshape(VECTORS, 2, 41))
+    found = project(array, signs, axis=1, groups=2)
+    np.testing.assert_array_equal(found, expected.reshape(2, 2 * VECTORS, 3))
+
+
 def test_signs_are_the_generators_lowest_bits() -> None:
     words = [word("case", 7, "grad_input/signs", place) for place in range(VECTORS * 5)]
     expected = [1 - 2 * (drawn & 1) for drawn in words]
