@@ -159,8 +159,8 @@ def _fingerprint(request: object) -> bytes:
     return sha256(_TEXT.encode(request).encode()).digest()
 
 
-def _parts(value: Any) -> object:  # noqa: ANN401  # what JSON has no form of
-    """Bytes by their digest, a dataclass by its class and its fields."""
+def _parts(value: object) -> object:
+    """What JSON has no form of: bytes by their digest, a dataclass by its class and its fields."""
     if isinstance(value, bytes):
         return sha256(value).hexdigest()
     kind: type = type(value)

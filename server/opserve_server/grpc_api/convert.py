@@ -209,7 +209,8 @@ def _get_workspace_size(message: Message) -> Command:
 @lru_cache(maxsize=_REMEMBERED_MESSAGES)
 def _remembered_arguments(operator: str, data: bytes) -> object:
     """The arguments of a message by its bytes: calls are planned again and again."""
-    given: Message = type(getattr(GetWorkspaceSizeRequest(), operator)).FromString(data)
+    given: Message = getattr(GetWorkspaceSizeRequest(), operator)
+    given.MergeFromString(data)
     return _arguments(given, OPERATORS[operator].schema)
 
 
