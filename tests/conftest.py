@@ -1,10 +1,16 @@
 """What every test may ask for: a running service, and seeds that a failure prints."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from opserve_client.private_service import Addresses, private_service
+
+
+def pytest_configure() -> None:
+    """No test touches the store of whoever runs it."""
+    os.environ["OPSERVE_STORE_URL"] = ""
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,14 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.store.engine import reading, writing
-from opserve_server.store.tables import AUDIT
+from opserve_server.store.tables import AUDIT, CHANGES
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class Database:
         async with self.append() as connection:
             yield connection
             await record(connection, [audit])
+            await connection.execute(update(CHANGES).values(number=CHANGES.c.number + 1))
 
 
 async def record(connection: AsyncConnection, entries: Sequence[AuditEntry]) -> None:

@@ -4,10 +4,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from opserve_server.core.directory import Directory
+from opserve_server.core.directory import KEYLESS, Directory
 from opserve_server.settings import SettingRefused, where_set
 from opserve_server.store.audit import AuditLog
 from opserve_server.store.certificates import Certificates, read_certificates
@@ -16,11 +17,12 @@ from opserve_server.store.engine import new_engine
 from opserve_server.store.keys import Keys, read_keys
 from opserve_server.store.ledger import Ledger
 from opserve_server.store.location import File, Server, location_of
+from opserve_server.store.tables import CHANGES
 from opserve_server.store.tenants import Tenants, read_tenants
 from opserve_server.store.upgrade import REVISIONS, UnknownRevision, bring_up_to_date
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Store:
     """What is kept.
 
@@ -34,18 +36,28 @@ class Store:
     usage: Ledger
     audit: AuditLog
     _database: Database
+    _known: tuple[int, Directory] = (-1, KEYLESS)
 
     async def directory(self) -> Directory:
-        """Who may call, as it is at one moment."""
+        """Who may call, as it is at one moment.
+
+        While nobody changes that it is the same snapshot, whose keys may have been used later.
+        """
         async with self._database.read() as connection:
+            number = (await connection.execute(select(CHANGES.c.number))).scalar_one()
+            known, directory = self._known
+            if number == known:
+                return directory
             tenants = await read_tenants(connection)
             keys = await read_keys(connection)
             certificates = await read_certificates(connection)
-        return Directory(
+        directory = Directory(
             tenants={tenant.name: tenant for tenant in tenants},
             keys={key.sha256: key for key in keys},
             certificates=certificates,
         )
+        self._known = (number, directory)
+        return directory
 
 
 @asynccontextmanager

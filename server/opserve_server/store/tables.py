@@ -67,6 +67,9 @@ CERTIFICATES = Table(
     Column("scopes", Text, nullable=False),
 )
 
+# One row: a number that grows with every change of the tables above.
+CHANGES = Table("changes", METADATA, Column("number", BigInteger, nullable=False))
+
 # Usage and audit name tenants that may have no row: whoever used a service without keys.
 USAGE = Table(
     "usage",

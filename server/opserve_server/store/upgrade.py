@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from opserve_server.store.engine import writing
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """All that this code knows, in their order; each has its module in `migrations/versions`."""
 REVISION = Table("opserve_revision", MetaData(), Column("version_num", String(32)))
 """Alembic's own table, by a name that no other program's tables have."""
@@ -35,7 +35,7 @@ async def bring_up_to_date(engine: AsyncEngine) -> None:
         if engine.dialect.name == "postgresql":
             await connection.execute(select(func.pg_advisory_xact_lock(LOCK)))
         if not await connection.run_sync(_is_up_to_date):
-            await connection.run_sync(_upgrade)
+            await connection.run_sync(upgrade)
 
 
 def _is_up_to_date(connection: Connection) -> bool:
@@ -47,7 +47,8 @@ def _is_up_to_date(connection: Connection) -> bool:
     return revision == REVISIONS[-1]
 
 
-def _upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection, *, revision: str = REVISIONS[-1]) -> None:
+    """Makes the tables of a revision, in the transaction of a connection."""
     from alembic import command  # noqa: PLC0415  # a fifth of a second
     from alembic.config import Config  # noqa: PLC0415
 
@@ -55,4 +56,4 @@ def _upgrade(connection: Connection) -> None:
     scripts = str(Path(__file__).with_name("migrations"))
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)

@@ -43,6 +43,17 @@ async def test_a_third_live_key_is_refused_however_many_ask(stores: list[Store])
     assert len(await recorded(stores[1])) == 1 + 2
 
 
+async def test_a_change_by_one_is_seen_by_the_other(stores: list[Store]) -> None:
+    here, there = stores
+    empty = await there.directory()
+    assert await there.directory() is empty
+    await here.tenants.create(ACME, audit=entry())
+    changed = await there.directory()
+    assert changed.tenants == {"acme": ACME}
+    await here.keys.touch({"00000001": NOW})
+    assert await there.directory() is changed
+
+
 async def test_one_of_many_gets_a_name(stores: list[Store]) -> None:
     asked = [stores[number % 2].tenants.create(ACME, audit=entry()) for number in range(6)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
