@@ -35,7 +35,7 @@ async def bring_up_to_date(engine: AsyncEngine) -> None:
         if engine.dialect.name == "postgresql":
             await connection.execute(select(func.pg_advisory_xact_lock(LOCK)))
         if not await connection.run_sync(_is_up_to_date):
-            await connection.run_sync(upgrade)
+            await connection.run_sync(upgrade, revision=REVISIONS[-1])
 
 
 def _is_up_to_date(connection: Connection) -> bool:
@@ -47,7 +47,7 @@ def _is_up_to_date(connection: Connection) -> bool:
     return revision == REVISIONS[-1]
 
 
-def upgrade(connection: Connection, *, revision: str = REVISIONS[-1]) -> None:
+def upgrade(connection: Connection, *, revision: str) -> None:
     """Makes the tables of a revision, in the transaction of a connection."""
     from alembic import command  # noqa: PLC0415  # a fifth of a second
     from alembic.config import Config  # noqa: PLC0415

@@ -12,10 +12,11 @@ from sqlalchemy import Connection, inspect
 
 import opserve_server.store
 from opserve_server.settings import SettingRefused
+from opserve_server.store.engine import writing
 from opserve_server.store.store import Store, open_store
 from opserve_server.store.tables import METADATA
-from opserve_server.store.upgrade import REVISION, REVISIONS
-from server.store.samples import ACME, engine_of, entry
+from opserve_server.store.upgrade import REVISION, REVISIONS, upgrade
+from server.store.samples import ACME, UMBRA, engine_of, entry
 
 PROCESSES = 2
 OPENS = """
@@ -99,6 +100,18 @@ async def test_a_store_of_a_later_opserve_is_refused_and_untouched(url: str) -> 
     await engine.dispose()
     async with open_store(url, timeout_s=5.0, connections_limit=1) as store:
         assert await store.tenants.all() == [ACME]
+
+
+async def test_what_an_older_store_has_is_kept(url: str) -> None:
+    engine = engine_of(url)
+    async with writing(engine).begin() as connection:
+        await connection.run_sync(upgrade, revision=REVISIONS[0])
+        row = "(name, weight, priority_limit, disabled) VALUES ('umbra', 1, 0, false)"
+        await connection.exec_driver_sql(f"INSERT INTO tenants {row}")
+    await engine.dispose()
+    async with open_store(url, timeout_s=5.0, connections_limit=1) as store:
+        assert await store.tenants.all() == [UMBRA]
+        assert (await store.directory()).tenants == {"umbra": UMBRA}
 
 
 async def test_an_upgrade_that_fails_leaves_nothing(url: str) -> None:
