@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
 from opserve_server.core.errors import (
@@ -18,8 +19,10 @@ from opserve_server.core.errors import (
     Unavailable,
 )
 from opserve_server.core.principal import LOCAL
-from opserve_server.core.service import Service
+from opserve_server.core.service import NEW_WORK, Service
 from simulation.history import Recorded, StreamHistory, Submitted
+from simulation.mappings import Mappings
+from simulation.watching import Watcher
 from simulation.worker import filled_by
 
 BUFFER_BYTES = 4096
@@ -31,6 +34,10 @@ HURRIED = 0.1
 """The share of calls that have a deadline."""
 LONGEST_DEADLINE_MS = 1000
 PASSING = (OutOfMemory, Unavailable)
+
+
+class Drained(Exception):
+    """New work was refused, since the service ends."""
 
 
 class SessionLost(Exception):
@@ -57,9 +64,10 @@ def full_of(value: int) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """A stream of a client, its buffers, and the byte that each of them is full of."""
+    """A stream of a client, who watches it, its buffers, and the byte that each is full of."""
 
     handle: int
+    watcher: Watcher
     buffers: list[int] = field(default_factory=list[int])
     content: dict[int, int] = field(default_factory=dict[int, int])
     history: StreamHistory = field(default_factory=StreamHistory)
@@ -73,6 +81,7 @@ class Client:
         random: Decides what it does.
         name_of: The columns of a call that nobody has planned, and its plan's parameters.
         cut: The chance that an answer is lost, and asked for again.
+        mappings: Where memory is kept that it maps.
     """
 
     def __init__(
@@ -82,6 +91,7 @@ class Client:
         random: Random,
         name_of: Callable[[], tuple[int, tuple[int, ...]]],
         cut: float,
+        mappings: Mappings,
     ) -> None:
         self.session = ""
         self.lanes: list[Lane] = []
@@ -90,19 +100,22 @@ class Client:
         self._random = random
         self._name_of = name_of
         self._cut = cut
+        self._mappings = mappings
         self._event = 0
         self._record: Recorded | None = None
         self._waiting: asyncio.Task[Any] | None = None
 
     async def work(self, steps: int) -> None:
-        """Does so many things; a session that is lost is replaced by a new one."""
+        """Does so many things; a session that is lost is replaced by a new one, but in a drain."""
         for _ in range(steps):
             try:
                 if not self.session:
                     await self._open()
                 await self._random.choice(self._habits())()
             except SessionLost:
-                self._forget()
+                self._lose()
+            except Drained:
+                return
             await asyncio.sleep(self._random.uniform(0, PAUSE_S))
 
     async def finish(self) -> None:
@@ -115,10 +128,12 @@ class Client:
                 await self._close()
                 self._forget()
         except SessionLost:
-            self._forget()
+            self._lose()
 
     def die(self) -> None:
         """Says nothing any more; what it had goes on until its lease ends."""
+        for lane in self.lanes:
+            lane.watcher.stop()
         self._forget()
 
     def cut_off(self) -> None:
@@ -136,24 +151,34 @@ class Client:
             lambda: self._synchronize(lane),
             lambda: self._read(lane),
             lambda: self._write(lane),
+            *[lambda: self._write_mapped(lane)] * 2,
             lambda: self._replace_buffer(lane),
             lambda: self._abort(lane),
         ]
+
+    def _lose(self) -> None:
+        assert not self._service.draining, "a drain ended a session that was in use"
+        self._forget()
 
     def _forget(self) -> None:
         self.finished += self.lanes
         self.session, self.lanes, self._record = "", [], None
 
     async def _open(self) -> None:
+        was_draining = self._service.draining
         opened = await self._ask(
             lambda request_id: self._service.open_session(
                 LOCAL, lease_s=LEASE_S, request_id=request_id
             )
         )
+        assert not was_draining, "a service that drains opened a session"
         self.session = opened.session
         self._event = (await self._run(c.CreateEvent())).event
         for _ in range(STREAMS):
-            lane = Lane((await self._run(c.CreateStream())).stream)
+            stream = (await self._run(c.CreateStream())).stream
+            random = Random(self._random.getrandbits(64))  # noqa: S311  # to be replayed
+            watcher = Watcher(self._service, self.session, stream, random=random)
+            lane = Lane(stream, watcher)
             self.lanes.append(lane)
             for _ in range(BUFFERS):
                 await self._allocate(lane)
@@ -172,6 +197,17 @@ class Client:
         handle, value = self._random.choice(lane.buffers), self._random.randrange(256)
         await self._run(c.Write(buffer=handle, data=full_of(value)))
         lane.content[handle] = value
+
+    async def _write_mapped(self, lane: Lane) -> None:
+        """Maps a buffer, unless a call computes near it, and writes there if no work uses it."""
+        handle, value = self._random.choice(lane.buffers), self._random.randrange(256)
+        with _losing_a_session():
+            exposed = self._service.expose(LOCAL, self.session, handle)
+        if exposed is not None:
+            content = self._mappings.map(exposed)
+            if exposed.idle:
+                content[:] = full_of(value)
+                lane.content[handle] = value
 
     async def _replace_buffer(self, lane: Lane) -> None:
         """Frees a buffer that queued work may use, and takes a new one."""
@@ -195,6 +231,9 @@ class Client:
             await self._run(c.Execute(executor=executor, workspace=workspace, stream=lane.handle))
         except LimitExceeded:
             lane.history.take_back(submitted)
+        except Drained:
+            lane.history.take_back(submitted)
+            raise
         else:
             lane.content[target] = filled_by(full_of(lane.content[source]), name)
         if workspace:
@@ -252,14 +291,16 @@ class Client:
             await self._service.close_session(LOCAL, self.session)
 
     async def _run(self, command: c.Command, *, safe: bool = True) -> Any:
-        session = self.session
+        session, was_draining = self.session, self._service.draining
         with _losing_a_session():
-            return await self._ask(
+            result = await self._ask(
                 lambda request_id: self._service.run(
                     LOCAL, session, command, request_id=request_id
                 ),
                 safe=safe,
             )
+        assert not (was_draining and isinstance(command, NEW_WORK)), f"{command} in a drain"
+        return result
 
     async def _ask(self, call: Callable[[str], Awaitable[Any]], *, safe: bool = True) -> Any:
         """Asks until there is an answer; a lost one is asked for under the same request id."""
@@ -274,6 +315,9 @@ class Client:
             if lost or self._waiting.cancelled():
                 continue
             error = self._waiting.exception()
+            if isinstance(error, Unavailable) and error.status is Status.ACL_ERROR_RT_SOCKET_CLOSE:
+                assert self._service.draining
+                raise Drained
             if isinstance(error, PASSING):
                 await asyncio.sleep(PAUSE_S)
                 continue

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from opserve_server.core.history import HistoryEntry, LostEntries, Outcome, WorkKind
+from simulation.watching import Watcher, check_told
 from simulation.worker import Ran
 
 RUNS_LIMIT = 2
@@ -145,3 +147,25 @@ def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
         else:
             assert executor == (failed[0] if failed else 0), f"told {executor}, failed {failed}"
         told = covered
+
+
+def check_watched(runs: Runs, stream: StreamHistory, watcher: Watcher) -> None:
+    """A watcher was told of each call once, in the order of endings, and what it came to."""
+    check_told(watcher.told)
+    entries = {
+        news.handle: news
+        for news in watcher.told
+        if isinstance(news, HistoryEntry) and news.kind is WorkKind.EXECUTE
+    }
+    done = [call for call in stream.calls if _was_done(entries.get(call.executor))]
+    for call in done:
+        assert not runs.failed(call), f"executor {call.executor} was told to be done"
+    sequences = [entries[call.executor].sequence for call in done]
+    assert sequences == sorted(sequences), "calls were told in another order"
+    if watcher.whole and not any(isinstance(news, LostEntries) for news in watcher.told):
+        answered = [call.executor for call in stream.calls[:-1]]  # the last may have been refused
+        assert set(answered) <= set(entries), "a call was never told of"
+
+
+def _was_done(entry: HistoryEntry | None) -> bool:
+    return entry is not None and entry.outcome is Outcome.DONE

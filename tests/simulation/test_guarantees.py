@@ -9,12 +9,16 @@ import pytest
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.events import Record
+from opserve_server.core.history import History, HistoryEntry
+from opserve_server.core.memory import SessionMemory
 from opserve_server.core.requests import AnsweredRequests
+from opserve_server.core.service import Service
 from opserve_server.core.session import Session
 from opserve_server.core.sessions import Sessions
 from opserve_server.core.streams import Stream
 from opserve_server.core.work import KernelRun, Mark, Wait
 from opserve_server.pool.device import Device
+from opserve_server.pool.slabs import Slab, SlabPool
 from simulation.world import CALM, Weather, World
 
 SEEDS = range(100)
@@ -65,9 +69,15 @@ def test_every_guarantee_holds_wherever_a_fault_strikes(
 
 
 def test_a_world_is_as_rough_as_it_should_be() -> None:
-    outcomes = [ran.outcome for seed in SEEDS[:30] for ran in world_of(seed).log]
+    worlds = [world_of(seed) for seed in SEEDS[:30]]
+    outcomes = [ran.outcome for world in worlds for ran in world.log]
     for outcome, least in {"done": 300, "died": 30, "failed": 10}.items():
         assert outcomes.count(outcome) >= least
+    assert sum(world.service.draining for world in worlds) >= 3
+    assert sum(world.mappings.count for world in worlds) >= 10
+    lanes = [lane for world in worlds for client in world.clients for lane in client.finished]
+    assert sum(lane.watcher.whole for lane in lanes) >= 50
+    assert sum(len(lane.watcher.told) for lane in lanes) >= 300
 
 
 def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:
@@ -134,6 +144,61 @@ def hand_out_memory_in_use(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Buffer, "used_by", used_by)
 
 
+def tell_an_entry_again(patch: pytest.MonkeyPatch) -> None:
+    """A watch that goes on begins with what its watcher knows."""
+    original = History.watch
+
+    def watch(self: History, after: int, **limits: float) -> Any:
+        return original(self, max(after - 1, 0), **limits)
+
+    patch.setattr(History, "watch", watch)
+
+
+def forget_an_entry(patch: pytest.MonkeyPatch) -> None:
+    """Every fifth entry is not kept."""
+    original, added = History.add, count(1)
+
+    def add(self: History, *args: Any, **what: Any) -> HistoryEntry:
+        entry = original(self, *args, **what)
+        if next(added) % 5 == 0:
+            self._entries.pop()
+            self._last -= 1
+        return entry
+
+    patch.setattr(History, "add", add)
+
+
+def take_new_work_in_a_drain(patch: pytest.MonkeyPatch) -> None:
+    """A service that is about to end goes on as before in the sessions that are there."""
+    patch.setattr(Service, "_check_takes", lambda *_: None)
+
+
+def drain_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A drain ends sessions without a look at what they do."""
+    patch.setattr(Session, "is_quiet", lambda *_: True)
+
+
+def hand_out_exposed_memory(patch: pytest.MonkeyPatch) -> None:
+    """A slab that a client maps goes to the next session."""
+    original = SlabPool.give_back
+
+    def give_back(self: SlabPool, slab: Slab) -> None:
+        slab.exposed = False
+        original(self, slab)
+
+    patch.setattr(SlabPool, "give_back", give_back)
+
+
+def compute_in_exposed_memory(patch: pytest.MonkeyPatch) -> None:
+    """Workspaces lie anywhere."""
+    patch.setattr(SessionMemory, "allocate_hidden", SessionMemory.allocate)
+
+
+def expose_memory_in_use(patch: pytest.MonkeyPatch) -> None:
+    """A slab is mapped while a call computes there."""
+    patch.setattr(SessionMemory, "hide", lambda *_: None)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -143,6 +208,13 @@ def hand_out_memory_in_use(patch: pytest.MonkeyPatch) -> None:
         reach_an_event_early,
         forget_answers,
         hand_out_memory_in_use,
+        tell_an_entry_again,
+        forget_an_entry,
+        take_new_work_in_a_drain,
+        drain_at_once,
+        hand_out_exposed_memory,
+        compute_in_exposed_memory,
+        expose_memory_in_use,
     ],
 )
 def test_a_planted_bug_is_found(

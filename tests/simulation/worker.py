@@ -86,9 +86,10 @@ class SimulatedWorker:
         operators: Names of the operators, in the order of the frames.
         on_message: Told what it says.
         log: Where its runs are written down.
+        computes: Told of a call at its begin and its end.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it is told at its start, each by name
         self,
         *,
         pid: int,
@@ -97,6 +98,7 @@ class SimulatedWorker:
         operators: Sequence[str],
         on_message: Callable[[Message], None],
         log: list[Ran],
+        computes: Callable[[KernelCall], None],
     ) -> None:
         self.pid = pid
         self.channel = self
@@ -108,6 +110,7 @@ class SimulatedWorker:
         self._operators = operators
         self._on_message = on_message
         self._log = log
+        self._computes = computes
         self._slabs: dict[int, mmap.mmap] = {}
         self._queue: deque[Run] = deque()
         self._running: tuple[Run, float] | None = None
@@ -177,6 +180,7 @@ class SimulatedWorker:
             return
         run = self._queue.popleft()
         self._running = run, self.loop.time()
+        self._computes(run.call)
         _, target = self._regions(run.call)
         self._fill(target, SPOILED)
         chance = self._random.random()
@@ -188,6 +192,7 @@ class SimulatedWorker:
     def _end_run(self) -> None:
         assert self._running is not None
         run, start_s = self._running
+        self._computes(run.call)
         fails = self._random.random() < self._manners.fails
         if not fails:
             source, target = self._regions(run.call)

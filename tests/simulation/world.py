@@ -28,7 +28,9 @@ from simulation.history import (
     check_events,
     check_order,
     check_synchronised,
+    check_watched,
 )
+from simulation.mappings import Mappings
 from simulation.virtual_time import VirtualTimeLoop
 from simulation.worker import Manners, Ran, SimulatedWorker
 
@@ -49,6 +51,7 @@ class Weather:
         clients: How many there are.
         steps: Things that each of them does.
         kills: Workers that are killed while clients work.
+        drains: The chance that the service is told to end while clients work.
         deaths: The chance that a client dies instead of finishing.
         cut: The chance that an answer is lost.
         manners: How workers behave.
@@ -57,6 +60,7 @@ class Weather:
     clients: int = 2
     steps: int = 12
     kills: int = 3
+    drains: float = 0.2
     deaths: float = 0.2
     cut: float = 0.1
     manners: Manners = field(default_factory=Manners)
@@ -66,6 +70,7 @@ CALM = Weather(
     clients=1,
     steps=6,
     kills=0,
+    drains=0,
     deaths=0,
     cut=0,
     manners=Manners(fails=0, hangs=0, endless=0, start_fails=0),
@@ -105,6 +110,7 @@ class World:
         self._weather = weather
         self._random = Random(seed)  # noqa: S311  # to be replayed, not to be secret
         self._columns = 0
+        self.mappings = Mappings()
         self._closing: list[asyncio.Task[None]] = []
         self.service: Service
         self.device: Device
@@ -140,6 +146,10 @@ class World:
         """Every client loses the answer it waits for."""
         for client in self.clients:
             client.cut_off()
+
+    def drain(self) -> None:
+        """Somebody tells the service to end."""
+        self._closing.append(self.loop.create_task(self.service.drain()))
 
     def close_sessions(self) -> None:
         """Somebody who knows their names closes the clients' sessions."""
@@ -195,6 +205,7 @@ class World:
                 random=Random(self._random.getrandbits(64)),  # noqa: S311
                 name_of=self._new_call,
                 cut=self._weather.cut,
+                mappings=self.mappings,
             )
             self.clients.append(client)
         async with asyncio.TaskGroup() as tasks:
@@ -202,6 +213,8 @@ class World:
                 tasks.create_task(self._life(client))
             for _ in range(self._weather.kills):
                 self.loop.call_later(self._random.uniform(0, 5), self.kill_worker)
+            if self._random.random() < self._weather.drains:
+                self.loop.call_later(self._random.uniform(0, 5), self.drain)
 
     async def _life(self, client: Client) -> None:
         await client.work(self._weather.steps)
@@ -216,6 +229,7 @@ class World:
         assert self.device.slabs.free_bytes == DEVICE_BYTES, "memory of a dead client is held"
         (told,) = self.service.list_devices(LOCAL)
         assert told.sessions == 0, "a session of a dead client is open"
+        self.mappings.check_and_close()
         await self.service.stop()
         await self.device.stop()
         (this,) = asyncio.all_tasks()
@@ -229,6 +243,7 @@ class World:
             check_order(runs, lane.history)
             check_events(runs, lane.history)
             check_synchronised(runs, lane.history)
+            check_watched(runs, lane.history, lane.watcher)
 
     def _new_call(self) -> tuple[int, tuple[int, ...]]:
         self._columns += 1
@@ -249,6 +264,7 @@ class World:
             operators=sorted(kernels),
             on_message=on_message,
             log=self.log,
+            computes=self.mappings.computes,
         )
         self.workers.append(worker)
         return worker

@@ -1,0 +1,81 @@
+"""A client that watches a stream of the simulation, over a connection that breaks."""
+
+import asyncio
+from contextlib import aclosing
+from random import Random
+
+from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+
+BREAKS = 0.1
+PAUSE_S = 0.3
+
+
+class Watcher:
+    """Follows a stream until it is no more.
+
+    Args:
+        service: What it asks.
+        session: Name of the session.
+        stream: Handle of the stream.
+        random: Decides when its connection breaks, and how slowly it reads.
+
+    Attributes:
+        told: What it was told, in order.
+        whole: Whether it was told that there is no more.
+    """
+
+    def __init__(self, service: Service, session: str, stream: int, *, random: Random) -> None:
+        self.told: list[HistoryEntry | LostEntries] = []
+        self.whole = False
+        self._random = random
+        self._task = asyncio.create_task(self._follow(service, session, stream))
+
+    def stop(self) -> None:
+        """Asks no more."""
+        self._task.cancel()
+
+    async def _follow(self, service: Service, session: str, stream: int) -> None:
+        while True:
+            try:
+                watching = service.watch_stream(LOCAL, session, stream, after=self._last)
+            except HandleNotFound:
+                return
+            async with aclosing(watching):
+                async for news in watching:
+                    if not await self._comes_through(news):
+                        break
+                else:
+                    self.whole = True
+
+    async def _comes_through(self, news: News) -> bool:
+        self.whole = False
+        if self._random.random() < BREAKS:
+            return False
+        if not isinstance(news, NoNews):
+            self.told.append(news)
+        await asyncio.sleep(self._random.uniform(0, PAUSE_S))
+        return True
+
+    @property
+    def _last(self) -> int:
+        return _ends(self.told[-1])[1] if self.told else 0
+
+
+def check_told(told: list[HistoryEntry | LostEntries]) -> None:
+    """Each entry is told once and in order, or said to be lost."""
+    last = 0
+    for news in told:
+        first, end = _ends(news)
+        assert first == last + 1, f"after entry {last} came {news}"
+        last = end
+
+
+def _ends(news: HistoryEntry | LostEntries) -> tuple[int, int]:
+    match news:
+        case HistoryEntry(sequence=sequence):
+            return sequence, sequence
+        case LostEntries(first=first, last=last):
+            return first, last
