@@ -21,6 +21,7 @@ from opserve_server.core.service import Service
 from opserve_server.pool import device as device_module
 from opserve_server.pool.device import Device
 from server.core.fakes import LIMITS
+from simulation.charges import check_nothing_is_charged
 from simulation.client import LEASE_S, Client, image_call
 from simulation.history import (
     Runs,
@@ -230,6 +231,7 @@ class World:
         (told,) = self.service.list_devices(LOCAL)
         assert told.sessions == 0, "a session of a dead client is open"
         self.mappings.check_and_close()
+        check_nothing_is_charged(self.service)
         await self.service.stop()
         await self.device.stop()
         (this,) = asyncio.all_tasks()

@@ -1,0 +1,148 @@
+"""No interleaving leaks or doubles a charge, and every bug that is planted is found."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from opserve_server.core.accounts import Account
+from opserve_server.core.devices import Device
+from opserve_server.core.handles import HandleTable
+from opserve_server.core.memory import SessionMemory
+from opserve_server.core.session import Session
+from opserve_server.core.sessions import Sessions
+from opserve_server.core.streams import Stream
+from opserve_server.core.tenants import Resource
+from opserve_server.pool.slabs import Slab
+from simulation.account_machine import AccountMachine
+
+CLEAN = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+PLANTED = settings(
+    CLEAN, max_examples=400, derandomize=True, database=None, phases=[Phase.generate]
+)
+
+
+def test_use_is_what_the_tables_hold_whatever_happens() -> None:
+    run_state_machine_as_test(AccountMachine, settings=CLEAN)
+
+
+def keep_the_charge_of_a_failed_allocation(patch: pytest.MonkeyPatch) -> None:
+    """A slab that no worker can be told of stays charged."""
+    original = SessionMemory._take_slab
+
+    def take(self: SessionMemory, size_bytes: int) -> Slab:
+        before = self._device.slabs.free_bytes
+        try:
+            return original(self, size_bytes)
+        except OSError:
+            self._held._standing.use += before
+            raise
+
+    patch.setattr(SessionMemory, "_take_slab", take)
+
+
+def give_back_twice_when_a_close_meets_the_end_of_the_lease(patch: pytest.MonkeyPatch) -> None:
+    """A session that is closed and whose lease ends gives its place back twice."""
+    original = Session.close
+
+    async def close(self: Session) -> None:
+        await original(self)
+        if self.time() > self.expires_at:
+            self._place._standing.use -= 1
+
+    patch.setattr(Session, "close", close)
+
+
+def keep_aborted_entries(patch: pytest.MonkeyPatch) -> None:
+    """Entries that an abort drops stay charged."""
+    original = Stream.abort
+
+    def abort(self: Stream) -> None:
+        before = self._held._amount
+        original(self)
+        self._held.hold(before)
+
+    patch.setattr(Stream, "abort", abort)
+
+
+def keep_reclaimed_slabs(patch: pytest.MonkeyPatch) -> None:
+    """Slabs that come back while their session lives stay charged."""
+
+    def give_back(self: SessionMemory) -> None:
+        for space in [space for space in self._slabs.values() if space.is_empty]:
+            del self._slabs[space.slab.id]
+            self._device.detach(space.slab)
+            self._device.slabs.give_back(space.slab)
+
+    patch.setattr(SessionMemory, "give_back_empty_slabs", give_back)
+
+
+def keep_used_executors(patch: pytest.MonkeyPatch) -> None:
+    """A handle that was removed stays charged."""
+
+    def remove(self: HandleTable[object], handle: int) -> object:
+        return self._items.pop(handle)
+
+    patch.setattr(HandleTable, "remove", remove)
+
+
+def keep_the_bytes_of_a_broken_copy(patch: pytest.MonkeyPatch) -> None:
+    """A copy that fails or is cancelled stays charged."""
+
+    @contextmanager
+    def in_flight(self: Account, size_bytes: int) -> Generator[None]:
+        moving = self.holding(Resource.BYTES_IN_FLIGHT)
+        moving.check(size_bytes)
+        moving.hold(size_bytes)
+        yield
+        moving.hold(0)
+
+    patch.setattr(Account, "in_flight", in_flight)
+
+
+def reclaim_for_others_alone(patch: pytest.MonkeyPatch) -> None:
+    """A tenant without room for a slab keeps those that it does not use."""
+
+    def reclaim(self: Sessions, device: Device, account: Account) -> None:
+        for session in self._sessions.values():
+            if session.device is device and session.account is not account:
+                session.memory.give_back_empty_slabs()
+
+    patch.setattr(Sessions, "_reclaim", reclaim)
+
+
+def forget_to_ask(patch: pytest.MonkeyPatch) -> None:
+    """Streams are charged, and never refused."""
+
+    def next_handle(self: HandleTable[object], wanted: int) -> int:
+        return wanted or self._last + 1
+
+    patch.setattr(HandleTable, "next_handle", next_handle)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        keep_the_charge_of_a_failed_allocation,
+        give_back_twice_when_a_close_meets_the_end_of_the_lease,
+        keep_aborted_entries,
+        keep_reclaimed_slabs,
+        keep_used_executors,
+        keep_the_bytes_of_a_broken_copy,
+        reclaim_for_others_alone,
+        forget_to_ask,
+    ],
+)
+def test_the_machine_finds_a_planted_bug(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_state_machine_as_test(AccountMachine, settings=PLANTED)
