@@ -71,12 +71,15 @@ class Account:
     def use(self, resource: Resource) -> float:
         """What is used of a resource now."""
         if resource is Resource.CALLS_PER_S:
-            rate = self.standings[resource].limit
-            ahead_s = max(self._calls_until_s - asyncio.get_running_loop().time(), 0.0)
-            return ahead_s * rate if 0 < rate < inf else 0.0
+            return self._calls_ahead(self.standings[resource].limit)
         if resource is Resource.DEVICE_SECONDS:
             return self._book.seconds_today(self.tenant.name)
         return self.standings[resource].use
+
+    def _calls_ahead(self, rate: float) -> float:
+        if not 0 < rate < inf:
+            return 0.0
+        return max(self._calls_until_s - asyncio.get_running_loop().time(), 0.0) * rate
 
     def holding(self, resource: Resource, amount: int = 0) -> "Holding":
         """What a new holder has."""

@@ -1,9 +1,7 @@
 """Device time by tenant, UTC day and profile: what is used today, and what the ledger lacks yet."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 
@@ -73,15 +71,6 @@ class UsageBook:
         today = self._day
         for row in await ledger.of(None, first_day=today, last_day=today):
             self._seconds[row.tenant] = self._seconds.get(row.tenant, 0.0) + row.device_s
-
-    async def keep_saving(
-        self, ledger: Ledger, *, interval_s: float, stopping: asyncio.Event
-    ) -> None:
-        """Saves every so often until told to stop, and then once more."""
-        while not stopping.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), interval_s)
-            await self.save(ledger)
 
     async def save(self, ledger: Ledger) -> None:
         """Brings the rows to the ledger; where that fails they stay, for the next time."""

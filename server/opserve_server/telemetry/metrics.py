@@ -22,6 +22,7 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
+from opserve_server.telemetry.quotas import Quotas
 
 SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0)
 """Upper bounds: a small kernel takes 30 microseconds, a small call 200, the longest call 60 s."""
@@ -65,6 +66,7 @@ class Metrics:
     def watch(self, service: Service, devices: Sequence[Worked]) -> None:
         """Tells the state of a service, as it is when the page is asked for."""
         self._registry.register(_State(service, devices))
+        self._registry.register(Quotas(service.accounts))
 
     def count(self, name: str, told: str, read: Callable[[], int]) -> None:
         """Tells a number that somebody else counts."""

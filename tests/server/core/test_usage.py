@@ -13,7 +13,6 @@ from opserve_server.core.usage import UsageBook
 TODAY = date(2026, 3, 1)
 NOON_S = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
 DAY_S = 86_400.0
-INTERVAL_S = 30.0
 
 
 @dataclass
@@ -126,19 +125,3 @@ async def test_a_restart_refills_no_day() -> None:
     assert not again.unsaved, "what the ledger has is not added to it again"
     wall.now += DAY_S / 2
     assert again.seconds_today("ours") == 0.0
-
-
-async def test_rows_are_saved_every_so_often_and_once_more_at_the_end() -> None:
-    book, _ = used_book()
-    ledger, stopping = FakeLedger(), asyncio.Event()
-    keeping = asyncio.create_task(
-        book.keep_saving(ledger, interval_s=INTERVAL_S, stopping=stopping)
-    )
-    await asyncio.sleep(INTERVAL_S - 1)
-    assert not ledger.rows
-    await asyncio.sleep(2)
-    assert ledger.rows["theirs", TODAY, "reference"] == (8.0, 1)
-    book.add("theirs", "reference", 1.0)
-    stopping.set()
-    await keeping
-    assert ledger.rows["theirs", TODAY, "reference"] == (9.0, 2)

@@ -1,0 +1,37 @@
+"""What tenants use of their quotas, for Prometheus; tenants are few, and made by operators."""
+
+from collections.abc import Iterator
+from math import inf
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from opserve_server.core.accounts import Accounts
+
+_LABELS = ("tenant", "resource")
+
+
+class Quotas(Collector):
+    """Use, limits and refusals of every tenant, as they are when the page is asked for."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        use = GaugeMetricFamily("opserve_tenant_use", "What a tenant uses now.", labels=_LABELS)
+        limits = GaugeMetricFamily(
+            "opserve_tenant_limit", "What its quota allows, where it has a limit.", labels=_LABELS
+        )
+        refusals = CounterMetricFamily(
+            "opserve_tenant_refusals", "What its quota refused.", labels=_LABELS
+        )
+        for account in self._accounts:
+            for resource, standing in account.standings.items():
+                labels = (account.tenant.name, resource.value)
+                use.add_metric(labels, account.use(resource))
+                refusals.add_metric(labels, standing.refusals)
+                if standing.limit < inf:
+                    limits.add_metric(labels, standing.limit)
+        yield from (use, limits, refusals)
