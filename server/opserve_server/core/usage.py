@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Protocol
 
 from opserve_server.core.ledger import LedgerRow
@@ -24,6 +24,8 @@ class Ledger(Protocol):
         ...
 
 
+_EPOCH = date(1970, 1, 1)
+_DAY_S = 86_400.0
 _Key = tuple[str, date, str]
 
 
@@ -37,8 +39,9 @@ class UsageBook:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._unsaved: dict[_Key, tuple[int, float]] = {}
-        self._day = self._today()
         self._seconds: dict[str, float] = {}
+        self._days = 0
+        self._day = _EPOCH
 
     def add(self, tenant: str, profile: str, seconds: float) -> None:
         """A call has run for some seconds."""
@@ -53,9 +56,7 @@ class UsageBook:
 
     def seconds_to_midnight(self) -> float:
         """Until the next 00:00 UTC."""
-        now = datetime.fromtimestamp(self._now(), UTC)
-        midnight = datetime(now.year, now.month, now.day, tzinfo=UTC) + timedelta(days=1)
-        return (midnight - now).total_seconds()
+        return _DAY_S - self._now() % _DAY_S
 
     @property
     def unsaved(self) -> list[LedgerRow]:
@@ -93,10 +94,8 @@ class UsageBook:
         self._unsaved[key] = (kept_calls + calls, kept_seconds + seconds)
 
     def _turn_page(self) -> None:
-        today = self._today()
-        if today != self._day:
-            self._day = today
+        days = int(self._now() // _DAY_S)
+        if days != self._days:
+            self._days = days
+            self._day = _EPOCH + timedelta(days=days)
             self._seconds.clear()
-
-    def _today(self) -> date:
-        return datetime.fromtimestamp(self._now(), UTC).date()
