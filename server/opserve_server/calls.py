@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from secrets import token_hex
+from typing import TypedDict
 
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import RETRY_AFTER_S
@@ -82,7 +83,15 @@ def retry_after_s(error: OpserveError) -> float:
     return error.retry_after_s if isinstance(error, QuotaExceeded) else RETRY_AFTER_S
 
 
-def quota_members(error: OpserveError) -> dict[str, float]:
+class QuotaMembers(TypedDict, total=False):
+    """What an answer tells of a quota, by the names on every wire."""
+
+    limit: float
+    use: float
+    retry_after_s: float
+
+
+def quota_members(error: OpserveError) -> QuotaMembers:
     """What an answer tells of the quota that refused a call; nothing where none did."""
     if not isinstance(error, QuotaExceeded):
         return {}
