@@ -1,0 +1,202 @@
+"""benchdnn's problem strings, like ic16ih7oc16oh7kh3ph1n"name", and the calls they stand for."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opserve_kernels.cases.calls import ConvolutionCall, Row
+from opserve_kernels.cases.readers.read import Inexpressible, divided, integer
+from opserve_kernels.convolution import output_size
+
+_SIZES = ("g", "mb", "ic", "oc")
+_PER_AXIS = ("i", "o", "k", "s", "p", "d")
+_AXES = "dhw"
+_KEYS = sorted(
+    (*_SIZES, *(f"{name}{axis}" for name in _PER_AXIS for axis in _AXES)), key=len, reverse=True
+)
+_TOKEN = re.compile(rf"(?P<key>{'|'.join(_KEYS)})(?P<number>-?\d+)")
+_BATCH = 2  # without an mb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A spatial dimension of a problem.
+
+    Attributes:
+        size: Of the source.
+        output: Of the destination.
+        kernel: Taps.
+        stride: Step.
+        before: Padding in front.
+        after: Padding behind; below 0 where the kernel leaves the end out.
+        dilation: Distance of taps, 1 or more.
+    """
+
+    size: int
+    output: int
+    kernel: int
+    stride: int
+    before: int
+    after: int
+    dilation: int
+
+    @property
+    def reach(self) -> int:
+        """Positions that the dilated kernel spans."""
+        return self.dilation * (self.kernel - 1) + 1
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether a problem without it is the same."""
+        ones = self.size == self.output == self.kernel == 1
+        return ones and self.before == 0 == self.after
+
+
+_TRIVIAL = Axis(size=1, output=1, kernel=1, stride=1, before=0, after=0, dilation=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A problem string, taken apart.
+
+    Attributes:
+        groups: Groups of channels.
+        batch: Entries.
+        inner: Channels of the source.
+        outer: Channels of the destination.
+        numbers: What it says of its axes: "ih" and so on.
+    """
+
+    groups: int
+    batch: int
+    inner: int
+    outer: int
+    numbers: Mapping[str, int]
+
+
+def problem_of(text: str) -> Problem:
+    """The numbers of a problem string; underscores mean nothing, n begins a name."""
+    numbers: dict[str, int] = {}
+    place = 0
+    while place < len(text) and text[place] != "n":
+        if text[place] == "_":
+            place += 1
+            continue
+        token = _TOKEN.match(text, place)
+        if token is None:
+            raise Inexpressible(f"{text[place:][:32]!r} is no part of a problem")
+        numbers[token["key"]] = integer(token["number"], token["key"])
+        place = token.end()
+    sizes = {name: numbers.pop(name, 0) for name in _SIZES}
+    if sizes["ic"] < 1 or sizes["oc"] < 1:
+        raise Inexpressible("a problem needs ic and oc, at least 1")
+    return Problem(
+        groups=sizes["g"] or 1,
+        batch=sizes["mb"] or _BATCH,
+        inner=sizes["ic"],
+        outer=sizes["oc"],
+        numbers=numbers,
+    )
+
+
+def call_of(problem: Problem, *, transposed: bool) -> ConvolutionCall:
+    """The convolution that a problem stands for."""
+    axes = _axes(problem.numbers, transposed=transposed)
+    first, second = (problem.inner, problem.outer) if transposed else (problem.outer, problem.inner)
+    divided(first, problem.groups, "g")
+    sides = [_symmetric(axis) for axis in axes]
+    if not all(sides):
+        axes = _planes(axes)
+        padding: Row = tuple(
+            side for axis in axes for side in _differing(axis, transposed=transposed)
+        )
+        extra: Row = (0,) * len(axes)
+    else:
+        padding = tuple(axis.before for axis in axes)
+        extra = tuple(axis.before - axis.after for axis in axes) if transposed else ()
+    return ConvolutionCall(
+        input=(problem.batch, problem.inner, *(axis.size for axis in axes)),
+        weight=(
+            first,
+            divided(second, problem.groups, "g"),
+            *(axis.kernel for axis in axes),
+        ),
+        stride=tuple(axis.stride for axis in axes),
+        padding=padding,
+        dilation=tuple(axis.dilation for axis in axes),
+        output_padding=extra if transposed else (),
+        groups=problem.groups,
+        transposed=transposed,
+    )
+
+
+def _axes(numbers: Mapping[str, int], *, transposed: bool) -> list[Axis]:
+    """What is not said of an axis at all is as of the one before it: ih alone is a square."""
+    given = [{name: numbers.get(f"{name}{axis}") for name in _PER_AXIS} for axis in _AXES]
+    said = [any(row[name] is not None for name in ("i", "o", "k")) for row in given]
+    if not any(said):
+        raise Inexpressible("a problem needs sizes: ih, kh and so on")
+    first = said.index(True)
+    rows = given[first:]
+    for place in range(1, len(rows)):
+        if not said[first + place]:
+            rows[place] = rows[place - 1]
+    return [
+        _axis(row, _AXES[first + place], transposed=transposed) for place, row in enumerate(rows)
+    ]
+
+
+def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis:
+    """With the output's size that padding leaves, or the padding that it takes."""
+    size, kernel, output, before = row["i"], row["k"], row["o"], row["p"]
+    if size is None or kernel is None:
+        raise Inexpressible(f"i{name} and k{name} are needed where there is one of them")
+    stride, dilation = row["s"] or 1, (row["d"] or 0) + 1
+    if min(size, kernel, stride, dilation, 1 if output is None else output) < 1:
+        raise Inexpressible(f"sizes of axis {name} are below 1")
+    reach = dilation * (kernel - 1) + 1
+    if output is None:
+        free = 2 * (before or 0)
+        steps = {"kernel": kernel, "stride": stride, "padding": free, "dilation": dilation}
+        adjoint = (size - 1) * stride + reach - free
+        output = adjoint if transposed else output_size(size, **steps)
+    small, large = (size, output) if transposed else (output, size)
+    both = (small - 1) * stride + reach - large
+    if before is None:
+        before = max(both, 0) // 2
+    return Axis(
+        size=size,
+        output=output,
+        kernel=kernel,
+        stride=stride,
+        before=before,
+        after=both - before,
+        dilation=dilation,
+    )
+
+
+def _symmetric(axis: Axis) -> bool:
+    """Whether one padding for both sides, and what a floor or output_padding leaves, says it."""
+    return axis.before >= 0 and 0 <= axis.before - axis.after < axis.stride
+
+
+def _differing(axis: Axis, *, transposed: bool) -> tuple[int, int]:
+    """Padding on both sides; a convolution's floor leaves out less than a step at the end."""
+    least = 0 if transposed else 1 - axis.stride
+    if axis.before < 0 or axis.after < least:
+        raise Inexpressible(
+            f"padding {axis.before} in front and {axis.after} behind: a call has none below 0"
+        )
+    return axis.before, max(axis.after, 0)
+
+
+def _planes(axes: list[Axis]) -> list[Axis]:
+    """Two axes, for only 2-D calls have a padding for each side; a trivial one comes or goes."""
+    if len(axes) == 1:
+        return [_TRIVIAL, *axes]
+    trivial = [place for place, axis in enumerate(axes) if axis.is_trivial]
+    if len(axes) == len(_AXES) and not trivial:
+        raise Inexpressible("padding in front and behind differ, which a 3-D call cannot say")
+    return [
+        axis for place, axis in enumerate(axes) if len(axes) != len(_AXES) or place != trivial[0]
+    ]

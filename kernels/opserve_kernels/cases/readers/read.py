@@ -1,0 +1,160 @@
+"""What a reader of another program's lines gives back: cases, and what cannot be expressed."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from opserve_kernels.cases.calls import ConvolutionCall, Layout, Row, Setting
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.offers import offered
+from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, TEXT_CHARACTERS
+from opserve_kernels.cases.suite import CASES_LIMIT
+from opserve_kernels.convolution_backward.contract import BOUNDS
+from opserve_kernels.tensor import DataType
+
+_DIGITS = 9  # of a number that a line may have
+
+
+class Inexpressible(ValueError):
+    """Why a line makes no call of convolution_backward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A line that makes no case.
+
+    Attributes:
+        line: Its number, from 1.
+        text: The line, cut off.
+        reason: Why.
+    """
+
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What lines have made.
+
+    Attributes:
+        cases: Calls of convolution_backward, each once.
+        refused: Lines that cannot be expressed.
+    """
+
+    cases: tuple[Case, ...]
+    refused: tuple[Refused, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A call as a line asks for it.
+
+    Attributes:
+        call: The geometry.
+        setting: Layouts, tags and source.
+    """
+
+    call: ConvolutionCall
+    setting: Setting
+
+
+def read_lines(text: str, requests_of: Callable[[str], Iterable[Request]]) -> Read:
+    """The cases of all lines; a line of which one call cannot be expressed makes none.
+
+    Args:
+        text: Lines; those that are empty or begin with # are passed over.
+        requests_of: The calls of a line; raises Inexpressible.
+    """
+    cases: dict[str, Case] = {}
+    refused: list[Refused] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        try:
+            _check_size(line, number)
+            made = [_case(request, stripped) for request in requests_of(stripped)]
+        except Inexpressible as reason:
+            told = stripped[:TEXT_CHARACTERS]
+            refused.append(Refused(line=number, text=told, reason=str(reason)))
+        else:
+            cases |= {case.id: case for case in made if case.id not in cases}
+    return Read(cases=tuple(cases.values()), refused=tuple(refused))
+
+
+def _check_size(line: str, number: int) -> None:
+    if len(line) > LINE_CHARACTERS or number > CASES_LIMIT:
+        limits = f"{LINE_CHARACTERS} characters a line and {CASES_LIMIT} lines"
+        raise Inexpressible(f"at most {limits} are read")
+
+
+def integer(text: str, name: str) -> int:
+    """A number of a line."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
+        raise Inexpressible(f"{name}: given {text[:32]!r}, allowed an integer of {_DIGITS} digits")
+    return int(text)
+
+
+def divided(channels: int, groups: int, name: str) -> int:
+    """Channels of one group."""
+    if groups < 1 or channels % groups != 0:
+        raise Inexpressible(f"{name}: {channels} channels are no multiple of {groups} groups")
+    return channels // groups
+
+
+def _case(request: Request, line: str) -> Case:
+    call, setting = request.call, replace(request.setting, source=line[:TEXT_CHARACTERS])
+    least = min(*call.input, *call.weight, *call.output)
+    if least < 1 or min(*call.stride, *call.dilation, 1) < 1 or min(*call.padding, 0) < 0:
+        raise Inexpressible(f"sizes, strides or padding are out of range: {_told(call)}")
+    largest = max(prod(call.input), prod(call.weight), prod(call.output))
+    if largest > STORAGE_ELEMENTS:
+        raise Inexpressible(f"a tensor of {largest} elements, at most {STORAGE_ELEMENTS} are made")
+    for reason in _beyond(call, setting.profile):
+        raise Inexpressible(reason)
+    case = offered(call.case(setting))
+    if case is None:
+        dtypes = ", ".join(dict.fromkeys(call.dtypes))
+        raise Inexpressible(f"{setting.profile} has no {call.axes}-D convolution in {dtypes}")
+    return case
+
+
+def _told(call: ConvolutionCall) -> str:
+    return f"input {list(call.input)}, weight {list(call.weight)}, output {list(call.output)}"
+
+
+def _beyond(call: ConvolutionCall, profile: str) -> Iterator[str]:
+    """The documented limits that a call exceeds."""
+    values = {
+        "weight": call.weight,
+        "stride": call.stride,
+        "padding": call.padding,
+        "dilation": call.dilation,
+        "groups": (call.groups,),
+    }
+    for bound in BOUNDS:
+        limit, given = bound.limit, values.get(bound.limit.parameter, ())[bound.values]
+        holds = profile in limit.profiles and len(call.input) in bound.ranks
+        if holds and not call.transposed and not all(map(limit.holds, given)):
+            allowed = f"allowed {limit.least} to {limit.most} on {profile}"
+            yield f"{limit.parameter}: given {list(given)}, {allowed}"
+
+
+def layouts_of(call: ConvolutionCall, strides: Mapping[str, Row]) -> dict[str, Layout]:
+    """Layouts of an operand and its gradient, by the operand's name, where the call has them."""
+    given: dict[str, Layout] = {}
+    for name, steps in strides.items():
+        given[name] = Layout(strides=steps)
+        if name != "grad_output" and call.mask[("input", "weight").index(name)]:
+            given[f"grad_{name}"] = Layout(strides=steps)
+    return given
+
+
+def dtype_named(name: str, names: Mapping[str, DataType]) -> DataType:
+    """The dtype of a name."""
+    if name not in names:
+        raise Inexpressible(f"dtype {name[:32]!r}, allowed {', '.join(names)}")
+    return names[name]

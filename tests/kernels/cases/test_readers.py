@@ -1,0 +1,292 @@
+"""Readers: what lines of benchdnn and MIOpenDriver stand for, by hand, and what they refuse."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from contract.corpora import FOLDER, needs_corpora
+from kernels.cases.runs import plan_of
+from opserve_kernels.cases.calls import Setting
+from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.cases.readers.benchdnn import read_benchdnn
+from opserve_kernels.cases.readers.miopen import read_miopen
+from opserve_kernels.cases.readers.read import Read
+from opserve_kernels.tensor import DataType
+
+Row = tuple[int, ...]
+
+
+def _only(read: Read) -> Case:
+    assert read.refused == ()
+    (case,) = read.cases
+    assert plan_of(case).units > 0
+    return case
+
+
+def _shapes(case: Case) -> tuple[Row, Row, Row]:
+    first, second, third = (case.tensors[name].shape for name in ("input", "weight", "grad_output"))
+    return first, second, third
+
+
+def _problem(text: str) -> tuple[Case, tuple[Row, Row, Row]]:
+    case = _only(read_benchdnn(text))
+    return case, _shapes(case)
+
+
+@pytest.mark.parametrize(
+    ("text", "input_", "weight", "output", "steps"),
+    [
+        (
+            'conv mb3_ic17oc19_ih8oh4kh3sh2ph1_n"square, and floor"',
+            *((3, 17, 8, 8), (19, 17, 3, 3), (3, 19, 4, 4)),
+            {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)},
+        ),
+        (
+            "g4ic16id5oc8od5kd3pd1n",
+            *((2, 16, 5, 5, 5), (8, 4, 3, 3, 3), (2, 8, 5, 5, 5)),
+            {"groups": 4, "padding": (1, 1, 1)},
+        ),
+        (
+            "ic4oc6_iw13kw3dw1",
+            *((2, 4, 13), (6, 4, 3), (2, 6, 9)),
+            {"dilation": (2,), "padding": (0,)},
+        ),
+        (
+            'mb20ic4ih8iw8oc6oh4ow8kh3kw3sh2sw1ph1pw1dh1dw0n"sides differ"',
+            *((20, 4, 8, 8), (6, 4, 3, 3), (20, 6, 4, 8)),
+            {"stride": (2, 1), "padding": (1, 2, 1, 1), "dilation": (2, 1)},
+        ),
+        (
+            "ic4oc4_iw5ow5kw4pw1",
+            *((2, 4, 1, 5), (4, 4, 1, 4), (2, 4, 1, 5)),
+            {"padding": (0, 0, 1, 2), "stride": (1, 1)},
+        ),
+        (
+            "mb1ic4oc4_kd1kh1kw4_id1ih6iw5_od1oh6ow5_pd0ph0pw1",
+            *((1, 4, 6, 5), (4, 4, 1, 4), (1, 4, 6, 5)),
+            {"padding": (0, 0, 1, 2)},
+        ),
+        (
+            "ic3oc4_ih16oh16kh3",
+            *((2, 3, 16, 16), (4, 3, 3, 3), (2, 4, 16, 16)),
+            {"padding": (1, 1)},
+        ),
+        (
+            "deconv g1mb96ic64iw112oc3ow224kw7sw2pw3",
+            *((96, 64, 112), (64, 3, 7), (96, 3, 224)),
+            {"transposed": True, "padding": (3,), "output_padding": (1,)},
+        ),
+        (
+            "--deconv ic4oc6_ih5kh3sh2ph1",
+            *((2, 4, 5, 5), (4, 6, 3, 3), (2, 6, 9, 9)),
+            {"transposed": True, "stride": (2, 2), "output_padding": (0, 0)},
+        ),
+    ],
+)
+def test_problem_string_stands_for_a_call(
+    text: str, input_: Row, weight: Row, output: Row, steps: dict[str, Any]
+) -> None:
+    case, shapes = _problem(text)
+
+    assert shapes == (input_, weight, output)
+    assert {name: case.arguments[name] for name in steps} == steps
+    assert case.arguments["output_mask"] == (True, True, True)
+    assert case.source == text
+
+
+_PLAIN = "ic4oc4_ih6kh3"
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "found"),
+    [
+        ("--dir=BWD_D", 1, lambda case: case.written == ("grad_input",)),
+        ("--dir=BWD_W,BWD_WB", 2, lambda case: "grad_weight" in case.written),
+        (
+            "--dt=f16",
+            1,
+            lambda case: {t.dtype for t in case.tensors.values()} == {DataType.FLOAT16},
+        ),
+        ("--dt=f32:bf16:f16", 1, lambda case: case.tensors["grad_weight"].dtype == DataType.BF16),
+        ("--dt=f32,bf16 --mb=1,5", 4, lambda case: case.tensors["input"].shape[0] in {1, 5}),
+        ("--mb=0", 1, lambda case: case.tensors["input"].shape[0] == 2),
+        ("--stag=axb", 1, lambda case: case.tensors["grad_input"].strides == (144, 1, 24, 4)),
+        ("--dtag=axb", 1, lambda case: case.tensors["grad_output"].strides == (64, 1, 16, 4)),
+        (
+            "--strides=200x40x6x1::",
+            1,
+            lambda case: case.tensors["input"].strides == (200, 40, 6, 1),
+        ),
+        ("--mode=P --match=x --summary=1", 1, lambda case: not case.outputs["grad_bias"].offset),
+    ],
+)
+def test_options_say_what_to_compute(
+    options: str, count: int, found: Callable[[Case], bool]
+) -> None:
+    read = read_benchdnn(f"{options} {_PLAIN}")
+
+    assert read.refused == ()
+    assert len(read.cases) == count
+    assert all(found(case) and plan_of(case).units > 0 for case in read.cases)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("ic4oc4_ih9oh5kh3ph0", "none below 0"),
+        ("ic4oc4_id5od4kd3pd1", "a 3-D call cannot say"),
+        ("ic4oc4_ih6kh3z9", "'z9'"),
+        ("ic4_ih6kh3", "ic and oc"),
+        ("ic4oc4", "sizes"),
+        ("ic4oc4_ih6", "kh are needed"),
+        ("ic4oc4_ih2kh3", "out of range"),
+        ("g3ic4oc6_ih6kh3", "no multiple"),
+        ("ic4oc4_ih6kh3sh0", None),
+        ("ic4oc4_iw300kw256", "1 to 255 on ascend910b"),
+        ("mb99999ic9999oc9999_ih99kh3", "at most 1073741824"),
+        ("ic99999999999oc4_ih6kh3", "9 digits"),
+        (f"--dir=FWD_B {_PLAIN}", "no gradient"),
+        (f"--dt=s8:s8:s32 {_PLAIN}", "'s8'"),
+        (f"--dt=f64 {_PLAIN}", "no 2-D convolution in DOUBLE"),
+        (f"--dt=f32:f32 {_PLAIN}", "src:wei:dst"),
+        (f"--stag=aBcd16b {_PLAIN}", "aBcd16b"),
+        (f"--strides=1x2:: {_PLAIN}", "4 axes"),
+        (f"--attr-fpmath=bf16 {_PLAIN}", "--attr-fpmath=bf16"),
+        (f"--frobnicate {_PLAIN}", "--frobnicate"),
+        ("--batch=shapes_all", "no file is read"),
+    ],
+)
+def test_problem_that_cannot_be_expressed_is_listed_with_the_reason(
+    line: str, reason: str | None
+) -> None:
+    read = read_benchdnn(f"# a comment\n\n{line}\n")
+
+    if reason is None:
+        assert len(read.cases) == 1
+        return
+    assert read.cases == ()
+    (refused,) = read.refused
+    assert (refused.line, refused.text) == (3, line)
+    assert reason in refused.reason
+
+
+def test_options_hold_for_lines_below_until_they_are_reset() -> None:
+    text = f"--dir=BWD_D --mb=3\n{_PLAIN}\n--attr-scales=src:common:2\n{_PLAIN}\n--reset\n{_PLAIN}"
+
+    read = read_benchdnn(text)
+
+    assert [case.written for case in read.cases] == [
+        ("grad_input",),
+        ("grad_input", "grad_weight", "grad_bias"),
+    ]
+    assert [refused.line for refused in read.refused] == [4]
+
+
+def test_cases_have_the_profile_and_fill_that_are_asked_for() -> None:
+    setting = Setting(profile="reference", kind=Kind.NORMAL, tags=("mine",))
+
+    for read in (read_benchdnn(_PLAIN, setting), read_miopen("conv -n 2", setting)):
+        case = _only(read)
+        assert (case.profile, case.kind, case.tags) == ("reference", Kind.NORMAL, ("mine",))
+
+
+@pytest.mark.parametrize(
+    ("line", "input_", "weight", "output", "steps"),
+    [
+        (
+            "MIOpenDriver conv -n 1 -c 40 -H 20 -W 22 -k 20 -y 3 -x 5 -p 1 -q 2 -v 2 -g 2 -F 6",
+            *((1, 40, 20, 22), (20, 20, 3, 5), (1, 20, 20, 11)),
+            {"stride": (1, 2), "padding": (1, 2), "groups": 2, "output_mask": (True, True, False)},
+        ),
+        (
+            "bin/MIOpenDriver convbfp16 -n 2 -c 4 -H 5 -W 5 -k 6 -m trans -u 2 -v 2 -Y 1 -F 2",
+            *((2, 4, 5, 5), (4, 6, 3, 3), (2, 6, 12, 11)),
+            {"transposed": True, "output_padding": (1, 0), "output_mask": (True, False, False)},
+        ),
+        (
+            "convfp16 --batchsize 2 --in_channels=4 -H 8 -W 8 --out_channels 6 --forw 4 -b 1 -V 0",
+            *((2, 4, 8, 8), (6, 4, 3, 3), (2, 6, 6, 6)),
+            {"output_mask": (False, True, True)},
+        ),
+        (
+            "conv -_ 3 -n 1 -c 2 -! 5 -H 6 -W 7 -k 3 -@ 2 -$ 1 -q 1 -# 2 -^ 1 -l 2",
+            *((1, 2, 5, 6, 7), (3, 2, 2, 3, 3), (1, 3, 3, 2, 7)),
+            {"stride": (2, 1, 1), "padding": (1, 0, 1), "dilation": (1, 2, 1)},
+        ),
+        (
+            "conv -n 1 -c 3 -k 2 -z valid -p 1 -q 1",
+            *((1, 3, 32, 32), (2, 3, 3, 3), (1, 2, 30, 30)),
+            {"padding": (0, 0)},
+        ),
+    ],
+)
+def test_command_line_stands_for_a_call(
+    line: str, input_: Row, weight: Row, output: Row, steps: dict[str, Any]
+) -> None:
+    case = _only(read_miopen(line))
+
+    assert _shapes(case) == (input_, weight, output)
+    assert {name: case.arguments[name] for name in steps} == steps
+
+
+def test_command_line_lays_out_and_types_tensors() -> None:
+    case = _only(read_miopen("convfp16 -n 2 -c 3 -H 4 -W 5 -k 2 -I NHWC -O NCHW -f NHWC"))
+
+    assert case.tensors["input"].strides == case.tensors["grad_input"].strides == (60, 1, 15, 3)
+    assert case.tensors["grad_weight"].strides == (27, 1, 9, 3)
+    assert case.tensors["grad_output"].strides is None
+    assert {tensor.dtype for tensor in case.tensors.values()} == {DataType.FLOAT16}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("MIOpenDriver", "program ''"),
+        ("pool -n 1", "'pool'"),
+        ("convint8 -n 1", "'convint8'"),
+        ("conv -F 1", "forward convolution only"),
+        ("conv -n", "no value"),
+        ("conv -n x", "integer"),
+        ("conv -e weights.bin", "'-e'"),
+        ("conv 5", "'5'"),
+        ("conv -m deconv", "conv or trans"),
+        ("conv -_ 4", "2 or 3"),
+        ("conv -z same", "pad_mode"),
+        ("conv -I NCHWc4", "NCHWc4"),
+        ("conv -c 4 -g 3", "no multiple"),
+        ("conv -H 1 -W 1", "out of range"),
+    ],
+)
+def test_command_line_that_cannot_be_expressed_is_listed_with_the_reason(
+    line: str, reason: str
+) -> None:
+    read = read_miopen(line)
+
+    assert read.cases == ()
+    assert reason in read.refused[0].reason
+
+
+@needs_corpora
+def test_every_problem_of_the_sample_is_read_with_the_sizes_that_it_says() -> None:
+    text = (FOLDER / "benchdnn_sample.txt").read_text()
+    read = read_benchdnn(text)
+
+    assert (len(read.cases), read.refused) == (100, ())
+    for case in read.cases:
+        assert plan_of(case).units > 0
+        problem = case.source.partition('n"')[0]
+        for axis, size in re.findall(r"o([dhw])(\d+)", problem):
+            sizes = case.tensors["grad_output"].shape[2:]
+            kept = "dhw"[-len(sizes) :]
+            assert axis not in kept or sizes[kept.index(axis)] == int(size)
+
+
+@needs_corpora
+def test_every_command_of_the_sample_is_read_or_is_forward_only() -> None:
+    read = read_miopen((FOLDER / "miopen_sample.txt").read_text())
+
+    assert len(read.cases) == 57
+    assert [refused.text[-4:] for refused in read.refused] == ["-F 1"] * 3
+    assert all(plan_of(case).units > 0 for case in read.cases)
