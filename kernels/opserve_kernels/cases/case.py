@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from hashlib import sha256
 from math import prod
+from typing import cast
 
 from opserve_kernels.tensor import DataType, Format, Tensor
 
@@ -195,7 +196,8 @@ def _changed(value: TensorCase | Fill) -> Json:
         if isinstance(given, Fill):
             found[member.name] = _changed(given)
         elif given != member.default or member.name == "kind":
-            found[member.name] = list(given) if isinstance(given, tuple) else given
+            is_row = isinstance(given, tuple)
+            found[member.name] = list(cast("tuple[int, ...]", given)) if is_row else given
     return found
 
 

@@ -22,7 +22,7 @@ STORAGE_ELEMENTS = 1 << 30  # of a tensor that is to exist
 MOST_INTEGER = 2**63 - 1
 BOUND_LIMIT = 1 << 20
 STATUSES = frozenset(
-    status.name for family in (Status, TbeStatus, DeconvStatus) for status in family
+    (PASS, *(status.name for family in (Status, TbeStatus, DeconvStatus) for status in family))
 )
 
 Parsed = TypeVar("Parsed")
@@ -65,13 +65,12 @@ def case_of(value: object, place: str) -> Case:
     known = {"id", "operator", "profile", "tensors", "arguments", "expect", "tags", "source"}
     _check_members(given, place, known=known, needed=("operator", "profile", "tensors"))
     operator = _one_of(given["operator"], OUTPUTS, f"{place}: operator")
-    expect = given.get("expect", PASS)
     case = Case(
         operator=operator,
         profile=_one_of(given["profile"], PROFILES, f"{place}: profile"),
         tensors=_mapping(given["tensors"], f"{place}: tensors", _tensor),
         arguments=_mapping(given.get("arguments", {}), f"{place}: arguments", _value),
-        expect=expect if expect == PASS else _one_of(expect, STATUSES, f"{place}: expect"),
+        expect=_one_of(given.get("expect", PASS), STATUSES, f"{place}: expect"),
         tags=tuple(_texts(given.get("tags", []), f"{place}: tags")),
         source=_text(given.get("source", ""), f"{place}: source", TEXT_CHARACTERS),
     )
@@ -151,9 +150,11 @@ def _value(value: object, place: str) -> Value:
         return _text(value, place)
     if isinstance(value, bool):
         return value
-    if isinstance(value, list) and all(isinstance(entry, bool) for entry in _array(value, place)):
-        return tuple(cast("list[bool]", value))
-    return _integers(value, place) if isinstance(value, list) else _integer(value, place)
+    if not isinstance(value, list):
+        return _integer(value, place)
+    entries = _array(cast("object", value), place)
+    flags = [entry for entry in entries if isinstance(entry, bool)]
+    return tuple(flags) if len(flags) == len(entries) else _integers(entries, place)
 
 
 def _mapping(

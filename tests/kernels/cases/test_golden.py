@@ -98,7 +98,7 @@ _CALLS = [
         groups=2,
         transposed=True,
         output_padding=(1, 2),
-        dtypes=(HALF,) * 3,
+        dtypes=(HALF, HALF, HALF),
         results=(FLOAT, FLOAT, FLOAT),
     ).case(Setting(kind=Kind.NORMAL)),
     FoldCall(out=(2, 3, 8, 9), kernel=(3, 2), padding=(1, 1), dtypes=(HALF, FLOAT)).case(

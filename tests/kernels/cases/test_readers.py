@@ -99,29 +99,29 @@ def test_problem_string_stands_for_a_call(
 _PLAIN = "ic4oc4_ih6kh3"
 
 
-@pytest.mark.parametrize(
-    ("options", "count", "found"),
-    [
-        ("--dir=BWD_D", 1, lambda case: case.written == ("grad_input",)),
-        ("--dir=BWD_W,BWD_WB", 2, lambda case: "grad_weight" in case.written),
-        (
-            "--dt=f16",
-            1,
-            lambda case: {t.dtype for t in case.tensors.values()} == {DataType.FLOAT16},
-        ),
-        ("--dt=f32:bf16:f16", 1, lambda case: case.tensors["grad_weight"].dtype == DataType.BF16),
-        ("--dt=f32,bf16 --mb=1,5", 4, lambda case: case.tensors["input"].shape[0] in {1, 5}),
-        ("--mb=0", 1, lambda case: case.tensors["input"].shape[0] == 2),
-        ("--stag=axb", 1, lambda case: case.tensors["grad_input"].strides == (144, 1, 24, 4)),
-        ("--dtag=axb", 1, lambda case: case.tensors["grad_output"].strides == (64, 1, 16, 4)),
-        (
-            "--strides=200x40x6x1::",
-            1,
-            lambda case: case.tensors["input"].strides == (200, 40, 6, 1),
-        ),
-        ("--mode=P --match=x --summary=1", 1, lambda case: not case.outputs["grad_bias"].offset),
-    ],
-)
+_OPTIONS: list[tuple[str, int, Callable[[Case], bool]]] = [
+    ("--dir=BWD_D", 1, lambda case: case.written == ("grad_input",)),
+    ("--dir=BWD_W,BWD_WB", 2, lambda case: "grad_weight" in case.written),
+    (
+        "--dt=f16",
+        1,
+        lambda case: {t.dtype for t in case.tensors.values()} == {DataType.FLOAT16},
+    ),
+    ("--dt=f32:bf16:f16", 1, lambda case: case.tensors["grad_weight"].dtype == DataType.BF16),
+    ("--dt=f32,bf16 --mb=1,5", 4, lambda case: case.tensors["input"].shape[0] in {1, 5}),
+    ("--mb=0", 1, lambda case: case.tensors["input"].shape[0] == 2),
+    ("--stag=axb", 1, lambda case: case.tensors["grad_input"].strides == (144, 1, 24, 4)),
+    ("--dtag=axb", 1, lambda case: case.tensors["grad_output"].strides == (64, 1, 16, 4)),
+    (
+        "--strides=200x40x6x1::",
+        1,
+        lambda case: case.tensors["input"].strides == (200, 40, 6, 1),
+    ),
+    ("--mode=P --match=x --summary=1", 1, lambda case: not case.outputs["grad_bias"].offset),
+]
+
+
+@pytest.mark.parametrize(("options", "count", "found"), _OPTIONS)
 def test_options_say_what_to_compute(
     options: str, count: int, found: Callable[[Case], bool]
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opserve_kernels.cases.case import Case, Fill, Kind, TensorCase
-from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS
+from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, case_of
 from opserve_kernels.cases.suite import Suite, read_suite, write_suite
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.status import Status
@@ -41,6 +41,11 @@ TEXT = write_suite(SUITE)
 def test_suite_that_was_written_is_read_again() -> None:
     assert read_suite(TEXT) == SUITE
     assert write_suite(read_suite(TEXT)) == TEXT
+
+
+def test_case_is_read_from_its_own_json() -> None:
+    assert case_of(CASE.to_json(), "here") == CASE
+    assert json.loads(json.dumps(REFUSED.to_json())) == REFUSED.to_json()
 
 
 def test_header_needs_a_name_only() -> None:
@@ -100,7 +105,7 @@ def _deep(levels: int) -> object:
 
 
 _TENSOR = ("tensors", "grad_output")
-_CHANGES = [
+_CHANGES: list[tuple[Callable[[Line], object], str, str]] = [
     (_put("operator", value="matmul"), "line 3: operator", "im2col_backward"),
     (_put("profile", value=["ascend910b"]), "line 3: profile", "ascend910b"),
     (_put("expect", value="E1"), "line 3: expect", "ACLNN_ERR_PARAM_INVALID"),

@@ -10,8 +10,8 @@ from opserve_kernels.cases.refusals.changes import Breach, thin
 from opserve_kernels.convolution_backward.contract import BOUNDS
 from opserve_kernels.tensor import DataType, Format
 
-_HALF = (DataType.FLOAT16,) * 3
-_FLOAT = (DataType.FLOAT,) * 3
+_HALF = (DataType.FLOAT16, DataType.FLOAT16, DataType.FLOAT16)
+_FLOAT = (DataType.FLOAT, DataType.FLOAT, DataType.FLOAT)
 _OLDER = "ascend910"
 _MOST_SIZE = 2147483646
 _INPUTS = ("grad_output", "input", "weight")
@@ -21,7 +21,8 @@ _SCALARS = ("transposed", "groups", "output_mask", "cube_math_type")
 
 
 def _call(input_: Row, weight: Row, **others: Any) -> ConvolutionCall:  # noqa: ANN401  # members
-    return ConvolutionCall(input=input_, weight=weight, **{"dtypes": _HALF, **others})
+    members: dict[str, Any] = {"dtypes": _HALF, **others}
+    return ConvolutionCall(input=input_, weight=weight, **members)
 
 
 _PLAIN = _call((2, 4, 6, 7), (6, 4, 3, 2))

@@ -39,7 +39,8 @@ def _breach(case: Case, changes: Mapping[str, object]) -> Breach:
 
 
 def _given() -> dict[tuple[str, str], dict[str, object]]:
-    numbers: dict[str, object] = dict.fromkeys(_BASE.arguments)
+    numbers: dict[str, object] = {}
+    numbers.update(dict.fromkeys(_BASE.arguments))
     return {
         **{(name, "missing"): {name: None} for name in _TENSORS},
         ("param", "missing, and no field in its place"): numbers,
