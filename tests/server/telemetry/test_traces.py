@@ -14,8 +14,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from typing_extensions import override
 
-from opserve.v1.memory_service_pb2 import FreeRequest
-from opserve_client.transports import AsyncGrpcTransport
+from opserve.v1.memory_service_pb2 import FreeRequest, ReadRequest, WriteRequest
+from opserve.v1.stream_service_pb2 import WatchStreamRequest
+from opserve_client.transports import AsyncGrpcTransport, AsyncRestTransport
 from opserve_client.wire.methods import FREE
 from opserve_client.wire.rest_forms import rest_request
 from opserve_client.wire.trace_context import trace_headers
@@ -108,7 +109,8 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
     assert dict(kernel.attributes or {})["opserve.operator"] == "im2col_backward"
 
 
-async def test_the_client_sends_its_span_over_grpc(faces: Faces) -> None:
+@pytest.mark.parametrize("face", ["grpc", "rest"])
+async def test_the_client_sends_its_span_with_every_call(faces: Faces, face: str) -> None:
     parents: list[str] = []
 
     def observe(told: Observation) -> None:
@@ -116,11 +118,18 @@ async def test_the_client_sends_its_span_over_grpc(faces: Faces) -> None:
             parents.append(str(told.call.headers["traceparent"]))
 
     faces.observers.append(observe)
-    transport = AsyncGrpcTransport(faces.target)
+    rest = AsyncRestTransport("http://localhost", http=faces.rest)
+    transport = AsyncGrpcTransport(faces.target) if face == "grpc" else rest
     with CLIENT.start_as_current_span("work") as work:
         await transport.call(FREE, FreeRequest(session=SESSION, buffer=1), timeout_s=30)
+        place = WriteRequest(session=SESSION, buffer=1, size_bytes=3)
+        await transport.write(place, memoryview(b"abc"), timeout_s=30)
+        range_read = ReadRequest(session=SESSION, buffer=1, size_bytes=3)
+        assert [bytes(chunk) async for chunk in transport.read(range_read, timeout_s=30)]
+        assert [news async for news in transport.watch(WatchStreamRequest(session=SESSION))]
     await transport.close()
-    assert f"{work.get_span_context().span_id:016x}" in parents[0]
+    assert len(parents) == 4
+    assert all(f"{work.get_span_context().span_id:016x}" in parent for parent in parents)
 
 
 def test_without_a_span_the_client_sends_nothing() -> None:

@@ -16,6 +16,7 @@ from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, Reque
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import response_message, rest_request
 from opserve_client.wire.sent_events import SentEvents
+from opserve_client.wire.trace_context import trace_headers
 
 _FIRST_ERROR = 400
 _SILENCE_LIMIT_S = 60.0
@@ -63,7 +64,8 @@ class AsyncRestTransport(AsyncTransport):
             response = await self._http.put(
                 WRITE.route.format(session=request.session, buffer=request.buffer),
                 params={"offset": request.offset},
-                headers={
+                headers=trace_headers()
+                | {
                     "Content-Type": "application/octet-stream",
                     "Content-Length": str(len(data)),
                 },
@@ -80,7 +82,7 @@ class AsyncRestTransport(AsyncTransport):
     async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
         path = READ.route.format(session=request.session, buffer=request.buffer)
         last = request.offset + request.size_bytes - 1
-        headers = {"Range": f"bytes={request.offset}-{last}"}
+        headers = trace_headers() | {"Range": f"bytes={request.offset}-{last}"}
         try:
             async with self._http.stream(
                 "GET", path, headers=headers, timeout=timeout_s
@@ -99,7 +101,9 @@ class AsyncRestTransport(AsyncTransport):
         # The service gives signs of life in time, so that silence means that it is gone.
         limits = httpx2.Timeout(_SILENCE_LIMIT_S)
         try:
-            async with self._http.stream(form.verb, form.path, timeout=limits) as response:
+            async with self._http.stream(
+                form.verb, form.path, headers=form.headers, timeout=limits
+            ) as response:
                 if response.status_code >= _FIRST_ERROR:
                     raise from_response(response.status_code, await response.aread())
                 async for line in response.aiter_lines():
