@@ -44,6 +44,7 @@ class Keyed:
         lab: A key of the one with every scope but admin.
         mill: The same of the other.
         metrics: A key of the one that may read metrics alone.
+        operate: A key of the one that may do all but that.
         closed: Keys that open nothing, by what is wrong with them.
     """
 
@@ -51,6 +52,7 @@ class Keyed:
     lab: str
     mill: str
     metrics: str
+    operate: str
     closed: Mapping[str, str]
 
 
@@ -59,12 +61,13 @@ def keyed_guard(
 ) -> Keyed:
     """A guard whose directory has keys, at the time NOW."""
     lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
-    names = ("lab", "mill", "metrics", "expired", "revoked", "disabled", "unknown")
+    names = ("lab", "mill", "metrics", "operate", "expired", "revoked", "disabled", "unknown")
     keys = {name: new_key() for name in names}
     records = [
         record(keys["lab"], lab),
         record(keys["mill"], mill),
         record(keys["metrics"], principal("lab", Scope.METRICS)),
+        record(keys["operate"], principal("lab", Scope.OPERATE)),
         record(keys["expired"], lab, expires_at=NOW),
         record(keys["revoked"], lab, revoked_at=NOW - 1),
         record(keys["disabled"], principal("gone", *Scope)),
@@ -81,4 +84,4 @@ def keyed_guard(
     )
     closed = {name: keys[name] for name in ("expired", "revoked", "disabled", "unknown")}
     closed["malformed"] = keys["lab"][:-1]
-    return Keyed(guard, keys["lab"], keys["mill"], keys["metrics"], closed)
+    return Keyed(guard, keys["lab"], keys["mill"], keys["metrics"], keys["operate"], closed)

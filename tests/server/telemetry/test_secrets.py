@@ -1,0 +1,116 @@
+"""A key is in nothing that the service says, whether it opens or not."""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+import grpc
+import httpx2
+import pytest
+from google.rpc.status_pb2 import Status as RpcStatus
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from opserve.v1.session_service_pb2 import ListDevicesRequest
+from opserve.v1.session_service_pb2_grpc import SessionServiceStub
+from opserve_server.core.audit import AuditEntry, RefusedCalls
+from opserve_server.core.observations import CALL, CallBegan, Observation
+from opserve_server.telemetry.logs import log_observation
+from opserve_server.telemetry.metrics import Metrics
+from opserve_server.telemetry.traces import Traces
+from server.doors import Doors, headers, open_doors
+from server.guards import Keyed, keyed_guard
+from server.recording import RecordingService
+
+
+class Heard:
+    """Everything that is told of calls, as text."""
+
+    def __init__(self) -> None:
+        self.metrics, self.spans = Metrics(), InMemorySpanExporter()
+        self.traces = Traces(SimpleSpanProcessor(self.spans))
+        self.refused = RefusedCalls(limit=100, clock=lambda: 1.0)
+        self.entries: list[AuditEntry] = []
+        self.texts: list[str] = []
+
+    def observe(self, observation: Observation) -> None:
+        for observer in (
+            self.metrics.observe,
+            self.traces.observe,
+            self.refused.observe,
+            log_observation,
+        ):
+            observer(observation)
+        if isinstance(observation, CallBegan):
+            told = observation.call.headers
+            self.texts += [f"{observation.call!r}{CALL.get()!r}", f"{dict(told)}"]
+
+    async def keep(self, entries: Sequence[AuditEntry]) -> None:
+        self.entries += entries
+
+    async def everything(self) -> str:
+        await self.refused.flush(self.keep)
+        spans = [span.to_json() for span in self.spans.get_finished_spans()]
+        return "\n".join([*self.texts, *spans, repr(self.entries), self.metrics.page().decode()])
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def keyed() -> Keyed:
+    return keyed_guard()
+
+
+@pytest.fixture
+async def doors(heard: Heard, keyed: Keyed) -> AsyncIterator[Doors]:
+    service = RecordingService(observe=heard.observe)
+    async with open_doors(service, keyed.guard, heard.metrics) as opened:
+        yield opened
+
+
+async def answers(doors: Doors, key: str) -> list[str]:
+    """What both faces answer."""
+    answer: httpx2.Response = await doors.rest.get("/v1/devices", headers=headers(key))
+    told = [answer.text, str(answer.headers)]
+    stub = SessionServiceStub(doors.channel)
+    try:
+        await stub.ListDevices(ListDevicesRequest(), metadata=tuple(headers(key).items()))
+    except grpc.aio.AioRpcError as error:
+        packed = dict(error.trailing_metadata())["grpc-status-details-bin"]
+        assert isinstance(packed, bytes)
+        told += [repr(error), str(RpcStatus.FromString(packed))]
+    return told
+
+
+async def test_no_key_is_told_anywhere(
+    doors: Doors, keyed: Keyed, heard: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        told = {key: await answers(doors, key) for key in (keyed.lab, *keyed.closed.values())}
+    everything = "\n".join([await heard.everything(), caplog.text, *map(str, told.values())])
+    assert "listDevices" in everything, "something was told"
+    assert "UNAUTHENTICATED" in everything
+    assert heard.entries
+    for key in told:
+        for part in (key, key[8:24], key[-12:]):
+            assert part not in everything
+    assert "authorization': 'B" not in everything
+    assert "Bearer opserve" not in everything
+
+
+async def test_refused_callers_are_kept_for_the_audit(
+    doors: Doors, keyed: Keyed, heard: Heard
+) -> None:
+    for key in (keyed.closed["expired"], keyed.closed["unknown"], keyed.lab):
+        await answers(doors, key)
+    await heard.everything()
+    known = {(one.face, one.method, one.outcome, one.tenant, one.reason) for one in heard.entries}
+    assert {entry[:4] for entry in known} == {
+        ("rest", "listDevices", "401", "lab"),
+        ("rest", "listDevices", "401", ""),
+        ("grpc", "ListDevices", "UNAUTHENTICATED", "lab"),
+        ("grpc", "ListDevices", "UNAUTHENTICATED", ""),
+    }
+    assert any("has expired" in entry[4] for entry in known)
