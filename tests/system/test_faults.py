@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import FillRequest
@@ -35,6 +36,7 @@ sys.stdin.read()
 async def own_service() -> AsyncIterator[Addresses]:
     """A service in this process, whose workers a test may kill or stop."""
     settings = Settings(
+        store_url=SecretStr(""),
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],

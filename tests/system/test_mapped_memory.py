@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
 from opserve_client import AclrtError, AsyncClient, Client, Im2colBackward
 from opserve_client.local_lane import LocalLane, Unmapped
@@ -30,6 +31,7 @@ sys.stdin.read()
 
 def settings(*, local_lane: bool) -> Settings:
     return Settings(
+        store_url=SecretStr(""),
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],

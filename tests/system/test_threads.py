@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
 from opserve_client import AsyncClient, ConvolutionBackward, CubeMathType, Im2colBackward
 from opserve_server.app import running
@@ -48,6 +49,7 @@ FOLD = Im2colBackward(
 @pytest.fixture
 async def addresses() -> AsyncIterator[Addresses]:
     settings = Settings(
+        store_url=SecretStr(""),
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],
