@@ -115,7 +115,7 @@ def request_in(rpc: MethodDescriptor, session: str) -> Message | None:
     """A request that names a session; None where none can."""
     if "session" not in rpc.input_type.fields_by_name:
         return None
-    fields = {"session": session, "level": 1, "mode": 1, "im2col_backward": {}}
+    fields: dict[str, Any] = {"session": session, "level": 1, "mode": 1, "im2col_backward": {}}
     there = {name: fields[name] for name in fields if name in rpc.input_type.fields_by_name}
     made: Any = message_factory.GetMessageClass(rpc.input_type)
     request: Message = made(**there)

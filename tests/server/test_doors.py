@@ -1,6 +1,7 @@
 """Every way in, enumerated: nobody passes without a key that opens it, and nothing else is told."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import httpx2
@@ -20,8 +21,8 @@ from server.guards import Keyed, keyed_guard
 from server.recording import SESSION, RecordingService
 
 FREE = {name for name, scope in ROUTES.items() if scope is None}
-REFLECTION = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"].methods[0]
-HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].methods_by_name["Check"]
+REFLECTION: Any = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"].methods[0]
+HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"].methods_by_name["Check"]
 
 
 @pytest.fixture

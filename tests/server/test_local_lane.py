@@ -161,7 +161,11 @@ async def test_no_user_keeps_others_from_the_lane(
     caller: Caller, guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer, users = await caller.buffer(), iter([1, 2, 2, 2, 1])
-    monkeypatch.setattr(lane_module, "_user_of", lambda _: next(users))
+
+    def user_of(_: socket.socket) -> int:
+        return next(users)
+
+    monkeypatch.setattr(lane_module, "_user_of", user_of)
     patient = NAME[::-1]
     service = caller.service
     with local_lane(service, guard, patient, requests_limit=LIMIT, request_timeout_s=60):

@@ -7,7 +7,9 @@ import grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
 from grpc_reflection.v1alpha.reflection import aio as reflection
-from grpc_reflection.v1alpha.reflection_pb2_grpc import add_ServerReflectionServicer_to_server
+from grpc_reflection.v1alpha.reflection_pb2_grpc import (
+    add_ServerReflectionServicer_to_server,  # pyright: ignore[reportUnknownVariableType]  # no types
+)
 
 from opserve.v1 import (
     command_service_pb2,
