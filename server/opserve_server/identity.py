@@ -78,6 +78,8 @@ class Identity:
             if self._answered:
                 log.warning("the store does not answer: who may call stays as it was")
             self._answered = False
+        except Exception:  # what a store may hold that this opserve does not know
+            log.exception("the store is not understood: who may call stays as it was")
         else:
             self._answered = True
 
@@ -85,5 +87,5 @@ class Identity:
         await self._service.accounts.book.save(self._store.usage)
         try:
             await self._store.keys.touch(self._guard.take_uses())
-        except StoreUnavailable:
-            log.warning("the store does not answer: last uses of keys are not written down")
+        except Exception:  # nothing depends on it
+            log.exception("last uses of keys are not written down")

@@ -1,0 +1,114 @@
+"""The guard in step with a store that comes and goes."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from opserve_server import identity as module
+from opserve_server.core.audit import AuditEntry, RefusedCalls
+from opserve_server.core.directory import KEYLESS, Directory
+from opserve_server.core.errors import StoreUnavailable
+from opserve_server.core.observations import Call, CallEnded
+from opserve_server.core.tenants import Tenant
+from opserve_server.guard import Credentials
+from opserve_server.identity import Identity
+from opserve_server.store.store import Store
+from server.core.fakes import FakeDevice, make_service
+from server.guards import keyless_guard, principal, record
+
+KEY = record("opserve_of_a_test", principal("lab"))
+KEYED = Directory(tenants={"lab": Tenant(name="lab")}, keys={KEY.sha256: KEY}, certificates={})
+
+
+@dataclass
+class FakeStore:
+    """A store in memory; `failing` is raised by whatever is asked of it."""
+
+    answers: Directory = KEYLESS
+    failing: Exception | None = None
+    kept: list[AuditEntry] = field(default_factory=list[AuditEntry])
+    looks: int = 0
+
+    @property
+    def audit(self) -> "FakeStore":
+        return self
+
+    @property
+    def keys(self) -> "FakeStore":
+        return self
+
+    @property
+    def usage(self) -> "FakeStore":
+        return self
+
+    async def directory(self) -> Directory:
+        self.looks += 1
+        self._fail()
+        return self.answers
+
+    async def record(self, entries: Sequence[AuditEntry]) -> None:
+        self._fail()
+        self.kept += entries
+
+    async def touch(self, _: Mapping[str, float]) -> None:
+        self._fail()
+
+    async def of(self, *_: object, **__: object) -> Sequence[Any]:
+        return []
+
+    def _fail(self) -> None:
+        if self.failing is not None:
+            raise self.failing
+
+
+def refused_call() -> CallEnded:
+    call = Call(face="rest", method="submit", request_id="1", headers={}, audited="a key")
+    return CallEnded(call, 0.1)
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable(), ValueError("planted")])
+async def test_who_may_call_stays_while_the_store_is_away_and_follows_it_again(
+    failure: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "USES_INTERVAL_S", 0.0)
+    device, store, guard = FakeDevice(), FakeStore(answers=KEYED), keyless_guard()
+    service = make_service(device)
+    refused = RefusedCalls(limit=10, clock=lambda: 1.0)
+    kept = Identity(guard, service, cast(Store, store), refused)
+    await kept.begin()
+    assert not guard.keyless
+    store.failing = failure
+    keeping = asyncio.create_task(kept.keep(interval_s=0.001))
+    refused.observe(refused_call())
+    with caplog.at_level(logging.WARNING):
+        await looks(store, 3)
+    assert "stays as it was" in caplog.text
+    assert "lab" in {account.tenant.name for account in service.accounts}
+    assert store.kept == []
+    store.failing, store.answers = None, Directory(tenants={}, keys=KEYED.keys, certificates={})
+    await looks(store, 2)
+    assert [entry.method for entry in store.kept] == ["submit"]
+    assert "lab" not in {account.tenant.name for account in service.accounts}
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    await kept.stop()
+    await service.stop()
+    device.slabs.close()
+
+
+async def looks(store: FakeStore, number: int) -> None:
+    """Returns when the store was looked at so many times more."""
+    until = store.looks + number
+    async with asyncio.timeout(30):
+        while store.looks < until:  # noqa: ASYNC110  # what is watched knows no event
+            await asyncio.sleep(0)
+
+
+def test_a_key_that_was_never_used_is_not_written_down() -> None:
+    guard = keyless_guard()
+    guard.admit(Credentials(peer=lambda: ""), "openSession")
+    assert guard.take_uses() == {}
