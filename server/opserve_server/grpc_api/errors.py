@@ -80,7 +80,7 @@ class WrappingServer:
     ) -> None:
         """Adds the methods of a service."""
         wrapped = {
-            name: _wrapped(handler, _Method(service, name, self._guard, self._observe))
+            name: _wrapped(handler, _Method(name, f"{service}/{name}", self._guard, self._observe))
             for name, handler in handlers.items()
         }
         handler = grpc.method_handlers_generic_handler(service, wrapped)
@@ -89,10 +89,17 @@ class WrappingServer:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What stands around a method: who may call it, and who is told."""
+    """What stands around a method: who may call it, and who is told.
 
-    service: str
+    Attributes:
+        name: For observers.
+        path: Its row in the guard's table.
+        guard: Asked before each call.
+        observe: Told of each call.
+    """
+
     name: str
+    path: str
     guard: Guard
     observe: Observe
 
@@ -107,7 +114,7 @@ class _Method:
 
     def admit(self, credentials: Credentials) -> Principal:
         """Who calls, where it may."""
-        return self.guard.admit(credentials, f"{self.service}/{self.name}")
+        return self.guard.admit(credentials, self.path)
 
 
 def _wrapped(
