@@ -28,6 +28,7 @@ class SentEvents:
             return None  # a comment is a sign of life and no more
         try:
             news = {fields["event"]: json.loads(fields["data"])}
-            return from_json(news, WatchStreamResponse)
+            found = from_json(news, WatchStreamResponse)
         except (KeyError, ValueError) as error:
             raise incomprehensible(f"an event that is none of opserve's: {error}") from error
+        return found if found.WhichOneof("news") else None  # a later service may tell of more
