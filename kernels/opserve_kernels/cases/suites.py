@@ -28,6 +28,7 @@ FORMS: Mapping[str, Callable[[], Iterator[Form]]] = {
 STANDARD_LIMIT, EXHAUSTIVE_LIMIT = 150_000_000, 20_000_000_000
 """Multiply-adds of a case at most."""
 _SMOKE_LIMIT = 5_000_000
+_ELEMENTS_LIMIT = 1 << 21  # of a tensor, but in `exhaustive`: drawing and judging cost time too
 _NETWORKS_LIMIT = 1_500_000_000  # multiply-adds of all layers of networks in `standard`
 _SMOKE_STEP, _ELSEWHERE_STEP = 2, 4  # one form of so many
 _DRAWN, _DRAWN_EXHAUSTIVE = 30, 100
@@ -63,9 +64,15 @@ def _suite(name: str, seed: int, cases: Iterator[Case], limit: int) -> Suite:
     """The cases within a limit, the first of equal ones."""
     by_id: dict[str, Case] = {}
     for case in cases:
-        if multiply_adds(case) <= limit:
+        if multiply_adds(case) <= limit and (name == "exhaustive" or _is_small(case)):
             by_id.setdefault(case.id, case)
     return Suite(name=name, seed=seed, cases=tuple(by_id.values()))
+
+
+def _is_small(case: Case) -> bool:
+    """Whether it is refused, or no tensor of it is large."""
+    sizes = (tensor.storage_elements for tensor in case.tensors.values())
+    return case.is_refused or max(sizes) <= _ELEMENTS_LIMIT
 
 
 def _smoke_cases(operator: str) -> Iterator[Case]:
