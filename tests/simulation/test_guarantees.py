@@ -170,12 +170,21 @@ def forget_an_entry(patch: pytest.MonkeyPatch) -> None:
 
 def take_new_work_in_a_drain(patch: pytest.MonkeyPatch) -> None:
     """A service that is about to end goes on as before in the sessions that are there."""
-    patch.setattr(Service, "_check_takes", lambda *_: None)
+
+    def check_takes(self: Service, *what: object) -> None:
+        del self, what
+
+    patch.setattr(Service, "_check_takes", check_takes)
 
 
 def drain_at_once(patch: pytest.MonkeyPatch) -> None:
     """A drain ends sessions without a look at what they do."""
-    patch.setattr(Session, "is_quiet", lambda *_: True)
+
+    def is_quiet(self: Session, for_s: float) -> bool:
+        del self, for_s
+        return True
+
+    patch.setattr(Session, "is_quiet", is_quiet)
 
 
 def hand_out_exposed_memory(patch: pytest.MonkeyPatch) -> None:
@@ -196,7 +205,11 @@ def compute_in_exposed_memory(patch: pytest.MonkeyPatch) -> None:
 
 def expose_memory_in_use(patch: pytest.MonkeyPatch) -> None:
     """A slab is mapped while a call computes there."""
-    patch.setattr(SessionMemory, "hide", lambda *_: None)
+
+    def hide(self: SessionMemory, *what: object) -> None:
+        del self, what
+
+    patch.setattr(SessionMemory, "hide", hide)
 
 
 @pytest.mark.parametrize(
