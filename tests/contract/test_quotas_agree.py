@@ -67,8 +67,9 @@ def in_a_batch_over_rest(error: errors.OpserveError) -> OpserveError:
 
 
 def a_request() -> Request:
-    scope = {"type": "http", "method": "POST", "path": "/v1/sessions", "headers": []}
-    return Request(scope | {"state": {"request_id": ID}})
+    state = {"request_id": ID}
+    scope: dict[str, object] = {"type": "http", "method": "POST", "path": "/v1/sessions"}
+    return Request({**scope, "headers": [], "state": state})
 
 
 WAYS: Mapping[str, Callable[[errors.OpserveError], OpserveError]] = {

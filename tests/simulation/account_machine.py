@@ -63,7 +63,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.loop = VirtualTimeLoop()
         self.device = BreakingDevice(auto=False)
         self.capacity = self.device.slabs.free_bytes
-        self.quotas = dict.fromkeys(NAMES, TIGHT)
+        self.quotas: dict[str, Quota] = dict.fromkeys(NAMES, TIGHT)
         self.leases: list[Lease] = []
         self.seen: list[Session] = []
         self.uploads: list[Upload] = []

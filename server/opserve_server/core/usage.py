@@ -40,7 +40,7 @@ class UsageBook:
         self._now = now
         self._unsaved: dict[_Key, tuple[int, float]] = {}
         self._seconds: dict[str, float] = {}
-        self._days = 0
+        self._days: int = 0
         self._day = _EPOCH
 
     def add(self, tenant: str, profile: str, seconds: float) -> None:
