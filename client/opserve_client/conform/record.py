@@ -1,0 +1,165 @@
+"""The record of a run: JSON lines, a header first and then a line for each case that is judged.
+
+A line is written whole as soon as its case is judged; a run that was cut off goes on behind them.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.reading import case_of
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.verdict.json_form import from_json, to_json
+from opserve_kernels.verdict.verdict import OutputVerdict, Status, Verdict
+
+FORM = 1  # of the record; a reader refuses others
+GOOD = frozenset({Status.PASSED, Status.SKIPPED, Status.UNIMPLEMENTED})
+"""Statuses that do not fail a run."""
+
+
+class RecordError(Exception):
+    """A record cannot be read; the message says which, where and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a run was made with: runs with equal headers judged the same thing.
+
+    Attributes:
+        tool: Version of opserve.
+        suite: Name of the suite.
+        digest: Of the whole suite, "sha256:...".
+        cases: How many of its cases were chosen.
+        chosen: Digest of their ids.
+        seed: That inputs were drawn by.
+        target: What was tried, as it was named.
+        contracts: Revision of each operator's contract, by operator.
+        repeats: Times that each call was made.
+    """
+
+    tool: str
+    suite: str
+    digest: str
+    cases: int
+    chosen: str
+    seed: int
+    target: str
+    contracts: Mapping[str, str]
+    repeats: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of a case.
+
+    Attributes:
+        case: The case.
+        verdict: On it.
+        seconds: That the target took for one call; 0 where there was none.
+    """
+
+    case: Case
+    verdict: Verdict
+    seconds: float = 0.0
+
+    @property
+    def worst(self) -> float:
+        """The greatest used fraction of the tolerance, of all outputs."""
+        return max((output.worst for output in self.verdict.outputs), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run: its header, and what is judged so far.
+
+    Attributes:
+        header: What it was made with.
+        results: In the order of the suite, once it has ended.
+    """
+
+    header: Header
+    results: tuple[Result, ...]
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        """Cases by status, the statuses that occur."""
+        return Counter(result.verdict.status for result in self.results)
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """The cases that fail the run."""
+        return tuple(one for one in self.results if one.verdict.status not in GOOD)
+
+
+def header_line(header: Header) -> str:
+    """The first line of a record."""
+    return _line({"record": FORM, **asdict(header)})
+
+
+def result_line(result: Result) -> str:
+    """A line of a record; of outputs that are right, no maps."""
+    outputs = tuple(map(_slim, result.verdict.outputs))
+    verdict = to_json(replace(result.verdict, outputs=outputs))
+    return _line({"case": result.case.to_json(), "seconds": result.seconds, "verdict": verdict})
+
+
+def write_record(record: RunRecord, path: Path) -> None:
+    """The whole record, in a file of its own."""
+    lines = [header_line(record.header), *map(result_line, record.results)]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def read_record(path: Path) -> RunRecord:
+    """The record in a file; a last line that was cut off is left out.
+
+    Raises:
+        RecordError: It is none, or of another form.
+        OSError: The file cannot be read.
+    """
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")
+    if not lines:
+        raise RecordError(f"{path}: no record: no whole line")
+    header = _header(_object(lines[0], f"{path}: line 1"), f"{path}: line 1")
+    results = [_result(line, f"{path}: line {n}") for n, line in enumerate(lines[1:], 2)]
+    return RunRecord(header=header, results=tuple(results))
+
+
+def _slim(output: OutputVerdict) -> OutputVerdict:
+    return output if output.errors else replace(output, maps=())
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _object(line: str, place: str) -> dict[str, Any]:
+    try:
+        value: object = json.loads(line)
+    except ValueError as error:
+        raise RecordError(f"{place}: no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RecordError(f"{place}: an object is needed")
+    return cast("dict[str, Any]", value)
+
+
+def _header(form: dict[str, Any], place: str) -> Header:
+    if form.pop("record", None) != FORM:
+        raise RecordError(f"{place}: no record of form {FORM}")
+    try:
+        return Header(**form)
+    except TypeError as error:
+        raise RecordError(f"{place}: {error}") from error
+
+
+def _result(line: str, place: str) -> Result:
+    form = _object(line, place)
+    try:
+        case = case_of(form["case"], "case")
+        verdict = from_json(form["verdict"])
+        return Result(case=case, verdict=verdict, seconds=float(form["seconds"]))
+    except (KeyError, TypeError, ValueError, InvalidArgument) as error:
+        raise RecordError(f"{place}: {error!r}") from error
