@@ -60,20 +60,28 @@ __all__ = [
 class HandleNotFound(OpserveError):
     """A handle or session that is not there, for whatever reason (107017)."""
 
-    def __init__(self, kind: str, given: object, *, allowed: str = "") -> None:
+    def __init__(self, kind: str, given: object, *, allowed: str = "", ended: str = "") -> None:
         allowed = allowed or f"a live {kind} of this session"
+        told = f", which ended: {ended}" if ended else ""
         super().__init__(
             Status.ACL_ERROR_RT_INVALID_HANDLE,
-            f"{kind}: given {given}, allowed {allowed}",
+            f"{kind}: given {given}{told}, allowed {allowed}",
             parameter=kind,
             given=given,
             allowed=allowed,
         )
 
 
-def session_not_found(name: str) -> HandleNotFound:
-    """A session that is not there, or not the caller's: one answer for both (107017)."""
-    return HandleNotFound("session", name[:64], allowed="an open session of the caller")
+def session_not_found(name: str, *, ended: str = "") -> HandleNotFound:
+    """A session that is not there, or not the caller's: one answer for both (107017).
+
+    Args:
+        name: What was asked for.
+        ended: Why it ended, for its own tenant alone; empty where nobody knows.
+    """
+    return HandleNotFound(
+        "session", name[:64], allowed="an open session of the caller", ended=ended
+    )
 
 
 class NotSupported(OpserveError):

@@ -40,3 +40,32 @@ class FoundSession(OpenedSession):
     last_executor: int
     last_stream: int
     last_event: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """An open session, as its tenant and operators of the service see it.
+
+    Attributes:
+        id: The start of its name, which is a secret; `Service.release` takes it.
+        tenant: Whose it is.
+        device: Name of its device.
+        profile: Profile of its device.
+        open_s: Seconds since it was opened.
+        expires_in_s: Seconds until it ends, unless its client calls.
+        calls: Calls in progress.
+        queued_entries: Entries of its streams that have not gone to the device.
+        working: Whether a call is in progress or work of a stream is not over.
+        memory_bytes: Slabs that it holds, bytes.
+    """
+
+    id: str
+    tenant: str
+    device: str
+    profile: str
+    open_s: float
+    expires_in_s: float
+    calls: int
+    queued_entries: int
+    working: bool
+    memory_bytes: int

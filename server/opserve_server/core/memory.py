@@ -63,6 +63,11 @@ class SessionMemory:
         space.slab.exposed = True
         return space.slab
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the slabs that are held."""
+        return sum(space.slab.size_bytes for space in self._slabs.values())
+
     def hide(self, region: Region, done: asyncio.Future[None]) -> None:
         """Keeps the slab of a workspace hidden until the call that computes there is done."""
         calls = self._slabs[region.slab].calls
@@ -110,7 +115,7 @@ class SessionMemory:
         self._count()
 
     def _count(self) -> None:
-        self._held.hold(sum(space.slab.size_bytes for space in self._slabs.values()))
+        self._held.hold(self.size_bytes)
 
     def _take_slab(self, size_bytes: int) -> Slab:
         try:

@@ -36,7 +36,7 @@ from opserve_server.core.errors import (
     service_drains,
 )
 from opserve_server.core.history import News
-from opserve_server.core.infos import DeviceInfo, FoundSession, OpenedSession
+from opserve_server.core.infos import DeviceInfo, FoundSession, OpenedSession, SessionInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
@@ -170,6 +170,14 @@ class Service:
     async def close_session(self, principal: Principal, session: str) -> None:
         """Ends a session: queued work is dropped, running work stopped, memory returned."""
         await self._sessions.close(self._sessions.get(principal, session))
+
+    def list_sessions(self, principal: Principal) -> list[SessionInfo]:
+        """Who has what: the tenant's own sessions, or all of them for a caller with scope admin."""
+        return self._sessions.infos(principal)
+
+    async def release(self, principal: Principal, session_id: str, *, force: bool) -> None:
+        """Ends a session that list_sessions tells; see Sessions.release for what it raises."""
+        await self._sessions.release(principal, session_id, force=force)
 
     def set_deterministic_level(
         self, principal: Principal, session: str, level: DeterministicLevel

@@ -20,9 +20,10 @@ from opserve_server.core.events import Event
 from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.history import HistoryEntry
+from opserve_server.core.infos import SessionInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory import SessionMemory
-from opserve_server.core.observations import CopyEnded, Observe, WorkEnded
+from opserve_server.core.observations import TOLD_CHARACTERS, CopyEnded, Observe, WorkEnded
 from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.streams import Stream
@@ -55,12 +56,14 @@ class Session:
         lease_s: Seconds that it lives after the last call.
         workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         calls: Calls in progress; a session with one does not expire.
+        opened_at: When it began, seconds of the event loop's clock.
         used_at: When it last had work or a call, seconds of the event loop's clock.
         time: The event loop's clock, in seconds.
         finishes: Whether it is that of one whole call, which charges the bytes of its arrays itself
             and may begin new work while the service drains.
         copies: The latest copies, in the order of endings.
         closed: Whether it has ended; nothing may be done in it any more.
+        end_reason: Why it ended, for its tenant; empty where its tenant ended it.
     """
 
     def __init__(  # noqa: PLR0913  # what it is told at its opening, each by name
@@ -76,9 +79,7 @@ class Session:
         reclaim: Callable[[], None],
         observe: Observe,
     ) -> None:
-        self.name = name
-        self.account = account
-        self.device = device
+        self.name, self.account, self.device = name, account, device
         self._dispatcher = dispatcher
         self._observe = observe
         self.lease_s = lease_s
@@ -86,9 +87,10 @@ class Session:
         self.limits = limits
         self.deterministic_level = DeterministicLevel.OFF
         self.time = asyncio.get_running_loop().time
-        self.expires_at = self.used_at = 0.0
+        self.opened_at, self.expires_at, self.used_at = self.time(), 0.0, 0.0
         self.calls = 0
         self.finishes = self.closed = False
+        self.end_reason = ""
         self.memory = SessionMemory(device, account, reclaim)
         self.buffers = HandleTable[Buffer]("buffer", account, limit=limits.buffers_limit)
         self.executors = HandleTable[Executor]("executor", account, limit=limits.executors_limit)
@@ -108,6 +110,32 @@ class Session:
     def tenant(self) -> str:
         """Name of its owner."""
         return self.account.tenant.name
+
+    @property
+    def id(self) -> str:
+        """The start of its name, which may be told."""
+        return self.name[:TOLD_CHARACTERS]
+
+    @property
+    def working(self) -> bool:
+        """Whether a call is in progress, or work of a stream is not over."""
+        return bool(self.calls) or not all(stream.complete for stream in self.streams)
+
+    def info(self) -> SessionInfo:
+        """What may be told of it."""
+        now = self.time()
+        return SessionInfo(
+            id=self.id,
+            tenant=self.tenant,
+            device=self.device.name,
+            profile=self.device.profile,
+            open_s=now - self.opened_at,
+            expires_in_s=max(self.expires_at - now, 0.0),
+            calls=self.calls,
+            queued_entries=sum(stream.waiting for stream in self.streams),
+            working=self.working,
+            memory_bytes=self.memory.size_bytes,
+        )
 
     @cached_property
     def lane_token(self) -> bytes:
@@ -162,7 +190,7 @@ class Session:
     def check_open(self) -> None:
         """Refuses what comes, or comes out of a wait, after the session's end (107017)."""
         if self.closed:
-            raise session_not_found(self.name)
+            raise session_not_found(self.name, ended=self.end_reason)
 
     def renew(self) -> None:
         """Starts the lease anew."""
@@ -182,7 +210,7 @@ class Session:
     def is_quiet(self, for_s: float) -> bool:
         """Whether it was seen with neither work nor a call for some seconds; to be asked often."""
         now = self.time()
-        if self.calls or not all(stream.complete for stream in self.streams):
+        if self.working:
             self.used_at = now
         return now - self.used_at >= for_s
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
@@ -11,14 +12,17 @@ from opserve_server.core.accounts import Account, Accounts
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
+    HandleNotFound,
     InvalidArgument,
     LimitExceeded,
     Unavailable,
+    WrongState,
     service_drains,
     session_not_found,
 )
+from opserve_server.core.infos import SessionInfo
 from opserve_server.core.limits import Limits
-from opserve_server.core.observations import Observe, concerns_session
+from opserve_server.core.observations import TOLD_CHARACTERS, Observe, concerns_session
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.session import Session
 from opserve_server.core.tenants import Resource, Tenant
@@ -66,6 +70,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lease_timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.draining = False
 
     def count(self, device: Device) -> int:
@@ -114,7 +119,7 @@ class Sessions:
         for resource in (Resource.SESSIONS, Resource.STREAMS):
             account.holding(resource).check()
         session = Session(
-            self._new_name(),
+            self._unused_name(),
             account=account,
             device=device,
             dispatcher=self._dispatchers[device.name],
@@ -137,7 +142,8 @@ class Sessions:
         """
         session = self._sessions.get(name)
         if session is None or session.tenant != principal.tenant:
-            raise session_not_found(name)
+            tenant, reason = self._ended.get(name, ("", ""))
+            raise session_not_found(name, ended=reason if tenant == principal.tenant else "")
         session.renew()
         concerns_session(name=name, device=session.device.name)
         return session
@@ -153,6 +159,31 @@ class Sessions:
             raise session_not_found(name)
         return Principal(tenant=session.tenant, name="", scopes=frozenset({Scope.OPERATE}))
 
+    def infos(self, principal: Principal) -> list[SessionInfo]:
+        """The sessions of the caller's tenant, or of all where the caller has the scope admin."""
+        return [session.info() for session in self._of(principal)]
+
+    async def release(self, principal: Principal, session_id: str, *, force: bool) -> None:
+        """Ends one of the sessions that `infos` tells, from outside.
+
+        Raises:
+            HandleNotFound: 107017, there is none.
+            WrongState: 507000, it works, and force was not asked for.
+        """
+        found = [session for session in self._of(principal) if session.id == session_id]
+        if not found:
+            raise HandleNotFound("session", session_id[:64], allowed="the id of an open session")
+        (session,) = found
+        if session.working and not force:
+            raise WrongState(
+                Status.ACL_ERROR_RT_INTERNAL_ERROR,
+                f"session: given {session_id}, which works, allowed one without work, or force",
+                parameter="session",
+                given=session_id,
+                allowed="one without work, or force",
+            )
+        await asyncio.shield(self._close(session, reason="it was released"))
+
     async def close(self, session: Session) -> None:
         """Ends a session and returns its memory; goes on if the caller is cancelled."""
         await asyncio.shield(self._close(session))
@@ -163,7 +194,7 @@ class Sessions:
         while self._sessions:
             for session in list(self._sessions.values()):
                 if session.is_quiet(self._limits.drain_quiet_s):
-                    self._close(session)
+                    self._close(session, reason="the service drains")
             await asyncio.sleep(DRAIN_LOOKS_S)
 
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
@@ -171,7 +202,7 @@ class Sessions:
         self._accounts.renew(tenants)
         for session in list(self._sessions.values()):
             if session.account.closed:
-                log.info("session %s… ends: its tenant is disabled or gone", session.name[:8])
+                log.info("session %s… ends: its tenant is disabled or gone", session.id)
                 self._close(session)
 
     async def close_all(self) -> None:
@@ -180,10 +211,30 @@ class Sessions:
             self._close(session)
         await asyncio.gather(*self._closing)
 
-    def _close(self, session: Session) -> asyncio.Task[None]:
+    def _of(self, principal: Principal) -> list[Session]:
+        everybody = Scope.ADMIN in principal.scopes
+        return [
+            session
+            for session in self._sessions.values()
+            if everybody or session.tenant == principal.tenant
+        ]
+
+    def _unused_name(self) -> str:
+        """A new name, whose session has an id of its own."""
+        used = {session.id for session in self._sessions.values()}
+        while (name := self._new_name())[:TOLD_CHARACTERS] in used:
+            pass
+        return name
+
+    def _close(self, session: Session, *, reason: str = "") -> asyncio.Task[None]:
+        """Ends a session; its tenant is told the reason, while that is remembered."""
         del self._sessions[session.name]
         self._lease_timers.pop(session.name).cancel()
         session.closed = True
+        session.end_reason = reason
+        self._ended[session.name] = (session.tenant, reason)
+        if len(self._ended) > self._limits.sessions_limit:
+            self._ended.popitem(last=False)
         task = asyncio.create_task(session.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -200,10 +251,9 @@ class Sessions:
         if session.expires_at > asyncio.get_running_loop().time():
             self._watch(session)
             return
-        log.info(
-            "session %s… ends: no call within its lease of %g s", session.name[:8], session.lease_s
-        )
-        self._close(session)
+        reason = f"no call within its lease of {session.lease_s:g} s"
+        log.info("session %s… ends: %s", session.id, reason)
+        self._close(session, reason=reason)
 
     def _reclaim(self, device: Device, account: Account) -> None:
         for session in self._sessions.values():
