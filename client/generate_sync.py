@@ -24,6 +24,7 @@ NAMES = {
 } | {
     f"Async{name}": name
     for name in (
+        "Admin",
         "Buffer",
         "Client",
         "Connection",

@@ -3,10 +3,12 @@
 Start at Client (blocking) or AsyncClient, open a session, and run an operator's call in it.
 """
 
+from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.client import AsyncClient
 from opserve_client._async.memory import AsyncBuffer, AsyncTensor
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
+from opserve_client._sync.admin import Admin
 from opserve_client._sync.client import Client
 from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.session import Session
@@ -57,6 +59,8 @@ from opserve_kernels.formats import (
 __all__ = [
     "AclnnError",
     "AclrtError",
+    "Admin",
+    "AsyncAdmin",
     "AsyncBuffer",
     "AsyncClient",
     "AsyncEvent",

@@ -17,6 +17,7 @@ import uvloop
 from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
+from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
@@ -141,16 +142,16 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
-        await stack.enter_async_context(_known_callers(guard, service, refused, settings))
+        known = _known_callers(guard, service, refused, settings)
+        administration = await stack.enter_async_context(known)
         _check_exposure(guard, settings)
         # Addresses are bound first, so that a taken one is told before any worker starts.
-        binding = bound_faces(service, guard, metrics, settings)
+        binding = bound_faces(service, guard, administration, metrics, settings)
         faces = await stack.enter_async_context(binding)
         for device in devices:
             stack.push_async_callback(device.stop)
         await _start(devices)
         stack.push_async_callback(_stop_service, service)
-
         if lane_name:
             lane = local_lane(
                 service,
@@ -167,11 +168,11 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
 @asynccontextmanager
 async def _known_callers(
     guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
-) -> AsyncGenerator[None]:
+) -> AsyncGenerator[Administration]:
     """Keeps the guard in step with the store, where there is one, until the block ends."""
     url = settings.store_url.get_secret_value()
     if not url:
-        yield
+        yield Administration(service, None)
         return
     opened = open_store(
         url,
@@ -186,7 +187,7 @@ async def _known_callers(
             raise StartFailed(f"{error.message}; see the log") from error
         keeping = asyncio.create_task(identity.keep(interval_s=settings.directory_refresh_s))
         try:
-            yield
+            yield Administration(service, identity)
         finally:
             keeping.cancel()
             await asyncio.wait([keeping])

@@ -16,6 +16,24 @@ AUTHORIZATION = "authorization"
 """The header, on both wires, that no observer sees."""
 _SCHEME = "bearer"
 
+ADMINISTRATION = (
+    "AddCertificate",
+    "CreateKey",
+    "CreateTenant",
+    "DeleteTenant",
+    "GetActivity",
+    "GetTenant",
+    "ListAudit",
+    "ListCertificates",
+    "ListKeys",
+    "ListTenants",
+    "ListUsage",
+    "RemoveCertificate",
+    "RevokeKey",
+    "UpdateTenant",
+)
+"""Calls of administration, by their name on both wires."""
+
 RPCS: Mapping[str, Scope | None] = {
     "grpc.health.v1.Health/Check": None,
     "grpc.health.v1.Health/List": None,
@@ -55,6 +73,8 @@ RPCS: Mapping[str, Scope | None] = {
     "opserve.v1.StreamService/SetFailureMode": Scope.OPERATE,
     "opserve.v1.StreamService/SynchronizeStream": Scope.OPERATE,
     "opserve.v1.StreamService/WatchStream": Scope.OPERATE,
+    "opserve.v1.UsageService/GetUsage": Scope.OPERATE,
+    **{f"opserve.v1.AdminService/{name}": Scope.ADMIN for name in ADMINISTRATION},
 }
 """What each RPC asks for; None lets everybody."""
 
@@ -91,6 +111,7 @@ ROUTES: Mapping[str, Scope | None] = {
     "describeOperator": Scope.OPERATE,
     "getSession": Scope.OPERATE,
     "getTimeline": Scope.OPERATE,
+    "getUsage": Scope.OPERATE,
     "keepAlive": Scope.OPERATE,
     "listDevices": Scope.OPERATE,
     "listOperators": Scope.OPERATE,
@@ -101,6 +122,7 @@ ROUTES: Mapping[str, Scope | None] = {
     "watchStream": Scope.OPERATE,
     **{f"{operator.call}GetWorkspaceSize": Scope.OPERATE for operator in OPERATORS.values()},
     **{f"{operator.call}Run": Scope.OPERATE for operator in OPERATORS.values()},
+    **dict.fromkeys(ADMINISTRATION, Scope.ADMIN),
 }
 """What each REST route asks for, by its name."""
 

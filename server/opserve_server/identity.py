@@ -26,14 +26,18 @@ class Identity:
         service: Ends the sessions of tenants that are gone or disabled, and counts their usage.
         store: Knows who may.
         refused: Refused callers that the store is to keep.
+
+    Attributes:
+        store: Knows who may.
     """
 
     def __init__(self, guard: Guard, service: Service, store: Store, refused: RefusedCalls) -> None:
         self._guard = guard
         self._service = service
-        self._store = store
+        self.store = store
         self._refused = refused
         self._answered = True
+        self._refreshing = asyncio.Lock()
 
     async def refresh(self) -> None:
         """Knows who may call as it is now; asked for at once after a change.
@@ -41,9 +45,10 @@ class Identity:
         Raises:
             StoreUnavailable: The store does not answer.
         """
-        directory = await self._store.directory()
-        self._service.renew_tenants(directory.tenants.values())
-        self._guard.refresh(directory)
+        async with self._refreshing:  # what was read first never takes the place of what is newer
+            directory = await self.store.directory()
+            self._service.renew_tenants(directory.tenants.values())
+            self._guard.refresh(directory)
 
     async def keep(self, *, interval_s: float) -> None:
         """Keeps both in step until it is cancelled."""
@@ -51,7 +56,7 @@ class Identity:
         uses_due_s = loop.time() + USES_INTERVAL_S
         while True:
             await asyncio.sleep(interval_s)
-            await self._refused.flush(self._store.audit.record)
+            await self._refused.flush(self.store.audit.record)
             await self._try_to_refresh()
             if loop.time() >= uses_due_s:
                 uses_due_s += USES_INTERVAL_S
@@ -63,12 +68,12 @@ class Identity:
         Raises:
             StoreUnavailable: The store does not answer.
         """
-        await self._service.accounts.book.load(self._store.usage)
+        await self._service.accounts.book.load(self.store.usage)
         await self.refresh()
 
     async def stop(self) -> None:
         """Writes down what was seen last."""
-        await self._refused.flush(self._store.audit.record)
+        await self._refused.flush(self.store.audit.record)
         await self._write_uses()
 
     async def _try_to_refresh(self) -> None:
@@ -84,8 +89,8 @@ class Identity:
             self._answered = True
 
     async def _write_uses(self) -> None:
-        await self._service.accounts.book.save(self._store.usage)
+        await self._service.accounts.book.save(self.store.usage)
         try:
-            await self._store.keys.touch(self._guard.take_uses())
+            await self.store.keys.touch(self._guard.take_uses())
         except Exception:  # nothing depends on it
             log.exception("last uses of keys are not written down")

@@ -16,6 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from typing_extensions import override
 
+from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
@@ -45,7 +46,11 @@ class StartFailed(Exception):
 
 @asynccontextmanager
 async def bound_faces(
-    service: Service, guard: Guard, metrics: Metrics, settings: Settings
+    service: Service,
+    guard: Guard,
+    administration: Administration,
+    metrics: Metrics,
+    settings: Settings,
 ) -> AsyncGenerator["Faces"]:
     """Both faces, bound to their addresses until the block ends; they take no calls yet.
 
@@ -57,14 +62,15 @@ async def bound_faces(
     with _listen("rest_address", settings.rest_address) as listener:
         probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
         health = Health(service)
-        server = _new_grpc_server(service, guard, health, settings)
+        server = _new_grpc_server(service, guard, administration, health, settings)
         try:
             addresses = Addresses(
                 grpc=_add_port(server, settings.grpc_address, tls),
                 rest=f"{'https' if tls else 'http'}://{_name_of(listener)}",
                 keys=not guard.keyless,
             )
-            rest = _RestServer(new_rest_app(service, guard, metrics, settings), settings, tls)
+            app = new_rest_app(service, guard, administration, metrics, settings)
+            rest = _RestServer(app, settings, tls)
             yield Faces(addresses, server, rest, listener, health)
         finally:
             await server.stop(None)
@@ -115,11 +121,16 @@ class Faces:
 
 
 def _new_grpc_server(
-    service: Service, guard: Guard, health: Health, settings: Settings
+    service: Service,
+    guard: Guard,
+    administration: Administration,
+    health: Health,
+    settings: Settings,
 ) -> grpc.aio.Server:
     return grpc_server(
         service,
         guard,
+        administration,
         health,
         message_bytes_limit=settings.message_bytes_limit,
         chunk_bytes_limit=settings.chunk_bytes,
@@ -128,11 +139,18 @@ def _new_grpc_server(
     )
 
 
-def new_rest_app(service: Service, guard: Guard, metrics: Metrics, settings: Settings) -> Starlette:
+def new_rest_app(
+    service: Service,
+    guard: Guard,
+    administration: Administration,
+    metrics: Metrics,
+    settings: Settings,
+) -> Starlette:
     """The application behind REST's address."""
     return rest_app(
         service,
         guard,
+        administration,
         accepts=lambda: not service.draining,
         metrics_page=metrics.page,
         body_bytes_limit=settings.body_bytes_limit,

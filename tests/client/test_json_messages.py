@@ -15,10 +15,12 @@ from opserve.v1.memory_service_pb2 import FillRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve.v1.stream_service_pb2 import FAILURE_MODE_STOP, SetFailureModeRequest
 from opserve.v1.tensor_pb2 import DATA_TYPE_BF16, FORMAT_NC1HWC0, BoolArray, Int64Array, Tensor
+from opserve_client.wire.admin_methods import ADMIN_METHODS
 from opserve_client.wire.json_messages import Json, fields_of, from_json, to_json
 from opserve_client.wire.methods import METHODS
 
-MESSAGES: list[type[Message]] = [m.request for m in METHODS] + [m.response for m in METHODS]
+_CALLS = (*METHODS, *ADMIN_METHODS)
+MESSAGES: list[type[Message]] = [m.request for m in _CALLS] + [m.response for m in _CALLS]
 INTEGERS = {
     FieldDescriptor.TYPE_FIXED32: (0, 2**32 - 1),
     FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import _FILES, grpc_server
@@ -74,6 +75,7 @@ async def open_doors(service: Service, guard: Guard, metrics: Metrics) -> AsyncG
     app = rest_app(
         service,
         guard,
+        Administration(service, None),
         accepts=lambda: True,
         metrics_page=metrics.page,
         body_bytes_limit=4096,
@@ -82,6 +84,7 @@ async def open_doors(service: Service, guard: Guard, metrics: Metrics) -> AsyncG
     server = grpc_server(
         service,
         guard,
+        Administration(service, None),
         Health(service),
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
@@ -127,6 +130,7 @@ def every_route(app: Starlette, *, session: str) -> Iterator[tuple[str, str, str
     for route in app.routes:
         assert isinstance(route, Route)
         path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
+        path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
         for parameter in route.param_convertors:
             path = path.replace(f"{{{parameter}:int}}", "1")
         for verb in sorted((route.methods or set()) - {"HEAD"}):

@@ -10,7 +10,9 @@ from opserve.v1.session_service_pb2 import (
     ListDevicesRequest,
     OpenSessionRequest,
 )
+from opserve.v1.usage_service_pb2 import GetUsageRequest, GetUsageResponse
 from opserve_client import runtime_async
+from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.connection import AsyncConnection
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.transports.base import AsyncTransport
@@ -19,7 +21,13 @@ from opserve_client._async.transports.rest import AsyncRestTransport
 from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import seconds, text, unsigned
 from opserve_client.handles import Handles
-from opserve_client.wire.methods import GET_SESSION, LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
+from opserve_client.wire.methods import (
+    GET_SESSION,
+    GET_USAGE,
+    LIST_DEVICES,
+    LIST_OPERATORS,
+    OPEN_SESSION,
+)
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -37,6 +45,9 @@ class AsyncClient:
             of a service, 300 s; bulk bytes get a second more for each MiB.
         transport: Another way to the service, instead of the address.
         sleep: Waits between attempts, seconds.
+
+    Attributes:
+        admin: Tenants, keys, usage and audit, for whoever has the scope admin.
     """
 
     def __init__(  # noqa: PLR0913  # each by name
@@ -60,6 +71,7 @@ class AsyncClient:
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
             sleep=sleep,
         )
+        self.admin = AsyncAdmin(self._connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,6 +82,10 @@ class AsyncClient:
     async def list_devices(self) -> list[Device]:
         """The devices of the service."""
         return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
+
+    async def get_usage(self) -> GetUsageResponse:
+        """What the caller's tenant uses now of each resource, and how much it may."""
+        return await self._connection.call(GET_USAGE, GetUsageRequest())
 
     async def list_operators(self, name: str = "") -> list[OperatorDescription]:
         """Every operator, or one: its arguments, dtypes by profile, limits and errors.

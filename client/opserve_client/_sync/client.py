@@ -11,7 +11,9 @@ from opserve.v1.session_service_pb2 import (
     ListDevicesRequest,
     OpenSessionRequest,
 )
+from opserve.v1.usage_service_pb2 import GetUsageRequest, GetUsageResponse
 from opserve_client import runtime_blocking
+from opserve_client._sync.admin import Admin
 from opserve_client._sync.connection import Connection
 from opserve_client._sync.session import Session
 from opserve_client._sync.transports.base import Transport
@@ -20,7 +22,13 @@ from opserve_client._sync.transports.rest import RestTransport
 from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import seconds, text, unsigned
 from opserve_client.handles import Handles
-from opserve_client.wire.methods import GET_SESSION, LIST_DEVICES, LIST_OPERATORS, OPEN_SESSION
+from opserve_client.wire.methods import (
+    GET_SESSION,
+    GET_USAGE,
+    LIST_DEVICES,
+    LIST_OPERATORS,
+    OPEN_SESSION,
+)
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -38,6 +46,9 @@ class Client:
             of a service, 300 s; bulk bytes get a second more for each MiB.
         transport: Another way to the service, instead of the address.
         sleep: Waits between attempts, seconds.
+
+    Attributes:
+        admin: Tenants, keys, usage and audit, for whoever has the scope admin.
     """
 
     def __init__(  # noqa: PLR0913  # each by name
@@ -61,6 +72,7 @@ class Client:
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
             sleep=sleep,
         )
+        self.admin = Admin(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +83,10 @@ class Client:
     def list_devices(self) -> list[Device]:
         """The devices of the service."""
         return list((self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
+
+    def get_usage(self) -> GetUsageResponse:
+        """What the caller's tenant uses now of each resource, and how much it may."""
+        return self._connection.call(GET_USAGE, GetUsageRequest())
 
     def list_operators(self, name: str = "") -> list[OperatorDescription]:
         """Every operator, or one: its arguments, dtypes by profile, limits and errors.

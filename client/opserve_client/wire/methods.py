@@ -1,4 +1,4 @@
-"""Every call of the service: its messages, its gRPC name and its REST route, in one table."""
+"""The calls of those who operate: their messages, gRPC names and REST routes, in one table."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -11,6 +11,7 @@ from opserve.v1 import memory_service_pb2 as memory
 from opserve.v1 import operator_service_pb2 as operator
 from opserve.v1 import session_service_pb2 as session
 from opserve.v1 import stream_service_pb2 as stream
+from opserve.v1 import usage_service_pb2 as usage
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -60,6 +61,13 @@ LIST_OPERATORS = Method(
     operator.ListOperatorsResponse,
     "GET",
     "/v1/operators",
+)
+GET_USAGE = Method(
+    "UsageService/GetUsage",
+    usage.GetUsageRequest,
+    usage.GetUsageResponse,
+    "GET",
+    "/v1/usage",
 )
 OPEN_SESSION = Method(
     "SessionService/OpenSession",
@@ -289,6 +297,7 @@ SUBMIT = Method(
 METHODS: tuple[Method[Any, Any], ...] = (
     LIST_DEVICES,
     LIST_OPERATORS,
+    GET_USAGE,
     OPEN_SESSION,
     GET_SESSION,
     KEEP_ALIVE,

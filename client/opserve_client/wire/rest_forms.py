@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from google.protobuf.message import Message
 
@@ -17,6 +17,7 @@ from opserve_client.wire.methods import Method, RequestT, ResponseT
 from opserve_client.wire.trace_context import trace_headers
 
 _PLACE = re.compile(r"\{(\w+)\}")
+_WITH_BODY = frozenset({"PATCH", "POST"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +41,15 @@ def rest_request(method: Method[RequestT, ResponseT], request: RequestT) -> Rest
     """The HTTP request that a message becomes."""
     fields = _arguments_form(request) if _is_planning(request) else to_json(request)
     # A handle that is 0, the default stream's, is not in the fields: they leave out defaults.
-    path = _PLACE.sub(lambda place: str(fields.pop(place[1], 0)), method.route)
+    path = _PLACE.sub(lambda place: quote(str(fields.pop(place[1], 0)), safe=""), method.route)
     key = fields.pop("request_id", None)
     headers = trace_headers()
     if key is not None:
         headers["Idempotency-Key"] = str(key)
-    if method.verb == "GET":
-        query = urlencode(fields)
-        path = f"{path}?{query}" if query else path
-    body = fields if method.verb == "POST" else None
+    has_body = method.verb in _WITH_BODY
+    if fields and not has_body:
+        path = f"{path}?{urlencode(fields)}"
+    body = fields if has_body else None
     return RestRequest(verb=method.verb, path=path, headers=headers, body=body)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import inf
 
 from opserve_server.core.errors import QuotaExceeded, Unauthenticated
+from opserve_server.core.infos import ResourceUse
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.usage import UsageBook
@@ -52,11 +53,13 @@ class Account:
         tenant: The tenant as it was last told.
         closed: Whether it is disabled or gone: its sessions end.
         standings: Limit, use and refusals of every resource.
+        calls: How many came, over all faces, refused ones too.
     """
 
     def __init__(self, tenant: Tenant, book: UsageBook) -> None:
         self._book = book
         self._calls_until_s = 0.0
+        self.calls = 0
         self.standings = {resource: Standing(resource, inf) for resource in Resource}
         self.renew(tenant)
 
@@ -81,6 +84,18 @@ class Account:
             return 0.0
         return max(self._calls_until_s - asyncio.get_running_loop().time(), 0.0) * rate
 
+    def uses(self) -> list[ResourceUse]:
+        """How it stands in every resource."""
+        return [
+            ResourceUse(
+                resource=standing.resource,
+                limit=None if standing.limit == inf else standing.limit,
+                use=self.use(standing.resource),
+                refusals=standing.refusals,
+            )
+            for standing in self.standings.values()
+        ]
+
     def holding(self, resource: Resource, amount: int = 0) -> "Holding":
         """What a new holder has."""
         held = Holding(self, self.standings[resource])
@@ -104,6 +119,7 @@ class Account:
         Each call takes the account's time ahead by its share of a second; who is further ahead
         than the burst has to wait.
         """
+        self.calls += 1
         standing = self.standings[Resource.CALLS_PER_S]
         if standing.limit == inf:
             return

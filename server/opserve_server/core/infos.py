@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from opserve_server.core.tenants import Resource
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
@@ -69,3 +71,21 @@ class SessionInfo:
     queued_entries: int
     working: bool
     memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceUse:
+    """How a tenant stands in a resource; a limit of None is the service's own."""
+
+    resource: Resource
+    limit: float | None
+    use: float
+    refusals: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a tenant uses now, and how much it may."""
+
+    tenant: str
+    uses: list[ResourceUse]

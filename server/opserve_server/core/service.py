@@ -36,7 +36,13 @@ from opserve_server.core.errors import (
     service_drains,
 )
 from opserve_server.core.history import News
-from opserve_server.core.infos import DeviceInfo, FoundSession, OpenedSession, SessionInfo
+from opserve_server.core.infos import (
+    DeviceInfo,
+    FoundSession,
+    OpenedSession,
+    SessionInfo,
+    Usage,
+)
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
@@ -105,6 +111,11 @@ class Service:
         """The devices of this service."""
         del principal  # every tenant may see every device
         return [self._describe(device) for device in self._devices]
+
+    def usage(self, principal: Principal) -> Usage:
+        """What the caller's tenant uses now, and how much it may."""
+        account = self.accounts.of(principal.tenant)
+        return Usage(tenant=principal.tenant, uses=account.uses())
 
     def list_operators(self, principal: Principal, operator: str = "") -> list[OperatorDescription]:
         """Every operator, or the one of a name or call, whether or not a device here has it.

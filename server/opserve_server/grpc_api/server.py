@@ -12,20 +12,26 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (
 )
 
 from opserve.v1 import (
+    admin_service_pb2,
     command_service_pb2,
     event_service_pb2,
     memory_service_pb2,
     operator_service_pb2,
     session_service_pb2,
     stream_service_pb2,
+    usage_service_pb2,
 )
+from opserve.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
 from opserve.v1.command_service_pb2_grpc import add_CommandServiceServicer_to_server
 from opserve.v1.event_service_pb2_grpc import add_EventServiceServicer_to_server
 from opserve.v1.memory_service_pb2_grpc import add_MemoryServiceServicer_to_server
 from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_server
 from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_server
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
+from opserve.v1.usage_service_pb2_grpc import add_UsageServiceServicer_to_server
+from opserve_server.administration import Administration
 from opserve_server.core.service import Service
+from opserve_server.grpc_api.admin import admin_face
 from opserve_server.grpc_api.bulk import bulk_handlers
 from opserve_server.grpc_api.errors import WrappingServer
 from opserve_server.grpc_api.health import Health
@@ -36,6 +42,7 @@ from opserve_server.grpc_api.servicers import (
     OperatorFace,
     SessionFace,
     StreamFace,
+    UsageFace,
 )
 from opserve_server.guard import Guard
 
@@ -46,7 +53,9 @@ _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object
     (add_StreamServiceServicer_to_server, StreamFace),
     (add_EventServiceServicer_to_server, EventFace),
     (add_CommandServiceServicer_to_server, CommandFace),
+    (add_UsageServiceServicer_to_server, UsageFace),
 )
+_add_admin_to: Callable[[Any, Any], None] = add_AdminServiceServicer_to_server
 _FILES = (
     session_service_pb2,
     memory_service_pb2,
@@ -54,12 +63,15 @@ _FILES = (
     stream_service_pb2,
     event_service_pb2,
     command_service_pb2,
+    usage_service_pb2,
+    admin_service_pb2,
 )
 
 
 def grpc_server(  # noqa: PLR0913  # each limit by its name
     service: Service,
     guard: Guard,
+    administration: Administration,
     health: Health,
     *,
     message_bytes_limit: int,
@@ -69,18 +81,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
 ) -> grpc.aio.Server:
     """A server that has no port yet and is not started."""
     server = grpc.aio.server(
-        options=[
-            ("grpc.max_receive_message_length", message_bytes_limit),
-            ("grpc.max_send_message_length", message_bytes_limit),
-            # Two services on one port would share its connections and confuse both their clients.
-            ("grpc.so_reuseport", 0),
-            # A client that vanished without a word is found by pings, and its connection ends.
-            ("grpc.keepalive_time_ms", round(silent_client_limit_s * 1000 * 2 / 3)),
-            ("grpc.keepalive_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
-            ("grpc.http2.ping_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.max_pings_without_data", 0),
-        ],
+        options=_options(message_bytes_limit, silent_client_limit_s),
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
     wrapping = WrappingServer(server, guard, service.observe)
@@ -89,6 +90,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
     for add_to, face in _SERVICES:
         add_to(face(service), wrapping)
+    _add_admin_to(admin_face(administration), wrapping)
     health.add_to(server)
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()
@@ -96,3 +98,18 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     reflected = reflection.ReflectionServicer([*ours, HEALTH, REFLECTION])
     add_ServerReflectionServicer_to_server(reflected, wrapping)
     return server
+
+
+def _options(message_bytes_limit: int, silent_client_limit_s: float) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", message_bytes_limit),
+        ("grpc.max_send_message_length", message_bytes_limit),
+        # Two services on one port would share its connections and confuse both their clients.
+        ("grpc.so_reuseport", 0),
+        # A client that vanished without a word is found by pings, and its connection ends.
+        ("grpc.keepalive_time_ms", round(silent_client_limit_s * 1000 * 2 / 3)),
+        ("grpc.keepalive_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
+        ("grpc.http2.ping_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import grpc
@@ -15,12 +15,14 @@ from opserve.v1 import memory_service_pb2 as memory_pb
 from opserve.v1 import operator_service_pb2 as operator_pb
 from opserve.v1 import session_service_pb2 as session_pb
 from opserve.v1 import stream_service_pb2 as stream_pb
+from opserve.v1 import usage_service_pb2 as usage_pb
 from opserve.v1.command_service_pb2_grpc import CommandServiceServicer
 from opserve.v1.event_service_pb2_grpc import EventServiceServicer
 from opserve.v1.memory_service_pb2_grpc import MemoryServiceServicer
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceServicer
 from opserve.v1.session_service_pb2_grpc import SessionServiceServicer
 from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
+from opserve.v1.usage_service_pb2_grpc import UsageServiceServicer
 from opserve_server.calls import caller
 from opserve_server.core.history import NoNews
 from opserve_server.core.service import Service
@@ -350,3 +352,16 @@ class CommandFace(CommandServiceServicer):
         )
         answers = [result_of(*pair) for pair in zip(names, results, strict=False)]
         return command_pb.SubmitResponse(results=answers)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFace(UsageServiceServicer):
+    """What tenants are told of themselves."""
+
+    service: Service
+
+    @override
+    async def GetUsage(
+        self, request: usage_pb.GetUsageRequest, context: Context
+    ) -> usage_pb.GetUsageResponse:
+        return usage_pb.GetUsageResponse(**asdict(self.service.usage(caller())))

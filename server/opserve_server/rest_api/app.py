@@ -1,7 +1,6 @@
 """The REST face: every route on one Starlette application, with its OpenAPI document."""
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
@@ -15,13 +14,16 @@ from starlette.routing import Route
 
 from opserve_kernels.description import OperatorDescription
 from opserve_kernels.registry import OPERATORS
+from opserve_server.administration import Administration
 from opserve_server.calls import ready_profiles
 from opserve_server.core import commands as core
 from opserve_server.core.errors import OpserveError
+from opserve_server.core.infos import Usage
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import FoundSession, OpenedSession, Service
 from opserve_server.guard import Guard
 from opserve_server.rest_api import answers, histories
+from opserve_server.rest_api.admin import admin_operations
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
 from opserve_server.rest_api.content import WriteQuery, read_content, write_content
@@ -37,20 +39,21 @@ from opserve_server.rest_api.models import (
     run_body,
 )
 from opserve_server.rest_api.one_shot import RunLimits, run_endpoint
-from opserve_server.rest_api.openapi import Operation, document_routes
+from opserve_server.rest_api.openapi import TEXTS, Operation, document_routes
 from opserve_server.rest_api.routes import (
     COMMAND_ROUTES,
     CommandRoute,
-    Endpoint,
     close_session,
     command_endpoint,
     describe_operator,
     get_session,
     get_timeline,
+    get_usage,
     keep_alive,
     list_devices,
     list_operators,
     open_session,
+    path_names,
     plan_endpoint,
     run_unknown,
     set_deterministic_level,
@@ -63,9 +66,10 @@ _METRICS = "text/plain; version=1.0.0; charset=utf-8"
 _ONCE = ("Idempotency-Key",)
 
 
-def rest_app(
+def rest_app(  # noqa: PLR0913  # each by its name
     service: Service,
     guard: Guard,
+    administration: Administration,
     *,
     accepts: Callable[[], bool],
     metrics_page: Callable[[], bytes],
@@ -77,6 +81,7 @@ def rest_app(
     Args:
         service: The core.
         guard: Asked before every call of every route.
+        administration: The calls of administration.
         accepts: Whether the service takes calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
         body_bytes_limit: Bytes of a JSON body at most.
@@ -89,12 +94,12 @@ def rest_app(
         *_session_operations(service, body_bytes_limit),
         *_history_operations(service),
         *_listing_operations(service),
+        *admin_operations(administration, body_bytes_limit),
     ]
     unguarded = [
         *map(_route, operations),
         Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"], name="runUnknown"),
-        *_health_routes(service, accepts),
-        Route("/metrics", _metrics_endpoint(metrics_page), name="metrics"),
+        *_watching_routes(service, accepts, metrics_page),
         *document_routes(operations),
     ]
     routes = [guarded(route, guard) for route in unguarded]
@@ -114,6 +119,14 @@ def _listing_operations(service: Service) -> Iterator[Operation]:
         name="listDevices",
         summary="Lists the devices of this service.",
         answer=answers.Devices,
+    )
+    yield Operation(
+        method="GET",
+        path="/v1/usage",
+        endpoint=partial(get_usage, service),
+        name="getUsage",
+        summary="Tells what the caller's tenant uses now, and how much it may.",
+        answer=Usage,
     )
     yield Operation(
         method="GET",
@@ -288,18 +301,16 @@ def _operator_operations(
 
 
 def _route(operation: Operation) -> Route:
-    path = re.sub(r"\{(?!session|operator)(\w+)\}", r"{\1:int}", operation.path)
+    path = operation.path
+    for name in path_names(path):
+        if name not in TEXTS:
+            path = path.replace(f"{{{name}}}", f"{{{name}:int}}")
     return Route(path, operation.endpoint, methods=[operation.method], name=operation.name)
 
 
-def _metrics_endpoint(page: Callable[[], bytes]) -> Endpoint:
-    async def metrics(_: Request) -> Response:
-        return Response(page(), media_type=_METRICS)
-
-    return metrics
-
-
-def _health_routes(service: Service, accepts: Callable[[], bool]) -> Iterator[Route]:
+def _watching_routes(
+    service: Service, accepts: Callable[[], bool], metrics_page: Callable[[], bytes]
+) -> Iterator[Route]:
     async def livez(_: Request) -> Response:
         return JSONResponse({"live": True})
 
@@ -309,5 +320,9 @@ def _health_routes(service: Service, accepts: Callable[[], bool]) -> Iterator[Ro
         status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
         return JSONResponse({"ready": ready, "profiles": profiles}, status_code=status)
 
+    async def metrics(_: Request) -> Response:
+        return Response(metrics_page(), media_type=_METRICS)
+
     yield Route("/livez", livez)
     yield Route("/readyz", readyz)
+    yield Route("/metrics", metrics)

@@ -18,6 +18,8 @@ from opserve_server.rest_api.routes import Endpoint, path_names
 Schema = dict[str, Any]
 _REFERENCE = "#/components/schemas/{model}"
 _HANDLE: Schema = {"type": "integer", "minimum": 0}
+TEXTS = frozenset({"key", "operator", "session", "tenant"})
+"""Parameters of paths that are texts; all others are handles."""
 _NAME: Schema = {"type": "string"}
 _BYTES: Schema = {"type": "string", "format": "binary"}
 _SECURITY_SCHEMES: Schema = {
@@ -181,4 +183,4 @@ def _properties(model: type[BaseModel] | None) -> dict[str, Schema]:
 
 
 def _path_schema(name: str) -> Schema:
-    return _NAME if name in {"session", "operator"} else _HANDLE
+    return _NAME if name in TEXTS else _HANDLE

@@ -141,6 +141,11 @@ async def list_devices(service: Service, _: Request) -> Response:
     return _answer(Devices(devices=service.list_devices(caller())))
 
 
+async def get_usage(service: Service, _: Request) -> Response:
+    """What the caller's tenant uses."""
+    return _answer(service.usage(caller()))
+
+
 async def list_operators(service: Service, request: Request) -> Response:
     """Every operator, or the one that the query names, described."""
     given = parse_query(ListOperatorsQuery, request.query_params)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
+from opserve_server.administration import Administration
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from server.guards import keyless_guard
@@ -29,6 +30,7 @@ async def channel(service: RecordingService, health: Health) -> AsyncIterator[gr
     server = grpc_server(
         service,
         keyless_guard(),
+        Administration(service, None),
         health,
         message_bytes_limit=MESSAGE_LIMIT,
         chunk_bytes_limit=CHUNK_LIMIT,

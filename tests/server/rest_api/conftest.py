@@ -7,6 +7,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from opserve_server.administration import Administration
 from opserve_server.guard import Guard
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
@@ -31,6 +32,7 @@ class Face:
         return rest_app(
             self.service,
             self.guard,
+            Administration(self.service, None),
             accepts=lambda: self.accepts,
             metrics_page=self.metrics.page,
             body_bytes_limit=BODY_LIMIT,

@@ -7,6 +7,7 @@ import grpc
 import httpx2
 import pytest
 
+from opserve_server.administration import Administration
 from opserve_server.core.observations import Observation, Observe
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
@@ -46,17 +47,16 @@ async def faces() -> AsyncIterator[Faces]:
 
     service.observe = observe
     limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1)
+    behind = (service, keyless_guard(), Administration(service, None))
     app = rest_app(
-        service,
-        keyless_guard(),
+        *behind,
         accepts=lambda: True,
         metrics_page=metrics.page,
         body_bytes_limit=1024,
         run_limits=limits,
     )
     server = grpc_server(
-        service,
-        keyless_guard(),
+        *behind,
         Health(service),
         message_bytes_limit=64 * 1024,
         chunk_bytes_limit=1024,

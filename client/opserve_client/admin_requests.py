@@ -1,0 +1,44 @@
+"""Requests of administration, made of what a program gives."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from opserve_client.arguments import shown, text
+from opserve_client.errors import invalid_parameter
+
+RequestT = TypeVar("RequestT", bound=Message)
+
+
+def admin_request(kind: type[RequestT], **fields: Any) -> RequestT:  # noqa: ANN401  # of its fields
+    """A request with these fields; None is absent.
+
+    Raises:
+        AclrtError: 107000, a value is none of its field's type.
+    """
+    request = kind()
+    for name, value in fields.items():
+        try:
+            request.MergeFrom(kind(**{name: value}))
+        except (TypeError, ValueError):
+            allowed = f"a value of {request.DESCRIPTOR.name}.{name}"
+            raise invalid_parameter(name, shown(value), allowed) from None
+    return request
+
+
+def named(value: object, *, parameter: str) -> str:
+    """A name that is not empty."""
+    name = text(value, parameter=parameter)
+    if not name:
+        raise invalid_parameter(parameter, "''", "a name")
+    return name
+
+
+def limits_and_lifted(
+    quota: Mapping[str, float | None] | None,
+) -> tuple[dict[str, float], list[str]]:
+    """The limits that are set, and the resources whose limit is lifted."""
+    given = dict(quota or {})
+    limits = {resource: limit for resource, limit in given.items() if limit is not None}
+    return limits, [resource for resource, limit in given.items() if limit is None]

@@ -1,0 +1,73 @@
+"""How calls of administration are told in the audit."""
+
+import json
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from typing import Any
+
+from opserve_server.calls import caller, shortened
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.observations import CALL
+
+_PLAIN = re.compile(r"[\w.:@,/+-]*", re.ASCII)
+
+
+def entry_of(request: Any, *, at: float, **more: str) -> AuditEntry:  # noqa: ANN401  # a dataclass
+    """The entry of the call at work, which asks for this.
+
+    Args:
+        request: What it asks.
+        at: Seconds since 1970.
+        more: What else is told of it; never a secret.
+    """
+    call, principal = CALL.get(), caller()
+    assert call is not None, "caller() has found it"
+    return AuditEntry(
+        at=at,
+        tenant=principal.tenant,
+        principal=principal.name,
+        face=call.face,
+        method=type(request).__name__,
+        outcome="OK",
+        request_id=call.request_id,
+        detail=detail_of(request, **more),
+    )
+
+
+@contextmanager
+def audited() -> Generator[None]:
+    """A call of administration that fails inside the block comes to the audit as refused."""
+    try:
+        yield
+    except Exception as error:
+        call = CALL.get()
+        assert call is not None, "every face has made it"
+        told = error.message if isinstance(error, OpserveError) else "internal error"
+        call.audited = shortened(told)
+        raise
+
+
+def detail_of(request: Any, **more: str) -> str:  # noqa: ANN401  # a dataclass
+    """What a request says, as "name=value" pairs."""
+    pairs = {**given_in(request), **more}
+    pairs |= pairs.pop("quota", {})
+    return shortened(" ".join(f"{name}={_told(value)}" for name, value in pairs.items()))
+
+
+def given_in(values: Any) -> dict[str, Any]:  # noqa: ANN401  # a dataclass
+    """The fields of a dataclass that are not at their default."""
+    defaults = {field.name: field.default for field in fields(values)}
+    given = {name: value for name, value in asdict(values).items() if value != defaults[name]}
+    if "quota" in given:
+        given["quota"] = {
+            name: limit for name, limit in given["quota"].items() if limit is not None
+        }
+    return given
+
+
+def _told(value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

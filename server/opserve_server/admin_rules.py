@@ -1,0 +1,165 @@
+"""What administration takes: names, scopes, days and bounds, and who may administer."""
+
+import re
+from dataclasses import asdict
+from datetime import UTC, date, datetime, timedelta
+from math import inf
+
+from opserve_kernels.status import Status
+from opserve_server.core.directory import Directory
+from opserve_server.core.errors import InvalidArgument, WrongState
+from opserve_server.core.keys import PREFIX
+from opserve_server.core.principal import LOCAL, Principal, Scope
+from opserve_server.core.tenants import Quota, Resource, Tenant
+
+WEIGHTS = (1, 1000)
+PRIORITY_LIMITS = (0, 1000)
+LIMIT_MAXIMUM = 2**63 - 1
+"""What a column of the store holds."""
+LIFETIME_MAXIMUM_S = 100 * 366 * 86400.0
+"""A century."""
+SUBJECT_CHARACTERS = 1024
+USAGE_DAYS = 7
+"""Days that are told of where nobody says how many."""
+USAGE_DAYS_LIMIT = 92
+AUDIT_ENTRIES = 100
+"""Entries of a page where nobody says how many."""
+AUDIT_ENTRIES_LIMIT = 1000
+_TENANT = re.compile(r"[a-z0-9-]{1,63}")
+_NAMES = "1 to 63 lower case letters, digits and hyphens"
+_PRINCIPAL = re.compile(r"[A-Za-z0-9._@-]{1,63}")
+_KEY = re.compile(r"[0-9a-f]{8}")
+_OUTCOME = re.compile(r"[A-Z0-9_]{1,64}")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def check_filters(tenant: str | None, outcome: str | None) -> None:
+    """Refuses what no tenant and no outcome is called; empty or None is none, or any."""
+    if tenant and not _TENANT.fullmatch(tenant):
+        raise refused("tenant", tenant, _NAMES)
+    if outcome and not _OUTCOME.fullmatch(outcome):
+        raise refused("outcome", outcome, "OK, or the name or number of a status")
+
+
+def new_tenant_name(given: str) -> str:
+    """The name of a tenant that is to be."""
+    if not _TENANT.fullmatch(given):
+        raise refused("tenant", given, _NAMES)
+    if given == LOCAL.tenant:
+        raise refused("tenant", given, "a name that is not of whoever calls without a key")
+    return given
+
+
+def principal_of(tenant: str, name: str, scopes: tuple[str, ...]) -> Principal:
+    """Who will call with a key or certificate; without a scope it may operate."""
+    if not _PRINCIPAL.fullmatch(name) or name.startswith(PREFIX):
+        raise refused("principal", name, "1 to 63 letters, digits and ._@-")
+    for scope in scopes:
+        if scope not in set(Scope):
+            raise refused("scopes", scope, ", ".join(Scope))
+    return Principal(tenant=tenant, name=name, scopes=frozenset(map(Scope, scopes or ("operate",))))
+
+
+def key_id(given: str) -> str:
+    """The id of a key."""
+    if not _KEY.fullmatch(given):
+        raise refused("key", given, "the id of a key: eight hexadecimal digits")
+    return given
+
+
+def subject(given: str) -> str:
+    """A name in a client certificate."""
+    if not 0 < len(given) <= SUBJECT_CHARACTERS or not given.isprintable():
+        raise refused(
+            "subject", given, f"1 to {SUBJECT_CHARACTERS} printable characters: CN=ci,O=Farm"
+        )
+    return given
+
+
+def between(name: str, given: float | None, least: float, most: float) -> None:
+    """Refuses a number out of its bounds; None is none."""
+    if given is not None and not least <= given <= most:
+        raise refused(name, given, f"{least:.15g} to {most:.15g}")
+
+
+def check_quota(quota: Quota) -> None:
+    """Refuses limits that no resource has."""
+    for name, limit in asdict(quota).items():
+        if limit is not None and not (0 <= limit <= LIMIT_MAXIMUM and limit < inf):
+            raise refused(f"quota.{name}", limit, f"0 to {LIMIT_MAXIMUM}")
+
+
+def resources(given: tuple[str, ...]) -> tuple[Resource, ...]:
+    """Resources by their names."""
+    for name in given:
+        if name not in set(Resource):
+            raise refused("unlimited", name, ", ".join(Resource))
+    return tuple(map(Resource, given))
+
+
+def days(first: str, last: str, *, now: float) -> tuple[date, date]:
+    """The days that are asked for, in UTC, both of them in it."""
+    end = _day("last_day", last) if last else datetime.fromtimestamp(now, UTC).date()
+    # The first days of the calendar have none before them.
+    earliest = max(end.toordinal() - USAGE_DAYS + 1, 1)
+    begin = _day("first_day", first) if first else date.fromordinal(earliest)
+    if not timedelta(0) <= end - begin < timedelta(days=USAGE_DAYS_LIMIT):
+        allowed = f"at most {USAGE_DAYS_LIMIT} days, the last of which is {end}"
+        raise refused("first_day", begin, allowed)
+    return begin, end
+
+
+def check_administered(directory: Directory, *, now: float) -> None:
+    """Refuses a change after which nobody could administer the service.
+
+    Args:
+        directory: As it would be after the change.
+        now: Seconds since 1970.
+    """
+    if not is_administered(directory, now=now):
+        allowed = "a change that leaves somebody who can administer, or force"
+        raise WrongState(
+            Status.ACL_ERROR_RT_INTERNAL_ERROR,
+            f"force: given the last caller with the scope admin, allowed {allowed}",
+            parameter="force",
+            given="the last caller with the scope admin",
+            allowed=allowed,
+        )
+
+
+def is_administered(directory: Directory, *, now: float) -> bool:
+    """Whether a key or certificate lives with which somebody can administer."""
+    live_keys = (
+        key.principal
+        for key in directory.keys.values()
+        if key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+    )
+    return any(
+        Scope.ADMIN in principal.scopes and _may_call(directory.tenants.get(principal.tenant))
+        for principal in (*live_keys, *directory.certificates.values())
+    )
+
+
+def refused(parameter: str, given: object, allowed: str) -> InvalidArgument:
+    """A value that administration does not take (107000); a key is not repeated."""
+    shown = "another text" if PREFIX in str(given) else str(given)[:64]
+    return InvalidArgument(
+        Status.ACL_ERROR_RT_PARAM_INVALID,
+        f"{parameter}: given {shown or 'nothing'}, allowed {allowed}",
+        parameter=parameter,
+        given=shown,
+        allowed=allowed,
+    )
+
+
+def _may_call(tenant: Tenant | None) -> bool:
+    return tenant is not None and not tenant.disabled and tenant.quota.calls_per_s != 0
+
+
+def _day(name: str, given: str) -> date:
+    try:
+        if _DAY.fullmatch(given):
+            return date.fromisoformat(given)
+    except ValueError:
+        pass
+    raise refused(name, given, "a day: 2026-11-21")

@@ -1,0 +1,329 @@
+"""What an administrator may do: tenants, keys, certificates, usage and audit.
+
+Each call is in the audit: a change and its entry are one transaction, and what only reads is
+recorded before it is answered.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from opserve_server.admin_audit import entry_of, given_in
+from opserve_server.admin_calls import (
+    Activity,
+    AddCertificate,
+    AllTenants,
+    AuditEntries,
+    CertificateInfo,
+    CreateKey,
+    CreateTenant,
+    DeleteTenant,
+    GetActivity,
+    GetTenant,
+    KeyInfo,
+    ListAudit,
+    ListCertificates,
+    ListKeys,
+    ListTenants,
+    ListUsage,
+    NewKey,
+    Nothing,
+    OneCertificate,
+    OneKey,
+    OneTenant,
+    RemoveCertificate,
+    RevokeKey,
+    SomeCertificates,
+    SomeKeys,
+    TenantActivity,
+    TenantAtWork,
+    UpdateTenant,
+    UsageRow,
+    UsageRows,
+)
+from opserve_server.admin_rules import (
+    AUDIT_ENTRIES,
+    AUDIT_ENTRIES_LIMIT,
+    LIFETIME_MAXIMUM_S,
+    PRIORITY_LIMITS,
+    WEIGHTS,
+    between,
+    check_administered,
+    check_filters,
+    check_quota,
+    days,
+    key_id,
+    new_tenant_name,
+    principal_of,
+    resources,
+    subject,
+)
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.directory import Directory, KeyRecord
+from opserve_server.core.errors import StoreUnavailable
+from opserve_server.core.keys import new_key, sha256_of
+from opserve_server.core.principal import ITSELF, Principal
+from opserve_server.core.service import Service
+from opserve_server.core.tenants import Quota, Tenant
+from opserve_server.identity import Identity
+from opserve_server.store.audit import AuditQuery
+from opserve_server.store.store import Store
+
+_Work = Callable[[Any], Awaitable[object]]
+
+
+class Administration:
+    """The calls of administration. The guard has let nobody here who may not.
+
+    Args:
+        service: What is administered.
+        identity: The store, and what brings a change into force; None: there is no store, and then
+            nobody has the scope admin.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        identity: Identity | None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._service = service
+        self._known_identity = identity
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._changes: Mapping[type, _Work] = {
+            CreateTenant: self._create_tenant,
+            UpdateTenant: self._update_tenant,
+            DeleteTenant: self._delete_tenant,
+            RevokeKey: self._revoke_key,
+            AddCertificate: self._add_certificate,
+            RemoveCertificate: self._remove_certificate,
+        }
+        self._readings: Mapping[type, _Work] = {
+            ListTenants: self._tenants,
+            GetTenant: self._tenant,
+            ListKeys: self._keys,
+            ListCertificates: self._certificates,
+            ListUsage: self._usage,
+            ListAudit: self._audit,
+            GetActivity: self._activity,
+        }
+
+    async def run(self, request: Any) -> object:  # noqa: ANN401  # of ANSWERS, made at run time
+        """Carries out a call, and gives its answer as ANSWERS tells.
+
+        Raises:
+            InvalidArgument: 107000, something is out of bounds.
+            HandleNotFound: 107017, there is no such tenant, key or certificate.
+            WrongState: 507000, a name is taken, two keys live, or nobody could administer then.
+            StoreUnavailable: 507901, the store does not answer.
+        """
+        check_filters(getattr(request, "tenant", None), getattr(request, "outcome", None))
+        kind = type(request)
+        if kind is CreateKey:
+            return await self._create_key(request)
+        if kind in self._changes:
+            async with self._changing():
+                return await self._changes[kind](request)
+        answer = await self._readings[kind](request)
+        await self._store.audit.record([self._entry(request)])
+        return answer
+
+    @property
+    def _identity(self) -> Identity:
+        if self._known_identity is None:
+            raise StoreUnavailable
+        return self._known_identity
+
+    @property
+    def _store(self) -> Store:
+        return self._identity.store
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncGenerator[None]:
+        """One change after the other, each in force at the end of its block."""
+        async with self._lock:
+            yield
+            await self._identity.refresh()
+
+    async def _create_tenant(self, asked: CreateTenant) -> OneTenant:
+        quota = asked.quota or Quota()
+        between("weight", asked.weight, *WEIGHTS)
+        between("priority_limit", asked.priority_limit, *PRIORITY_LIMITS)
+        check_quota(quota)
+        tenant = Tenant(
+            name=new_tenant_name(asked.tenant),
+            quota=quota,
+            weight=1 if asked.weight is None else asked.weight,
+            priority_limit=asked.priority_limit or 0,
+        )
+        await self._store.tenants.create(tenant, audit=self._entry(asked))
+        return OneTenant(tenant=tenant)
+
+    async def _update_tenant(self, asked: UpdateTenant) -> OneTenant:
+        quota = asked.quota or Quota()
+        between("weight", asked.weight, *WEIGHTS)
+        between("priority_limit", asked.priority_limit, *PRIORITY_LIMITS)
+        check_quota(quota)
+        limits = given_in(quota) | dict.fromkeys(resources(asked.unlimited))
+        names = ("weight", "priority_limit", "disabled")
+        members = {name: value for name, value in given_in(asked).items() if name in names}
+
+        def changed(tenant: Tenant) -> Tenant:
+            return replace(tenant, **members, quota=replace(tenant.quota, **limits))
+
+        if not asked.force:
+            before = await self._store.directory()
+            after = {
+                name: changed(tenant) if name == asked.tenant else tenant
+                for name, tenant in before.tenants.items()
+            }
+            self._check(replace(before, tenants=after))
+        audit = self._entry(asked)
+        return OneTenant(
+            tenant=await self._store.tenants.update(asked.tenant, change=changed, audit=audit)
+        )
+
+    async def _delete_tenant(self, asked: DeleteTenant) -> Nothing:
+        if not asked.force:
+            before = await self._store.directory()
+            left = {name: one for name, one in before.tenants.items() if name != asked.tenant}
+            self._check(replace(before, tenants=left))
+        await self._store.tenants.delete(asked.tenant, audit=self._entry(asked))
+        return Nothing()
+
+    async def _create_key(self, asked: CreateKey) -> NewKey:
+        between("lifetime_s", asked.lifetime_s, 1.0, LIFETIME_MAXIMUM_S)
+        text, now = new_key(), self._clock()
+        digest = sha256_of(text)
+        key = KeyRecord(
+            id=digest.hex()[:8],
+            sha256=digest,
+            principal=principal_of(asked.tenant, asked.principal, asked.scopes),
+            created_at=now,
+            expires_at=None if asked.lifetime_s is None else now + asked.lifetime_s,
+        )
+        async with self._lock:
+            await self._store.keys.add(key, audit=self._entry(asked, key=key.id))
+            # Whoever is not told the text now never learns it; the guard knows it a moment later.
+            with suppress(StoreUnavailable):
+                await self._identity.refresh()
+        return NewKey(key=_info(key), text=text)
+
+    async def _revoke_key(self, asked: RevokeKey) -> OneKey:
+        revoked = key_id(asked.key)
+        if not asked.force:
+            before = await self._store.directory()
+            left = {digest: key for digest, key in before.keys.items() if key.id != revoked}
+            self._check(replace(before, keys=left))
+        key = await self._store.keys.revoke(revoked, audit=self._entry(asked))
+        return OneKey(key=_info(key))
+
+    async def _add_certificate(self, asked: AddCertificate) -> OneCertificate:
+        name = subject(asked.subject)
+        principal = principal_of(asked.tenant, asked.principal, asked.scopes)
+        await self._store.certificates.add(name, principal=principal, audit=self._entry(asked))
+        return OneCertificate(certificate=_certificate(name, principal))
+
+    async def _remove_certificate(self, asked: RemoveCertificate) -> Nothing:
+        removed = subject(asked.subject)
+        if not asked.force:
+            before = await self._store.directory()
+            left = {name: who for name, who in before.certificates.items() if name != removed}
+            self._check(replace(before, certificates=left))
+        await self._store.certificates.remove(removed, audit=self._entry(asked))
+        return Nothing()
+
+    async def _tenants(self, _: ListTenants) -> AllTenants:
+        return AllTenants(tenants=await self._store.tenants.all())
+
+    async def _tenant(self, asked: GetTenant) -> TenantAtWork:
+        tenant = await self._store.tenants.get(asked.tenant)
+        accounts = self._service.accounts
+        uses = next((one.uses() for one in accounts if one.tenant.name == tenant.name), [])
+        return TenantAtWork(tenant=tenant, uses=uses)
+
+    async def _keys(self, asked: ListKeys) -> SomeKeys:
+        known = (await self._store.directory()).keys.values()
+        return SomeKeys(
+            keys=[_info(key) for key in known if asked.tenant in {"", key.principal.tenant}]
+        )
+
+    async def _certificates(self, asked: ListCertificates) -> SomeCertificates:
+        known = (await self._store.directory()).certificates.items()
+        wanted = [(name, who) for name, who in known if asked.tenant in {"", who.tenant}]
+        return SomeCertificates(certificates=[_certificate(name, who) for name, who in wanted])
+
+    async def _usage(self, asked: ListUsage) -> UsageRows:
+        first, last = days(asked.first_day, asked.last_day, now=self._clock())
+        tenant = asked.tenant or None
+        saved = await self._store.usage.of(tenant, first_day=first, last_day=last)
+        sums: dict[tuple[str, str, str], tuple[float, int]] = {}
+        for row in (*saved, *self._service.accounts.book.unsaved):
+            if tenant in {None, row.tenant} and first <= row.day <= last:
+                place = (row.day.isoformat(), row.tenant, row.profile)
+                seconds, calls = sums.get(place, (0.0, 0))
+                sums[place] = (seconds + row.device_s, calls + row.calls)
+        return UsageRows(
+            rows=[
+                UsageRow(tenant=whose, day=day, profile=profile, device_s=seconds, calls=calls)
+                for (day, whose, profile), (seconds, calls) in sorted(sums.items())
+            ]
+        )
+
+    async def _audit(self, asked: ListAudit) -> AuditEntries:
+        between("limit", asked.limit, 0, AUDIT_ENTRIES_LIMIT)
+        query = AuditQuery(
+            tenant=asked.tenant, outcome=asked.outcome, since=asked.since, until=asked.until
+        )
+        limit = asked.limit or AUDIT_ENTRIES
+        page = await self._store.audit.page(query, cursor=asked.cursor, limit=limit)
+        return AuditEntries(entries=page.entries, cursor=page.cursor)
+
+    async def _activity(self, _: GetActivity) -> Activity:
+        return Activity(
+            at=self._clock(),
+            devices=self._service.list_devices(ITSELF),
+            tenants=[
+                TenantActivity(
+                    tenant=account.tenant.name,
+                    weight=account.tenant.weight,
+                    calls=account.calls,
+                    uses=account.uses(),
+                )
+                for account in self._service.accounts
+            ],
+        )
+
+    def _check(self, after: Directory) -> None:
+        check_administered(after, now=self._clock())
+
+    def _entry(self, request: object, **more: str) -> AuditEntry:
+        return entry_of(request, at=self._clock(), **more)
+
+
+def _info(key: KeyRecord) -> KeyInfo:
+    return KeyInfo(
+        id=key.id,
+        tenant=key.principal.tenant,
+        principal=key.principal.name,
+        scopes=sorted(key.principal.scopes),
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
+    )
+
+
+def _certificate(name: str, principal: Principal) -> CertificateInfo:
+    return CertificateInfo(
+        subject=name,
+        tenant=principal.tenant,
+        principal=principal.name,
+        scopes=sorted(principal.scopes),
+    )

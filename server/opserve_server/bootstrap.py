@@ -1,0 +1,120 @@
+"""`opserve bootstrap`: the first key with the scope admin, made in the store itself."""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from opserve_server.admin_rules import is_administered, new_tenant_name
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.directory import Directory, KeyRecord
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.keys import new_key, sha256_of
+from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.tenants import Tenant
+from opserve_server.settings import SettingRefused, Settings, settings_of_environment, where_set
+from opserve_server.store.store import Store, open_store
+
+PRINCIPAL = "bootstrap"
+TENANT = "admin"
+
+
+class Administered(Exception):
+    """Somebody can administer the service already."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the key on standard output and nothing else there; the result is the exit status."""
+    parser = argparse.ArgumentParser(prog="opserve bootstrap", description=__doc__)
+    parser.add_argument("--tenant", default=TENANT)
+    parser.add_argument("--force", action="store_true")
+    given = parser.parse_args(arguments)
+    try:
+        settings = settings_of_environment()
+        text = asyncio.run(_bootstrap(settings, given.tenant, force=given.force))
+    except SettingRefused as refused:
+        sys.stderr.write(f"opserve: {refused}\n")
+        return 2
+    except (Administered, OpserveError) as refused:
+        sys.stderr.write(f"opserve: {refused}\n")
+        return 1
+    sys.stderr.write("This key is shown once and kept nowhere; OPSERVE_API_KEY takes it.\n")
+    sys.stdout.write(f"{text}\n")
+    return 0
+
+
+async def _bootstrap(settings: Settings, tenant: str, *, force: bool) -> str:
+    url = settings.store_url.get_secret_value()
+    if not url:
+        raise SettingRefused(f"store_url: given nothing, allowed a store; {where_set('store_url')}")
+    opened = open_store(
+        url,
+        timeout_s=settings.store_timeout_s,
+        connections_limit=settings.store_connections_limit,
+    )
+    async with opened as store:
+        return await first_key(store, tenant, force=force, now=time.time())
+
+
+async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> str:
+    """Makes a key with every scope, and its tenant where it is not there.
+
+    Args:
+        store: Where.
+        tenant: Whose the key is.
+        force: Even if somebody can administer. Keys that were made here before are revoked then.
+        now: Seconds since 1970.
+
+    Raises:
+        Administered: Somebody can administer, and it is not forced.
+        InvalidArgument: 107000, the tenant's name is none.
+        WrongState: 507000, the tenant was deleted.
+        StoreUnavailable: 507901, the store does not answer.
+    """
+    directory = await store.directory()
+    if is_administered(directory, now=now) and not force:
+        raise Administered("a key with the scope admin lives: use it, or give --force")
+    entry = partial(_entry, at=now)
+    principal = Principal(tenant=new_tenant_name(tenant), name=PRINCIPAL, scopes=frozenset(Scope))
+    if tenant not in directory.tenants:
+        audit = entry("CreateTenant", f"tenant={tenant}")
+        await store.tenants.create(Tenant(name=tenant), audit=audit)
+    else:
+        audit = entry("UpdateTenant", f"tenant={tenant} disabled=False unlimited=calls_per_s")
+        await store.tenants.update(tenant, change=_opened, audit=audit)
+    for key_id in _live_keys(directory, principal):
+        await store.keys.revoke(key_id, audit=entry("RevokeKey", f"key={key_id}"))
+    text = new_key()
+    digest = sha256_of(text)
+    key = KeyRecord(id=digest.hex()[:8], sha256=digest, principal=principal, created_at=now)
+    told = f"key={key.id} tenant={tenant} principal={PRINCIPAL} scopes={','.join(Scope)}"
+    await store.keys.add(key, audit=entry("CreateKey", told))
+    return text
+
+
+def _opened(tenant: Tenant) -> Tenant:
+    """The same tenant, whose callers may call."""
+    return replace(tenant, disabled=False, quota=replace(tenant.quota, calls_per_s=None))
+
+
+def _live_keys(directory: Directory, principal: Principal) -> list[str]:
+    """Keys of a principal that are not revoked, by their ids."""
+    return [
+        key.id
+        for key in directory.keys.values()
+        if key.revoked_at is None
+        and (key.principal.tenant, key.principal.name) == (principal.tenant, principal.name)
+    ]
+
+
+def _entry(method: str, detail: str, *, at: float) -> AuditEntry:
+    return AuditEntry(
+        at=at, tenant="", principal="", face="cli", method=method, outcome="OK", detail=detail
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

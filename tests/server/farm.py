@@ -1,0 +1,124 @@
+"""A service with a store, behind both faces, and clients of it: what an administrator works on."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+import httpx2
+from starlette.applications import Starlette
+
+from opserve_client import AsyncClient
+from opserve_client.transports import AsyncRestTransport
+from opserve_server.administration import Administration
+from opserve_server.bootstrap import first_key
+from opserve_server.core.accounts import Accounts
+from opserve_server.core.audit import AuditEntry, RefusedCalls
+from opserve_server.core.service import Service
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.server import grpc_server
+from opserve_server.guard import Guard
+from opserve_server.identity import Identity
+from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.store.audit import AuditQuery
+from opserve_server.store.store import Store, open_store
+from opserve_server.telemetry.metrics import Metrics
+from server.core.fakes import LIMITS, FakeDevice
+from server.guards import GUESSES
+
+NOW = 1_800_000_000.0
+FACES = ("grpc", "rest")
+
+
+class Clock:
+    """Seconds since 1970 that pass when a test says so."""
+
+    now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True, kw_only=True)
+class Farm:
+    """A service, its store, and the key of its administrator."""
+
+    store: Store
+    service: Service
+    refused: RefusedCalls
+    clock: Clock
+    key: str
+    rest: httpx2.ASGITransport
+    grpc_address: str
+
+    def client(self, face: str, key: str | None = None) -> AsyncClient:
+        """A client over a face; unless another key is given, the administrator's."""
+        key = key or self.key
+        if face == "grpc":
+            return AsyncClient(self.grpc_address, api_key=key)
+        headers = {"authorization": f"Bearer {key}"}
+        base = "http://farm.example"
+        http = httpx2.AsyncClient(transport=self.rest, base_url=base, headers=headers)
+        return AsyncClient(transport=AsyncRestTransport(base, http=http))
+
+    async def audit(self) -> list[AuditEntry]:
+        """All entries, the eldest first, refused callers too."""
+        await self.refused.flush(self.store.audit.record)
+        page = await self.store.audit.page(AuditQuery(), limit=1000)
+        return list(reversed(page.entries))
+
+
+@asynccontextmanager
+async def open_farm(url: str) -> AsyncGenerator[Farm]:
+    """A farm on a store without tenants, whose administrator has been made."""
+    clock, accounts, device = Clock(), Accounts(), FakeDevice()
+    refused = RefusedCalls(limit=100, clock=clock)
+    service = Service([device], limits=LIMITS, accounts=accounts, observe=refused.observe)
+    guard = Guard(accounts, guesses=GUESSES, clock=clock)
+    async with AsyncExitStack() as stack:
+        opened = open_store(url, timeout_s=20.0, connections_limit=4)
+        store = await stack.enter_async_context(opened)
+        key = await first_key(store, "admin", force=False, now=clock.now)
+        identity = Identity(guard, service, store, refused)
+        await identity.begin()
+        app, server = _faces(service, guard, Administration(service, identity, clock=clock))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        stack.push_async_callback(server.stop, None)
+        stack.callback(device.slabs.close)
+        stack.push_async_callback(service.stop)
+        yield Farm(
+            store=store,
+            service=service,
+            refused=refused,
+            clock=clock,
+            key=key,
+            rest=httpx2.ASGITransport(app=app),
+            grpc_address=f"127.0.0.1:{port}",
+        )
+
+
+def _faces(
+    service: Service, guard: Guard, administration: Administration
+) -> tuple[Starlette, grpc.aio.Server]:
+    app = rest_app(
+        service,
+        guard,
+        administration,
+        accepts=lambda: True,
+        metrics_page=Metrics().page,
+        body_bytes_limit=4096,
+        run_limits=RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1),
+    )
+    server = grpc_server(
+        service,
+        guard,
+        administration,
+        Health(service),
+        message_bytes_limit=2**20,
+        chunk_bytes_limit=2**18,
+        concurrent_calls_limit=100,
+        silent_client_limit_s=30,
+    )
+    return app, server
