@@ -20,7 +20,7 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stage_ends
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.pool.shares import run_shares
+from opserve_server.pool.shares import run_shares, shares_of
 
 Bytes = NDArray[np.uint8]
 Mask = tuple[bool, bool, bool]
@@ -65,7 +65,7 @@ class Call:
             run(0, self.plan.units)
         else:
             ends = stage_ends(self.plan.parameters)
-            run_shares(run, self.plan.shares, ends, _POOL, look_up=lambda: None)
+            run_shares(run, shares_of(self.plan.shares), ends, _POOL, look_up=lambda: True)
         return written
 
     def arrays(self) -> dict[str, Array]:

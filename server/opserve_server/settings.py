@@ -187,7 +187,8 @@ class Settings(BaseSettings):
     watch_quiet_limit_s: Seconds = 15.0
     """Silence of a watch after which its client gets a sign of life over REST, seconds."""
     call_time_limit_s: Seconds = 60.0
-    """Longest run of one call on a device, seconds; it is stopped then, and others go on."""
+    """Device time that one call may take, seconds, without pauses for other tenants' calls; it is
+    stopped then, and others go on."""
     worker_silence_limit_s: Seconds = 10.0
     """Silence after which a worker is killed and replaced, seconds; it is not ready after three
     tenths. A worker answers between the work units of a call, of which none takes a second."""

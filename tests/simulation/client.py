@@ -18,7 +18,7 @@ from opserve_server.core.errors import (
     OutOfMemory,
     Unavailable,
 )
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import Principal
 from opserve_server.core.service import NEW_WORK, Service
 from simulation.history import Recorded, StreamHistory, Submitted
 from simulation.mappings import Mappings
@@ -78,6 +78,7 @@ class Client:
 
     Args:
         service: What it talks to.
+        principal: Who it is.
         random: Decides what it does.
         name_of: The columns of a call that nobody has planned, and its plan's parameters.
         cut: The chance that an answer is lost, and asked for again.
@@ -87,6 +88,7 @@ class Client:
     def __init__(
         self,
         service: Service,
+        principal: Principal,
         *,
         random: Random,
         name_of: Callable[[], tuple[int, tuple[int, ...]]],
@@ -97,6 +99,7 @@ class Client:
         self.lanes: list[Lane] = []
         self.finished: list[Lane] = []
         self._service = service
+        self.principal = principal
         self._random = random
         self._name_of = name_of
         self._cut = cut
@@ -168,7 +171,7 @@ class Client:
         was_draining = self._service.draining
         opened = await self._ask(
             lambda request_id: self._service.open_session(
-                LOCAL, lease_s=LEASE_S, request_id=request_id
+                self.principal, lease_s=LEASE_S, request_id=request_id
             )
         )
         assert not was_draining, "a service that drains opened a session"
@@ -177,7 +180,7 @@ class Client:
         for _ in range(STREAMS):
             stream = (await self._run(c.CreateStream())).stream
             random = Random(self._random.getrandbits(64))  # noqa: S311  # to be replayed
-            watcher = Watcher(self._service, self.session, stream, random=random)
+            watcher = Watcher(self._service, self.principal, self.session, stream, random=random)
             lane = Lane(stream, watcher)
             self.lanes.append(lane)
             for _ in range(BUFFERS):
@@ -202,7 +205,7 @@ class Client:
         """Maps a buffer, unless a call computes near it, and writes there if no work uses it."""
         handle, value = self._random.choice(lane.buffers), self._random.randrange(256)
         with _losing_a_session():
-            exposed = self._service.expose(LOCAL, self.session, handle)
+            exposed = self._service.expose(self.principal, self.session, handle)
         if exposed is not None:
             content = self._mappings.map(exposed)
             if exposed.idle:
@@ -288,14 +291,14 @@ class Client:
 
     async def _close(self) -> None:
         with _losing_a_session():
-            await self._service.close_session(LOCAL, self.session)
+            await self._service.close_session(self.principal, self.session)
 
     async def _run(self, command: c.Command, *, safe: bool = True) -> Any:
         session, was_draining = self.session, self._service.draining
         with _losing_a_session():
             result = await self._ask(
                 lambda request_id: self._service.run(
-                    LOCAL, session, command, request_id=request_id
+                    self.principal, session, command, request_id=request_id
                 ),
                 safe=safe,
             )

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
-from opserve_server.core.dispatch import CALLS_AT_DEVICE
+from opserve_server.core.dispatch import CALLS_OF_A_TENANT
 from opserve_server.core.errors import ExecutionFailed, HandleNotFound, InvalidArgument
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.service import Service
@@ -99,8 +99,8 @@ class CoreMachine(RuleBasedStateMachine):
         for handle, stream in self.session.streams.items():
             assert self.at_device(handle) <= stream.next_runs, "a call went past what holds it"
             waiting += stream.next_runs - self.at_device(handle)
-        assert len(self.device.held) <= CALLS_AT_DEVICE
-        assert len(self.device.held) == CALLS_AT_DEVICE or not waiting, "the device lacks a call"
+        assert len(self.device.held) <= CALLS_OF_A_TENANT
+        assert len(self.device.held) == CALLS_OF_A_TENANT or not waiting, "the device lacks a call"
 
     @precondition(lambda self: self.open)
     @invariant()

@@ -115,18 +115,18 @@ def pass_a_record(patch: pytest.MonkeyPatch) -> None:
 
 def idle_between_calls(patch: pytest.MonkeyPatch) -> None:
     """The device gets a call only when it has none."""
-    patch.setattr(dispatch, "CALLS_AT_DEVICE", 1)
+    patch.setattr(dispatch, "CALLS_OF_A_TENANT", 1)
 
 
 def forget_a_stream(patch: pytest.MonkeyPatch) -> None:
-    """A stream loses its turn."""
-    original = RoundRobin.take
+    """A stream never gets its turn."""
+    original = RoundRobin.add
 
-    def take(self: RoundRobin) -> Source | None:
-        source = original(self)
-        return None if source is not None and source.handle > 1 else source
+    def add(self: RoundRobin, source: Source) -> None:
+        if source.handle <= 1:
+            original(self, source)
 
-    patch.setattr(RoundRobin, "take", take)
+    patch.setattr(RoundRobin, "add", add)
 
 
 def keep_aborted_calls(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from random import Random
 
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import Principal
 from opserve_server.core.service import Service
 
 BREAKS = 0.1
@@ -18,6 +18,7 @@ class Watcher:
 
     Args:
         service: What it asks.
+        principal: Who it is.
         session: Name of the session.
         stream: Handle of the stream.
         random: Decides when its connection breaks, and how slowly it reads.
@@ -27,20 +28,30 @@ class Watcher:
         whole: Whether it was told that there is no more.
     """
 
-    def __init__(self, service: Service, session: str, stream: int, *, random: Random) -> None:
+    def __init__(
+        self,
+        service: Service,
+        principal: Principal,
+        session: str,
+        stream: int,
+        *,
+        random: Random,
+    ) -> None:
         self.told: list[HistoryEntry | LostEntries] = []
         self.whole = False
         self._random = random
-        self._task = asyncio.create_task(self._follow(service, session, stream))
+        self._task = asyncio.create_task(self._follow(service, principal, session, stream))
 
     def stop(self) -> None:
         """Asks no more."""
         self._task.cancel()
 
-    async def _follow(self, service: Service, session: str, stream: int) -> None:
+    async def _follow(
+        self, service: Service, principal: Principal, session: str, stream: int
+    ) -> None:
         while True:
             try:
-                watching = service.watch_stream(LOCAL, session, stream, after=self._last)
+                watching = service.watch_stream(principal, session, stream, after=self._last)
             except HandleNotFound:
                 return
             async with aclosing(watching):

@@ -2,23 +2,26 @@
 
 Its kernel takes a random time, spoils its output when it begins, and at its end fills it with a
 byte that follows from the source: so lost, doubled and disordered runs show in what clients read.
+Its flows take turns as those of a real worker do, slice by slice.
 """
 
 import asyncio
 import mmap
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import floor, inf
 from random import Random
 from zlib import crc32
 
+from opserve_server.pool.agenda import Agenda, Task
 from opserve_server.pool.messages import (
     Attach,
     Cancel,
     Cancelled,
     Detach,
     Done,
+    Ending,
     Failed,
     KernelCall,
     Message,
@@ -26,12 +29,20 @@ from opserve_server.pool.messages import (
     Pong,
     Region,
     Run,
+    TimedOut,
     decode,
 )
 
 SPOILED = 0xEE
 NANOSECONDS = 1_000_000_000
 SLICE_S = 0.005
+EVER_NS = 10**18
+OUTCOMES: dict[type[Ending], str] = {
+    Done: "done",
+    Failed: "failed",
+    TimedOut: "timed out",
+    Cancelled: "cancelled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,10 @@ class Ran:
         parameters: What the call computes; unique for each call that a client plans.
         start_s: When it began.
         end_s: When it ended, in virtual seconds.
-        outcome: "done", "failed", "cancelled", or "died" where the worker did.
+        outcome: "done", "failed", "cancelled", "timed out"; "died" where the worker did while it
+            ran, and "lost" where the worker did while it paused.
+        flow: Number of its tenant's flow.
+        used_s: Seconds that it ran, without pauses.
     """
 
     worker: int
@@ -53,6 +67,40 @@ class Ran:
     start_s: float
     end_s: float
     outcome: str
+    flow: int
+    used_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A time without a pause in which a worker ran a call, or stood in front of its hang."""
+
+    call_id: int
+    flow: int
+    from_s: float
+    to_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What becomes of a call: when it began, how long it runs, and whether it fails then."""
+
+    start_s: float
+    seconds: float
+    fails: bool
+
+
+@dataclass(slots=True)
+class WrittenPlate:
+    """What opserve_server.pool.plate.Plate is to a worker."""
+
+    call_id: int = 0
+    since_ns: int = 0
+
+
+def some_time(_: KernelCall, random: Random) -> float:
+    """Up to half a second."""
+    return random.uniform(0, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +111,7 @@ class Manners:
         fails: A kernel raises.
         hangs: A kernel never ends, nor does its slice.
         endless: A kernel never ends, slice by slice.
-        slow_s: Longest that another one takes.
+        seconds: How long a call takes otherwise.
         start_fails: A process cannot be started.
         start_s: Longest that a start takes.
     """
@@ -71,7 +119,7 @@ class Manners:
     fails: float = 0.05
     hangs: float = 0.01
     endless: float = 0.01
-    slow_s: float = 0.5
+    seconds: Callable[[KernelCall, Random], float] = some_time
     start_fails: float = 0.1
     start_s: float = 0.2
 
@@ -84,18 +132,23 @@ class SimulatedWorker:
         random: Decides how it behaves.
         manners: How often it misbehaves.
         operators: Names of the operators, in the order of the frames.
+        call_time_limit_s: Seconds that a call may run, without pauses.
         on_message: Told what it says.
         log: Where its runs are written down.
-        computes: Told of a call at its begin and its end.
+        computes: Told of a call at the begin and the end of each of its turns.
+
+    Attributes:
+        turns: What it did, from turn to turn.
     """
 
-    def __init__(  # noqa: PLR0913  # what it is told at its start, each by name
+    def __init__(  # noqa: PLR0913  # what a world says of it, each by name
         self,
         *,
         pid: int,
         random: Random,
         manners: Manners,
         operators: Sequence[str],
+        call_time_limit_s: float,
         on_message: Callable[[Message], None],
         log: list[Ran],
         computes: Callable[[KernelCall], None],
@@ -112,8 +165,13 @@ class SimulatedWorker:
         self._log = log
         self._computes = computes
         self._slabs: dict[int, mmap.mmap] = {}
-        self._queue: deque[Run] = deque()
-        self._running: tuple[Run, float] | None = None
+        self.plate = WrittenPlate()
+        self.turns: list[Turn] = []
+        self._call_time_limit_s = call_time_limit_s
+        self._agenda = Agenda()
+        self._begun: dict[Task, _Begun] = {}
+        self._running: Task | None = None
+        self._turned_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._hangs = False
         self._alive = True
@@ -133,8 +191,8 @@ class SimulatedWorker:
                 case Detach(slab):
                     del self._slabs[slab]
                 case Run():
-                    self._queue.append(message)
-                    self._begin_next()
+                    self._agenda.add(message)
+                    self._look_around()
                 case Cancel() | Ping():
                     delay_s = self._random.uniform(0, SLICE_S)
                     self.loop.call_later(delay_s, self._look_up, message)
@@ -164,48 +222,92 @@ class SimulatedWorker:
             return
         if isinstance(message, Ping):
             self._on_message(Pong())
-        elif self._running is not None and self._running[0].call_id == message.call_id:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._write_down("cancelled")
-            self._running = None
-            self._on_message(Cancelled(message.call_id))
-            self._begin_next()
-        elif waiting := [run for run in self._queue if run.call_id == message.call_id]:
-            self._queue.remove(waiting[0])
-            self._on_message(Cancelled(message.call_id))
+        elif (task := self._agenda.find(message.call_id)) is not None:
+            self._end_task(task, Cancelled)
 
-    def _begin_next(self) -> None:
-        if self._running is not None or not self._queue:
-            return
-        run = self._queue.popleft()
-        self._running = run, self.loop.time()
-        self._computes(run.call)
-        _, target = self._regions(run.call)
+    def _look_around(self) -> None:
+        """Turns to the next call, or sees when the one that runs comes to its next pause or end."""
+        if self._running is None and self._agenda:
+            self._turn_to(self._agenda.next())
+        elif self._running is not None:
+            self._set_timer(self._running)
+
+    def _turn_to(self, task: Task) -> None:
+        self._running, self._turned_s = task, self.loop.time()
+        self._computes(task.run.call)
+        self.plate.call_id = task.run.call_id
+        self.plate.since_ns = round(self._turned_s * NANOSECONDS) - task.used_ns
+        if task not in self._begun:
+            self._begun[task] = self._begin(task.run.call)
+        self._set_timer(task)
+
+    def _begin(self, call: KernelCall) -> _Begun:
+        _, target = self._regions(call)
         self._fill(target, SPOILED)
-        chance = self._random.random()
+        chance, fails = self._random.random(), self._random.random() < self._manners.fails
         self._hangs = chance < self._manners.hangs
-        if chance >= self._manners.hangs + self._manners.endless:
-            seconds = self._random.uniform(0, self._manners.slow_s)
-            self._timer = self.loop.call_later(seconds, self._end_run)
+        endless = chance < self._manners.hangs + self._manners.endless
+        seconds = inf if endless else self._manners.seconds(call, self._random)
+        return _Begun(self.loop.time(), seconds, fails)
 
-    def _end_run(self) -> None:
-        assert self._running is not None
-        run, start_s = self._running
-        self._computes(run.call)
-        fails = self._random.random() < self._manners.fails
-        if not fails:
-            source, target = self._regions(run.call)
-            self._fill(target, filled_by(self._bytes(source), run.call.parameters))
-        self._write_down("failed" if fails else "done")
-        self._running = None
-        if fails:
-            self._on_message(Failed(run.call_id))
+    def _set_timer(self, task: Task) -> None:
+        """To the end of a call; where others wait, to the end of its slice."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._hangs:
+            return
+        lasts_s = min(self._begun[task].seconds, self._call_time_limit_s)
+        at_s = self._turned_s + lasts_s - task.used_ns / NANOSECONDS
+        if self._agenda.gives_way(task, EVER_NS):
+            slices = floor((self.loop.time() - self._turned_s) / SLICE_S + 1e-6) + 1
+            at_s = min(at_s, self._turned_s + slices * SLICE_S)
+        self._timer = self.loop.call_at(at_s, self._end_slice, task)
+
+    def _end_slice(self, task: Task) -> None:
+        ran_ns = self._ran_ns()
+        begun, used_s = self._begun[task], (task.used_ns + ran_ns + 1) / NANOSECONDS
+        if used_s >= begun.seconds:
+            self._end_task(task, Failed if begun.fails else Done)
+        elif used_s >= self._call_time_limit_s:
+            self._end_task(task, TimedOut)
+        elif self._agenda.gives_way(task, ran_ns):
+            self._stop_turn(task)
+            self._look_around()
         else:
-            start_ns, end_ns = (int(at * NANOSECONDS) for at in (start_s, self.loop.time()))
-            self._on_message(Done(run.call_id, start_ns, end_ns))
+            self._set_timer(task)
+
+    def _ran_ns(self) -> int:
+        return round((self.loop.time() - self._turned_s) * NANOSECONDS)
+
+    def _stop_turn(self, task: Task) -> None:
+        assert self._timer is not None, "a worker that hangs does not hear"
+        self._timer.cancel()
+        self._agenda.charge(task, self._ran_ns())
+        self._computes(task.run.call)
+        self._note_turn(task)
+        self._running = None
+
+    def _note_turn(self, task: Task) -> None:
+        turn = Turn(task.run.call_id, task.run.flow.number, self._turned_s, self.loop.time())
+        self.turns.append(turn)
+
+    def _end_task(self, task: Task, ending: type[Ending]) -> None:
+        if task is self._running:
+            self._stop_turn(task)
+        self._agenda.remove(task)
+        begun = self._begun.pop(task, None)
+        told: tuple[int, ...] = (task.run.call_id, task.used_ns)
+        if begun is not None:
+            self._write_down(task, begun, OUTCOMES[ending])
+        if ending is Done:
+            assert begun is not None
+            source, target = self._regions(task.run.call)
+            self._fill(target, filled_by(self._bytes(source), task.run.call.parameters))
+            start_ns, end_ns = (int(at * NANOSECONDS) for at in (begun.start_s, self.loop.time()))
+            told += (start_ns, end_ns, task.used_ns)
+        self._on_message(ending(*told))
         if self._alive:
-            self._begin_next()
+            self._look_around()
 
     def _end(self, reason: str) -> None:
         if not self._alive:
@@ -214,7 +316,10 @@ class SimulatedWorker:
         if self._timer is not None:
             self._timer.cancel()
         if self._running is not None:
-            self._write_down("died")
+            self._running.used_ns += self._ran_ns()
+            self._note_turn(self._running)
+        for task, begun in self._begun.items():
+            self._write_down(task, begun, "died" if task is self._running else "lost")
         self._slabs.clear()
         noticed_s = 0.0 if reason == "closed" else self._random.uniform(0, 0.02)
         self.loop.call_later(noticed_s, self._be_noticed)
@@ -224,11 +329,17 @@ class SimulatedWorker:
             self.ready.set_result(False)
         self.dead.set_result(None)
 
-    def _write_down(self, outcome: str) -> None:
-        assert self._running is not None
-        run, start_s = self._running
-        now_s = self.loop.time()
-        ran = Ran(self.pid, run.call_id, run.call.parameters, start_s, now_s, outcome)
+    def _write_down(self, task: Task, begun: _Begun, outcome: str) -> None:
+        ran = Ran(
+            self.pid,
+            task.run.call_id,
+            task.run.call.parameters,
+            begun.start_s,
+            self.loop.time(),
+            outcome,
+            task.run.flow.number,
+            task.used_ns / NANOSECONDS,
+        )
         self._log.append(ran)
 
     def _regions(self, call: KernelCall) -> tuple[Region, Region]:

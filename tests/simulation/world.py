@@ -16,8 +16,9 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core.errors import HandleNotFound
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.service import Service
+from opserve_server.core.tenants import Tenant
 from opserve_server.pool import device as device_module
 from opserve_server.pool.device import Device
 from server.core.fakes import LIMITS
@@ -29,6 +30,7 @@ from simulation.history import (
     check_events,
     check_order,
     check_synchronised,
+    check_tenants,
     check_watched,
 )
 from simulation.mappings import Mappings
@@ -38,6 +40,7 @@ from simulation.worker import Manners, Ran, SimulatedWorker
 PROFILE = "ascend910b"
 DEVICE_BYTES = 2**20
 SLAB_BYTES = 2**16
+TENANTS = 2
 CALL_TIME_LIMIT_S = 5.0
 SILENCE_LIMIT_S = 4.0
 WORLD_TIME_LIMIT_S = 3600.0
@@ -58,7 +61,7 @@ class Weather:
         manners: How workers behave.
     """
 
-    clients: int = 2
+    clients: int = 3
     steps: int = 12
     kills: int = 3
     drains: float = 0.2
@@ -76,6 +79,11 @@ CALM = Weather(
     cut=0,
     manners=Manners(fails=0, hangs=0, endless=0, start_fails=0),
 )
+
+
+def tenant_number(number: int) -> Principal:
+    """One of the tenants of a world."""
+    return Principal(tenant=f"tenant-{number}", name="client", scopes=LOCAL.scopes)
 
 
 class SteppedLoop(VirtualTimeLoop):
@@ -154,8 +162,10 @@ class World:
 
     def close_sessions(self) -> None:
         """Somebody who knows their names closes the clients' sessions."""
-        for name in [client.session for client in self.clients if client.session]:
-            self._closing.append(self.loop.create_task(self._close(name)))
+        for client in self.clients:
+            if client.session:
+                closing = self._close(client.principal, client.session)
+                self._closing.append(self.loop.create_task(closing))
 
     async def _live(self, at_turn: tuple[int, Callable[[Self], object]] | None) -> None:
         unhandled: list[dict[str, Any]] = []
@@ -166,6 +176,10 @@ class World:
             [self.device],
             limits=LIMITS_HERE,
             new_session_name=lambda: f"{self._random.getrandbits(128):032x}",
+        )
+        self.service.renew_tenants(
+            Tenant(name=tenant_number(number).tenant, weight=number + 1)
+            for number in range(TENANTS)
         )
         if at_turn is not None:
             turn, befall = at_turn
@@ -183,9 +197,9 @@ class World:
         self._check()
         assert not unhandled
 
-    async def _close(self, name: str) -> None:
+    async def _close(self, principal: Principal, name: str) -> None:
         with suppress(HandleNotFound):  # its client may have closed it in the same moment
-            await self.service.close_session(LOCAL, name)
+            await self.service.close_session(principal, name)
 
     def _new_device(self) -> Device:
         return Device(
@@ -200,9 +214,10 @@ class World:
         )
 
     async def _everybody_works(self) -> None:
-        for _ in range(self._weather.clients):
+        for number in range(self._weather.clients):
             client = Client(
                 self.service,
+                tenant_number(number % TENANTS),
                 random=Random(self._random.getrandbits(64)),  # noqa: S311
                 name_of=self._new_call,
                 cut=self._weather.cut,
@@ -240,6 +255,7 @@ class World:
     def _check(self) -> None:
         runs = Runs.of(self.log)
         lanes = [found for client in self.clients for found in client.finished]
+        check_tenants(self.log)
         check_at_most_once(runs, [call for lane in lanes for call in lane.history.calls])
         for lane in lanes:
             check_order(runs, lane.history)
@@ -254,9 +270,15 @@ class World:
         return self._columns, operator.plan(arguments, PROFILES[PROFILE], PlanOptions()).parameters
 
     async def _start_worker(
-        self, name: str, kernels: dict[str, str], *, on_message: Any, **_: object
+        self,
+        name: str,
+        kernels: dict[str, str],
+        *,
+        threads: int,
+        call_time_limit_s: float,
+        on_message: Any,
     ) -> SimulatedWorker:
-        del name
+        del name, threads
         if self.workers and self._random.random() < self._weather.manners.start_fails:
             raise OSError("planted: no process can be started")
         worker = SimulatedWorker(
@@ -264,6 +286,7 @@ class World:
             random=Random(self._random.getrandbits(64)),  # noqa: S311
             manners=self._weather.manners,
             operators=sorted(kernels),
+            call_time_limit_s=call_time_limit_s,
             on_message=on_message,
             log=self.log,
             computes=self.mappings.computes,

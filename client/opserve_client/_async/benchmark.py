@@ -110,7 +110,7 @@ class _Runs:
         after, self._last = self._last, self._last + count
         async with aclosing(self._calls.watch(stream, after=after)) as watching:
             async for entry in watching:
-                times.append((entry.ended_s - entry.started_s) * _MS_PER_S)
+                times.append(entry.kernel_s * _MS_PER_S)
                 if entry.sequence >= self._last:
                     break
         return times

@@ -431,6 +431,7 @@ class StreamEntry(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    KERNEL_S_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """From 1 in the order of endings."""
     number: _builtins.int
@@ -448,6 +449,8 @@ class StreamEntry(_message.Message):
     code: _builtins.int
     """Why it is not done: the vendor's code and its name; 0 and empty where it is."""
     reason: _builtins.str
+    kernel_s: _builtins.float
+    """Seconds that its kernel ran, without pauses in which the device ran calls of other tenants; absent where the device told none."""
     def __init__(
         self,
         *,
@@ -462,13 +465,19 @@ class StreamEntry(_message.Message):
         outcome: Global___Outcome.ValueType = ...,
         code: _builtins.int = ...,
         reason: _builtins.str = ...,
+        kernel_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_started_s", b"_started_s", "started_s", b"started_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_kernel_s", b"_kernel_s", "_started_s", b"_started_s", "kernel_s", b"kernel_s", "started_s", b"started_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_started_s", b"_started_s", "code", b"code", "ended_s", b"ended_s", "handle", b"handle", "kind", b"kind", "number", b"number", "operator", b"operator", "outcome", b"outcome", "queued_s", b"queued_s", "reason", b"reason", "sequence", b"sequence", "started_s", b"started_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kernel_s", b"_kernel_s", "_started_s", b"_started_s", "code", b"code", "ended_s", b"ended_s", "handle", b"handle", "kernel_s", b"kernel_s", "kind", b"kind", "number", b"number", "operator", b"operator", "outcome", b"outcome", "queued_s", b"queued_s", "reason", b"reason", "sequence", b"sequence", "started_s", b"started_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__kernel_s: _TypeAlias = _typing.Literal["kernel_s"]  # noqa: Y015
+    _WhichOneofArgType__kernel_s: _TypeAlias = _typing.Literal["_kernel_s", b"_kernel_s"]  # noqa: Y015
     _WhichOneofReturnType__started_s: _TypeAlias = _typing.Literal["started_s"]  # noqa: Y015
     _WhichOneofArgType__started_s: _TypeAlias = _typing.Literal["_started_s", b"_started_s"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kernel_s) -> _WhichOneofReturnType__kernel_s | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_s) -> _WhichOneofReturnType__started_s | None: ...
 
 Global___StreamEntry: _TypeAlias = StreamEntry  # noqa: Y015

@@ -1,14 +1,15 @@
 """The device as the core sees it; opserve_server.pool.device has the real one."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from opserve_server.pool.device import KernelTiming
-from opserve_server.pool.messages import KernelCall
+from opserve_server.pool.messages import Flow, KernelCall
 from opserve_server.pool.slabs import Slab, SlabPool
 
 
 class Device(Protocol):
-    """A virtual device: memory, and one worker that runs calls in the order they come."""
+    """A virtual device: memory, and one worker that divides its time between flows of calls."""
 
     @property
     def name(self) -> str:
@@ -48,8 +49,12 @@ class Device(Protocol):
         """Takes a slab from the worker's sight."""
         ...
 
-    async def run(self, call: KernelCall) -> KernelTiming:
-        """Runs a call to its end; calls run in the order of `run`.
+    async def run(
+        self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
+    ) -> KernelTiming:
+        """Runs a call to its end; calls of a flow run in the order of `run`.
+
+        Each device time that it took is told to `used`, in nanoseconds, whatever it comes to.
 
         Cancelling it asks the worker to stop the call at its next slice, or never to begin it. The
         cancellation ends when the worker has done so or is dead: nothing of the call's is written

@@ -1,15 +1,24 @@
-"""Dispatch: whose call a device gets next, and how many it has at once."""
+"""Dispatch: whose call a device gets next, and how many of each tenant it has at once."""
 
 import asyncio
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Protocol
 
+from opserve_server.core.accounts import Account
 from opserve_server.core.devices import Device
 from opserve_server.core.work import Entry, KernelRun
 from opserve_server.pool.device import KernelTiming
+from opserve_server.pool.messages import Flow
+from opserve_server.pool.turns import Turns
 
-CALLS_AT_DEVICE = 2
-"""Calls: one runs, and one follows it without a gap; the order of all others is still open."""
+CALLS_OF_A_TENANT = 2
+"""Calls of one tenant at a device: one may run, and one follows it without a gap; the order of all
+its others is still open."""
+TENANTS_AT_DEVICE = 64
+"""Tenants between whose calls a worker divides its time; others wait until one has none there."""
+_NS_PER_S = 1e9
 
 
 class CallStopped(Exception):
@@ -22,6 +31,11 @@ class Source(Protocol):
     @property
     def handle(self) -> int:
         """Its handle."""
+        ...
+
+    @property
+    def account(self) -> Account:
+        """Who pays for its calls."""
         ...
 
     @property
@@ -44,6 +58,9 @@ class RoundRobin:
     def __init__(self) -> None:
         self._waiting: dict[Source, None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
     def add(self, source: Source) -> None:
         """A source has a call; it waits behind all others, or where it waits already."""
         self._waiting.setdefault(source)
@@ -52,55 +69,120 @@ class RoundRobin:
         """A source has none any more."""
         self._waiting.pop(source, None)
 
-    def take(self) -> Source | None:
-        """The source whose turn it is, which waits no more; None where none does."""
-        source = next(iter(self._waiting), None)
-        if source is not None:
-            del self._waiting[source]
+    def take(self) -> Source:
+        """The source whose turn it is, which waits no more; there is one."""
+        source = next(iter(self._waiting))
+        del self._waiting[source]
         return source
 
 
+@dataclass(slots=True, eq=False)
+class _Line:
+    """A tenant at one device.
+
+    Attributes:
+        flow: What its calls are for the worker.
+        streams: Its streams that have a call.
+        at_device: Its calls that lie at the device.
+    """
+
+    flow: int
+    streams: RoundRobin = field(default_factory=RoundRobin)
+    at_device: int = 0
+
+
 class Dispatcher:
-    """Gives a device calls of streams, few at a time and each stream's in order.
+    """Gives a device calls of streams: few of each tenant, and each stream's in order.
+
+    The worker divides its time between the tenants whose calls it has. Here it is decided whose
+    calls those are, by the same account of device time for each tenant's weight.
 
     Args:
-        device: Runs the calls in the order they come.
+        device: Runs the calls of each tenant in the order they come.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._turns = RoundRobin()
+        self._lines: dict[str, _Line] = {}  # tenants are few, and made by operators
+        self._flows = count(1)
+        self._turns = Turns[_Line]()
         self._tasks: dict[Entry, asyncio.Task[KernelTiming]] = {}
 
     def offer(self, source: Source) -> None:
         """A stream has a call."""
-        self._turns.add(source)
+        line = self._line(source)
+        line.streams.add(source)
+        self._turns.join(line)
         self._fill()
 
     def withdraw(self, source: Source) -> None:
         """A stream has none any more."""
-        self._turns.discard(source)
+        line = self._line(source)
+        line.streams.discard(source)
+        self._part(line)
 
     def stop(self, entry: Entry) -> None:
         """Asks the device, once, to stop a call; its stream is told when that is over."""
         self._tasks[entry].cancel()
 
-    def _fill(self) -> None:
-        while len(self._tasks) < CALLS_AT_DEVICE and (source := self._turns.take()) is not None:
-            entry, run = source.take_call()
-            if source.has_call:
-                self._turns.add(source)
-            task = asyncio.create_task(
-                self._device.run(run.call), name=f"stream {source.handle}", context=entry.context
-            )
-            self._tasks[entry] = task
-            task.add_done_callback(partial(self._end, source, entry))
+    def _line(self, source: Source) -> _Line:
+        name = source.account.tenant.name
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = _Line(next(self._flows))
+        return line
 
-    def _end(self, source: Source, entry: Entry, task: asyncio.Task[KernelTiming]) -> None:
+    def _part(self, line: _Line) -> None:
+        """Who has nothing to run takes part no more."""
+        if line in self._turns and not line.streams and not line.at_device:
+            self._turns.leave(line)
+
+    def _fill(self) -> None:
+        while (line := self._next()) is not None:
+            source = line.streams.take()
+            entry, run = source.take_call()
+            line.at_device += 1
+            if source.has_call:
+                line.streams.add(source)
+            self._begin(line, source, entry, run)
+
+    def _next(self) -> _Line | None:
+        """Whose call goes to the device now; None where the next one has no place there."""
+        candidates = [
+            line for line in self._turns if line.streams and line.at_device < CALLS_OF_A_TENANT
+        ]
+        if not candidates:
+            return None
+        line = self._turns.next(candidates)
+        return line if line.at_device or self._has_place() else None
+
+    def _has_place(self) -> bool:
+        return sum(line.at_device > 0 for line in self._turns) < TENANTS_AT_DEVICE
+
+    def _begin(self, line: _Line, source: Source, entry: Entry, run: KernelRun) -> None:
+        flow = Flow(line.flow, source.account.tenant.weight)
+        used = partial(self._charge, line, source.account)
+        task = asyncio.create_task(
+            self._device.run(run.call, flow=flow, used=used),
+            name=f"stream {source.handle}",
+            context=entry.context,
+        )
+        self._tasks[entry] = task
+        task.add_done_callback(partial(self._end, line, source, entry))
+
+    def _charge(self, line: _Line, account: Account, used_ns: int) -> None:
+        self._turns.charge(line, used_ns, weight=account.tenant.weight)
+        account.used_device(self._device.profile, used_ns / _NS_PER_S)
+
+    def _end(
+        self, line: _Line, source: Source, entry: Entry, task: asyncio.Task[KernelTiming]
+    ) -> None:
         del self._tasks[entry]
+        line.at_device -= 1
         if task.cancelled() and entry.stopped_by is None:
             return  # nobody here asked for it: the event loop ends, and all its tasks with it
         source.end_call(entry, _outcome(task))
+        self._part(line)
         self._fill()
 
 

@@ -46,6 +46,8 @@ class HistoryEntry:
         started_s: When its kernel began, as far as the device told, else when it went there; when
             a wait came to the head of its stream; None where it was dropped.
         ended_s: When it was over.
+        kernel_s: Seconds that its kernel ran, without pauses in which the device ran calls of other
+            tenants; None where the device told none.
         outcome: What it came to.
         status: Why it is not DONE; None where it is.
     """
@@ -58,6 +60,7 @@ class HistoryEntry:
     queued_s: float
     started_s: float | None
     ended_s: float
+    kernel_s: float | None
     outcome: Outcome
     status: AnyStatus | None
 
@@ -106,6 +109,7 @@ class History:
             queued_s=entry.queued_s,
             started_s=entry.started_s,
             ended_s=ended_s,
+            kernel_s=entry.kernel_s,
             outcome=outcome,
             status=status,
         )

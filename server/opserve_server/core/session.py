@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
 
 from opserve_kernels.operator import PlanOptions
 from opserve_server.core.accounts import Account
@@ -146,11 +146,11 @@ class Session:
         """A stream that runs on this session's device."""
         return Stream(
             handle,
+            account=self.account,
             dispatcher=self._dispatcher,
             queue_limit=self.limits.stream_queue_limit,
             history_limit=self.limits.stream_history_limit,
             held=self.account.holding(Resource.QUEUED),
-            used_device=partial(self.account.used_device, self.device.profile),
             observe=self._tell_of_work,
         )
 

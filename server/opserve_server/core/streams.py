@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from opserve_kernels.status import AnyStatus, Status
-from opserve_server.core.accounts import Holding
+from opserve_server.core.accounts import Account, Holding
 from opserve_server.core.commands import FailureMode
 from opserve_server.core.dispatch import CallStopped, Dispatcher
 from opserve_server.core.errors import (
@@ -34,11 +34,11 @@ class Stream:
 
     Args:
         handle: Its handle.
+        account: Who pays for its calls.
         dispatcher: Gives its calls to the device.
         queue_limit: Work that may wait at once.
         history_limit: Ended work that is remembered.
         held: What the tenant has of queued entries here.
-        used_device: Told the seconds that each call ran.
         observe: Told of work that is over, in the context of the call that submitted it.
 
     Attributes:
@@ -51,14 +51,15 @@ class Stream:
         self,
         handle: int,
         *,
+        account: Account,
         dispatcher: Dispatcher,
         queue_limit: int,
         history_limit: int,
         held: Holding,
-        used_device: Callable[[float], None],
         observe: Callable[[HistoryEntry], None],
     ) -> None:
         self.handle = handle
+        self.account = account
         self.error: ExecutionFailed | None = None
         self.stopped = False
         self.history = History(limit=history_limit)
@@ -66,7 +67,6 @@ class Stream:
         self._dispatcher = dispatcher
         self._queue_limit = queue_limit
         self._held = held
-        self._used_device = used_device
         self._observe = observe
         self._queue: deque[Entry] = deque()
         self._at_device: dict[Entry, KernelRun] = {}
@@ -175,9 +175,8 @@ class Stream:
         """A call that went to the device is over."""
         run = self._at_device.pop(entry)
         match outcome:
-            case KernelTiming(start_ns, end_ns):
-                entry.started_s = start_ns / _NS_PER_S
-                self._used_device((end_ns - start_ns) / _NS_PER_S)
+            case KernelTiming(start_ns, end_ns, kernel_ns):
+                entry.started_s, entry.kernel_s = start_ns / _NS_PER_S, kernel_ns / _NS_PER_S
                 self._end(entry, Outcome.DONE, ended_s=end_ns / _NS_PER_S)
             case CallStopped():
                 assert entry.stopped_by is not None, "only _stop stops a call"

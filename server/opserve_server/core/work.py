@@ -58,6 +58,7 @@ class Entry:
         number: Which of the stream's entries it is, from 1.
         queued_s: When it was submitted, seconds of the event loop's clock.
         started_s: When it was given to the device, or a wait began; None before.
+        kernel_s: Seconds that its kernel ran, without pauses; None where the device told none.
         deadline: Ends it; None where it has no deadline.
         stopped_by: What the device was told to stop it for, as synchronise will tell it.
         context: That of the call that submitted it, in which its work is done.
@@ -67,6 +68,7 @@ class Entry:
     number: int
     queued_s: float
     started_s: float | None = None
+    kernel_s: float | None = None
     deadline: asyncio.TimerHandle | None = None
     stopped_by: ExecutionFailed | None = None
     context: Context = field(default_factory=copy_context)

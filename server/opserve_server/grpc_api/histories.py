@@ -46,6 +46,7 @@ def _entry(entry: HistoryEntry) -> StreamEntry:
         queued_s=entry.queued_s,
         started_s=entry.started_s,
         ended_s=entry.ended_s,
+        kernel_s=entry.kernel_s,
         outcome=WireOutcome.Value(f"OUTCOME_{entry.outcome}"),
         code=0 if entry.status is None else entry.status.value,
         reason="" if entry.status is None else entry.status.name,

@@ -1,13 +1,14 @@
 """A virtual device: its memory, its worker process, and the keeper that replaces a dead worker.
 
 Slabs outlive workers, and kernels only write outputs and workspace. So what was in flight when a
-worker died is sent once more to the next one; a call under which two workers died is given up. A
-call that is stopped ends when its worker says so or is dead: then nobody writes its bytes any more.
+worker died is sent once more to the next one, and begins anew. The call that the worker was at is
+blamed; one under which two workers died is given up. A call that is stopped ends when its worker
+says so or is dead: then nobody writes its bytes any more.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -22,14 +23,17 @@ from opserve_server.pool.messages import (
     Detach,
     Done,
     Failed,
+    Flow,
     KernelCall,
     Message,
     OutOfMemory,
     Ping,
     Pong,
     Run,
+    TimedOut,
     encode,
 )
+from opserve_server.pool.plate import Plate
 from opserve_server.pool.process import WorkerProcess
 from opserve_server.pool.pulse import Pulse
 from opserve_server.pool.slabs import Slab, SlabPool
@@ -38,6 +42,7 @@ CALLS_IN_FLIGHT_LIMIT = 256
 DEATHS_LIMIT = 2
 RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
+_NS_PER_S = 1_000_000_000
 NO_WORKER = "no worker can be started"
 KERNELS = {operator.name: operator.kernel for operator in OPERATORS.values()}
 
@@ -54,10 +59,17 @@ class WorkerDied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KernelTiming:
-    """When a call ran, in nanoseconds of the monotonic clock."""
+    """When a kernel ran.
+
+    Attributes:
+        start_ns: Nanoseconds of the monotonic clock.
+        end_ns: The same.
+        kernel_ns: Nanoseconds between them in which it did not pause for others.
+    """
 
     start_ns: int
     end_ns: int
+    kernel_ns: int
 
 
 _Failure = KernelFailed | WorkerDied
@@ -69,6 +81,7 @@ class _Pending:
 
     Attributes:
         frame: What a worker is told of it.
+        used: Told the device time that it took, nanoseconds.
         done: What it comes to.
         told: Whether a worker that may still write knows of it.
         verdict: What it ends with once it is stopped; None while it is to run.
@@ -76,6 +89,7 @@ class _Pending:
     """
 
     frame: bytes
+    used: Callable[[int], None]
     done: asyncio.Future[KernelTiming]
     told: bool = False
     verdict: _Failure | None = None
@@ -83,7 +97,7 @@ class _Pending:
 
 
 class Device:
-    """Runs calls in the order they come, whatever happens to its workers.
+    """Runs the calls of each flow in the order they come, whatever happens to its workers.
 
     Args:
         name: Name within the service: "ascend910b-0".
@@ -91,7 +105,7 @@ class Device:
         memory_bytes: Memory in all.
         slab_bytes: Length of an ordinary slab.
         start_timeout_s: Seconds a worker may take to be ready; the first one compiles kernels.
-        call_time_limit_s: Seconds a call may run. Then it is stopped.
+        call_time_limit_s: Seconds of device time that a call may take. Then it is stopped.
         silence_limit_s: Seconds of silence after which a worker is killed, longer than a work unit
             of any kernel takes: between units a worker gives signs of life and stops a call.
         threads: On how many of its worker's threads a call runs at most.
@@ -121,9 +135,8 @@ class Device:
         self._operators = sorted(kernels)
         self._start_timeout_s = start_timeout_s
         self._call_time_limit_s = call_time_limit_s
+        self._too_long = f"it ran longer than {call_time_limit_s:g} s"
         self._silence_limit_s = silence_limit_s
-        self._timed: int | None = None
-        self._time_limit: asyncio.TimerHandle | None = None
         self._call_ids = count(1)
         self._room = asyncio.Semaphore(CALLS_IN_FLIGHT_LIMIT)
         self._pending: dict[int, _Pending] = {}
@@ -181,11 +194,19 @@ class Device:
         if self._worker is not None:
             self._tell(self._worker, encode(Detach(slab.id), self._operators))
 
-    async def run(self, call: KernelCall) -> KernelTiming:
+    async def run(
+        self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
+    ) -> KernelTiming:
         """Runs a call to its end.
 
         Calls reach the worker in the order of `run`. Cancelling it stops the call at its next
         slice, or drops it, and takes until the worker has done so or is dead.
+
+        Args:
+            call: What runs.
+            flow: Whose calls it runs behind, and by what weight it takes turns with others.
+            used: Told the device time that it took, nanoseconds, whatever it comes to; also that
+                of a worker that died under it.
 
         Raises:
             FrameError: The call does not fit a packet.
@@ -193,13 +214,13 @@ class Device:
             WorkerDied: Two workers died under it, none can be started, or the device is stopped.
         """
         call_id = next(self._call_ids)
-        frame = encode(Run(call_id, call), self._operators)
+        frame = encode(Run(call_id, flow, call), self._operators)
         async with self._room:
             if self._keeper is None or self._keeper.done() or self._stopping.done():
                 raise WorkerDied("the device is not started, or stopped")
             if self._quarantined:
                 raise WorkerDied(NO_WORKER)
-            pending = _Pending(frame, asyncio.get_running_loop().create_future())
+            pending = _Pending(frame, used, asyncio.get_running_loop().create_future())
             self._pending[call_id] = pending
             if self._worker is not None:
                 self._hand_over(self._worker, pending)
@@ -208,7 +229,7 @@ class Device:
             except asyncio.CancelledError:
                 if not pending.done.cancelled():  # its end came first, in the same turn of the loop
                     return pending.done.result()
-                self._stop_call(call_id, KernelFailed("it was cancelled"))
+                self._stop_call(call_id)
                 await self._end_of(call_id)
                 raise
 
@@ -228,13 +249,12 @@ class Device:
             await self._wait(current.dead)
             self._pulse.stop()
             self._worker = None
-            self._time_the_oldest()
             if self._stopping.done():
                 await current.stop(grace_s=STOP_TIMEOUT_S)
                 return
             log.warning("%s: worker %d died", self.name, current.pid)
             await current.stop(grace_s=0)
-            self._settle_its_calls()
+            self._settle_its_calls(current.plate)
             current = await self._start_replacement()
             self.restarts += current is not None
 
@@ -258,7 +278,11 @@ class Device:
     async def _start_worker(self) -> WorkerProcess:
         try:
             started = await WorkerProcess.start(
-                self.name, self._kernels, threads=self.threads, on_message=self._on_message
+                self.name,
+                self._kernels,
+                threads=self.threads,
+                call_time_limit_s=self._call_time_limit_s,
+                on_message=self._on_message,
             )
         except (OSError, EOFError, RuntimeError) as error:  # the last one: no thread for it
             raise WorkerDied("no process can be started") from error
@@ -298,7 +322,6 @@ class Device:
     def _hand_over(self, current: WorkerProcess, pending: _Pending) -> None:
         self._tell(current, pending.frame)
         pending.told = True
-        self._time_the_oldest()
 
     def _tell(self, current: WorkerProcess, frame: bytes, *, fd: int | None = None) -> None:
         """Says something to a worker; one that does not hear is killed, the next is told all."""
@@ -308,43 +331,38 @@ class Device:
             log.exception("%s: worker %d cannot be told and is killed", self.name, current.pid)
             current.kill()
 
-    def _time_the_oldest(self) -> None:
-        """Starts the time of the call that runs, which is the oldest one."""
-        oldest = None if self._worker is None else next(iter(self._pending), None)
-        if oldest == self._timed:
-            return
-        if self._time_limit is not None:
-            self._time_limit.cancel()
-        self._timed, self._time_limit = oldest, None
-        if oldest is not None:
-            limit_s = self._call_time_limit_s
-            verdict = KernelFailed(f"it ran longer than {limit_s:g} s")
-            loop = asyncio.get_running_loop()
-            self._time_limit = loop.call_later(limit_s, self._stop_call, oldest, verdict)
-
-    def _stop_call(self, call_id: int, verdict: _Failure) -> None:
-        """Lets a call end with a verdict: at once, or when its worker has stopped it or is dead."""
+    def _stop_call(self, call_id: int) -> None:
+        """Lets a call end: at once, or when its worker has stopped it or is dead."""
         pending = self._pending.get(call_id)
-        if pending is None or pending.verdict is not None:
+        if pending is None:
             return
-        log.info("%s: a call is stopped: %s", self.name, verdict)
-        pending.verdict = verdict
+        pending.verdict = pending.verdict or KernelFailed("it was cancelled")
         if not pending.told:
-            self._end(call_id, verdict)
+            self._end(call_id, pending.verdict)
         elif self._worker is not None:
             self._tell(self._worker, encode(Cancel(call_id), self._operators))
 
-    def _settle_its_calls(self) -> None:
-        """Ends what the dead worker need not have run; it was at the oldest of what it knew of."""
+    def _settle_its_calls(self, plate: Plate) -> None:
+        """Blames the call that the dead worker was at, and ends what need not run again."""
         told = {call_id: pending for call_id, pending in self._pending.items() if pending.told}
-        for running in list(told.values())[:1]:
-            running.deaths += 1
-            if running.deaths >= DEATHS_LIMIT and running.verdict is None:
-                running.verdict = WorkerDied(f"{running.deaths} workers died under it")
+        if plate.call_id in told:
+            at_ns = round(asyncio.get_running_loop().time() * _NS_PER_S)
+            self._blame(told[plate.call_id], max(at_ns - plate.since_ns, 0))
+        elif told:  # it came to none of them, or died between two
+            self._blame(next(iter(told.values())), 0)
         for call_id, pending in told.items():
             pending.told = False
             if pending.verdict is not None:
                 self._end(call_id, pending.verdict)
+
+    def _blame(self, pending: _Pending, used_ns: int) -> None:
+        pending.used(used_ns)
+        pending.deaths += 1
+        if used_ns > self._call_time_limit_s * _NS_PER_S:
+            pending.verdict = pending.verdict or KernelFailed(self._too_long)
+        elif pending.deaths >= DEATHS_LIMIT:
+            reason = f"{pending.deaths} workers died under it"
+            pending.verdict = pending.verdict or WorkerDied(reason)
 
     def _give_up_calls(self, reason: str) -> None:
         for call_id in list(self._pending):
@@ -353,26 +371,29 @@ class Device:
     def _on_message(self, message: Message) -> None:
         self._pulse.heard()
         match message:
-            case Done(call_id, start_ns, end_ns):
-                self._end(call_id, KernelTiming(start_ns, end_ns))
-            case Failed(call_id):
-                self._end(call_id, KernelFailed("its kernel failed"))
-            case OutOfMemory(call_id):
-                self._end(call_id, KernelFailed("its worker is out of memory"))
-            case Cancelled(call_id):
+            case Done(call_id, used_ns, start_ns, end_ns, kernel_ns):
+                self._end(call_id, KernelTiming(start_ns, end_ns, kernel_ns), used_ns)
+            case Failed(call_id, used_ns):
+                self._end(call_id, KernelFailed("its kernel failed"), used_ns)
+            case OutOfMemory(call_id, used_ns):
+                self._end(call_id, KernelFailed("its worker is out of memory"), used_ns)
+            case TimedOut(call_id, used_ns):
+                self._end(call_id, KernelFailed(self._too_long), used_ns)
+            case Cancelled(call_id, used_ns):
                 verdict = self._pending[call_id].verdict
                 assert verdict is not None, "a worker stops what it was told to stop"
-                self._end(call_id, verdict)
+                self._end(call_id, verdict, used_ns)
             case Pong():
                 pass
             case _:
                 raise AssertionError(f"a worker sent {message}")
 
-    def _end(self, call_id: int, outcome: KernelTiming | _Failure) -> None:
+    def _end(self, call_id: int, outcome: KernelTiming | _Failure, used_ns: int = 0) -> None:
         pending = self._pending.pop(call_id)
+        if used_ns:
+            pending.used(used_ns)
         if not pending.done.done():  # a task that is cancelled cancels it
             if isinstance(outcome, KernelTiming):
                 pending.done.set_result(outcome)
             else:
                 pending.done.set_exception(outcome)
-        self._time_the_oldest()

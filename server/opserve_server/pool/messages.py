@@ -16,6 +16,8 @@ WORD_BYTES = 8
 PACKET_BYTES_LIMIT = 64 * 1024
 _HEADER_WORDS = 2
 _RUN = 0
+_RUN_WORDS = 3
+"""Of a call's number and its flow."""
 _NO_REGION = (-1, 0, 0)
 
 
@@ -57,6 +59,19 @@ class KernelCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """Calls that run in order, and take turns with those of other flows: a tenant's on a device.
+
+    Attributes:
+        number: Which; never used for another tenant.
+        weight: Its share of the worker's time beside the other flows, at least 1.
+    """
+
+    number: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attach:
     """To the worker: map the slab whose descriptor rides beside this packet."""
 
@@ -73,9 +88,10 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """To the worker: run a call."""
+    """To the worker: run a call, behind those of its flow."""
 
     call_id: int
+    flow: Flow
     call: KernelCall
 
 
@@ -101,11 +117,21 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """From the worker: a call ran, from start to end in nanoseconds of the monotonic clock."""
+    """From the worker: a call ran.
+
+    Attributes:
+        call_id: Which.
+        used_ns: Device time that it took in all, nanoseconds, as of every call that ended.
+        start_ns: When its kernel began, nanoseconds of the monotonic clock.
+        end_ns: When it ended.
+        kernel_ns: Nanoseconds between them in which it did not pause.
+    """
 
     call_id: int
+    used_ns: int
     start_ns: int
     end_ns: int
+    kernel_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +139,7 @@ class Failed:
     """From the worker: a kernel raised; its log says what."""
 
     call_id: int
+    used_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +147,15 @@ class OutOfMemory:
     """From the worker: it has not the memory of its own that a call takes."""
 
     call_id: int
+    used_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """From the worker: a call used more device time than one may, and was stopped."""
+
+    call_id: int
+    used_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +163,7 @@ class Cancelled:
     """From the worker: a call was stopped or dropped, and writes no byte any more."""
 
     call_id: int
+    used_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +171,13 @@ class Pong:
     """From the worker: a sign of life."""
 
 
-Message = (
-    Attach | Detach | Run | Cancel | Ping | Ready | Done | Failed | OutOfMemory | Cancelled | Pong
-)
+Ending = Done | Failed | OutOfMemory | TimedOut | Cancelled
+"""What the worker says of each call once: afterwards it writes no byte of it."""
+Message = Attach | Detach | Run | Cancel | Ping | Ready | Ending | Pong
 _PLAIN: dict[int, Callable[..., Message]] = dict(
     enumerate(
-        (Attach, Detach, Cancel, Ping, Ready, Done, Failed, OutOfMemory, Cancelled, Pong), _RUN + 1
+        (Attach, Detach, Cancel, Ping, Ready, Done, Failed, OutOfMemory, TimedOut, Cancelled, Pong),
+        _RUN + 1,
     )
 )
 """What is a row of integers, by kind."""
@@ -192,7 +230,11 @@ def decode(packet: bytes, operators: Sequence[str]) -> Iterator[Message]:
 def _fields(message: Message, operators: Sequence[str]) -> list[int]:
     """The kind and the fields."""
     if isinstance(message, Run):
-        return [_RUN, message.call_id, *_call_fields(message.call, operators)]
+        flow = message.flow
+        return [
+            *(_RUN, message.call_id, flow.number, flow.weight),
+            *_call_fields(message.call, operators),
+        ]
     return [_KINDS[type(message)], *(getattr(message, name) for name in message.__match_args__)]
 
 
@@ -215,8 +257,9 @@ def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
 
 def _message(kind: int, fields: NDArray[np.int64], operators: Sequence[str]) -> Message:
     values: list[int] = fields.tolist()
-    if kind == _RUN and values:
-        return Run(values[0], _call(values[1:], operators))
+    if kind == _RUN and len(values) >= _RUN_WORDS:
+        call_id, number, weight, *call = values
+        return Run(call_id, Flow(number, weight), _call(call, operators))
     try:
         return _PLAIN[kind](*values)
     except (KeyError, TypeError) as error:

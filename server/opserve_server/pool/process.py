@@ -7,11 +7,13 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from multiprocessing.context import ForkServerProcess
 
 from opserve_server.pool import worker
 from opserve_server.pool.channel import Channel
 from opserve_server.pool.messages import Message, Ready
+from opserve_server.pool.plate import Plate
 
 PRELOADED = ["opserve_server.pool.single_thread", "opserve_server.pool.preload"]
 # Process.start looks at every other Process object, which must not be closed meanwhile.
@@ -27,17 +29,19 @@ class WorkerProcess:
     Attributes:
         pid: Process id.
         channel: The socket to it.
+        plate: Where it writes which call it runs.
         ready: Done when every kernel is loaded, or when the worker died.
         dead: Done when the socket or the process ended.
     """
 
-    def __init__(self, process: ForkServerProcess, pid: int, pidfd: int) -> None:
+    def __init__(self, process: ForkServerProcess, pid: int, pidfd: int, plate: Plate) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._pidfd = pidfd
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.pid = pid
         self.channel: Channel
+        self.plate = plate
         self.ready: asyncio.Future[bool] = self._loop.create_future()
         self.dead: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(pidfd, self._on_exit)
@@ -49,6 +53,7 @@ class WorkerProcess:
         kernels: Mapping[str, str],
         *,
         threads: int,
+        call_time_limit_s: float,
         on_message: Callable[[Message], None],
     ) -> "WorkerProcess":
         """A new process that loads its kernels.
@@ -57,28 +62,30 @@ class WorkerProcess:
             name: What to call it.
             kernels: Module with `run` for each operator.
             threads: On how many a call runs at most.
+            call_time_limit_s: Seconds of device time that a call may take.
             on_message: Told of what it says, but for Ready.
 
         Raises:
             OSError: The system has no room for it, or it ended at once.
             EOFError: The fork server ended.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(PRELOADED)
-            process = context.Process(
-                target=worker.main,
-                args=(theirs, dict(kernels), threads),
-                name=name,
-                daemon=True,
-            )
-            try:
+        plate = Plate()
+        with ExitStack() as undone:
+            undone.callback(plate.close)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undone.callback(ours.close)
+            with theirs:
+                context = multiprocessing.get_context("forkserver")
+                context.set_forkserver_preload(PRELOADED)
+                process = context.Process(
+                    target=worker.main,
+                    args=(theirs, plate, dict(kernels), threads, call_time_limit_s),
+                    name=name,
+                    daemon=True,
+                )
                 pid, pidfd = await asyncio.to_thread(_start, process)
-            except BaseException:
-                ours.close()
-                raise
-        self = cls(process, pid, pidfd)
+            undone.pop_all()
+        self = cls(process, pid, pidfd, plate)
 
         def receive(message: Message) -> None:
             if isinstance(message, Ready):
@@ -106,6 +113,7 @@ class WorkerProcess:
         self.kill()
         await self._exited
         os.close(self._pidfd)
+        self.plate.close()
         await asyncio.to_thread(_bury, self._process)
 
     def _on_exit(self) -> None:

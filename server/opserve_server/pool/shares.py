@@ -1,8 +1,9 @@
-"""The shares of a call in threads of the worker, each slice by slice."""
+"""The shares of a call in threads of the worker, each slice by slice, and with pauses."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 SLICE_NS = 5_000_000
@@ -10,55 +11,73 @@ UNITS_BEYOND = 8
 """Units that a slice has at most behind the stage that it begins in: those may take far longer."""
 
 
+@dataclass(slots=True)
+class Share:
+    """What is left of a share of a call: units, and how many of them its next slice has."""
+
+    first: int
+    end: int
+    size: int = 1
+
+
+def shares_of(units: Sequence[int]) -> list[Share]:
+    """The shares of a call that has not begun, of so many units each."""
+    return [Share(*bounds) for bounds in pairwise(accumulate(units, initial=0))]
+
+
 def run_shares(
     run: Callable[[int, int], None],
-    shares: Sequence[int],
+    shares: Iterable[Share],
     ends: Sequence[int],
     pool: ThreadPoolExecutor,
-    look_up: Callable[[], None],
-) -> None:
-    """Runs all units of a call; returns or raises when no thread runs any of them any more.
+    look_up: Callable[[], bool],
+) -> bool:
+    """Runs what is left of a call; returns or raises when no thread runs any of it any more.
 
-    A share that fails lets the others come to their ends.
+    A share that fails lets the others come to their ends, or to a pause.
 
     Args:
         run: Runs a range of units.
-        shares: Units of each share; the first one runs in this thread.
+        shares: What is left; the first that has units runs in this thread.
         ends: The unit behind the last of each stage, in order.
         pool: Where the others run.
-        look_up: Called between slices in every thread; may raise, which ends the share.
+        look_up: Called between slices in every thread, and says whether the call goes on or
+            pauses; may raise, which ends the share.
+
+    Returns:
+        Whether the call paused with units left.
     """
-    bounds = list(pairwise(accumulate(shares, initial=0)))
-    others = [pool.submit(_run_slices, run, *bound, ends, look_up) for bound in bounds[1:]]
+    left = [share for share in shares if share.first < share.end]
+    others = [pool.submit(_run_slices, run, share, ends, look_up) for share in left[1:]]
     try:
-        for first, last in bounds[:1]:
-            _run_slices(run, first, last, ends, look_up)
+        for share in left[:1]:
+            _run_slices(run, share, ends, look_up)
     finally:
         wait(others)
     for other in others:
         other.result()
+    return any(share.first < share.end for share in left)
 
 
 def _run_slices(
     run: Callable[[int, int], None],
-    first: int,
-    end: int,
+    share: Share,
     ends: Sequence[int],
-    look_up: Callable[[], None],
+    look_up: Callable[[], bool],
 ) -> None:
     """Runs the units of a share in slices of about 5 ms, looking up between them."""
-    size = 1
-    while first < end:
+    while share.first < share.end:
+        first = share.first
         stage_end = next(stage_end for stage_end in ends if stage_end > first)
-        last = min(first + size, end, max(stage_end, first + UNITS_BEYOND))
+        last = min(first + share.size, share.end, max(stage_end, first + UNITS_BEYOND))
         started_ns = time.monotonic_ns()
         run(first, last)
-        size = _next_size(last - first, time.monotonic_ns() - started_ns)
+        share.size = _next_size(last - first, time.monotonic_ns() - started_ns)
         if last >= stage_end:
-            size = min(size, UNITS_BEYOND)
-        first = last
-        if first < end:
-            look_up()
+            share.size = min(share.size, UNITS_BEYOND)
+        share.first = last
+        if last < share.end and not look_up():
+            return
 
 
 def _next_size(size: int, elapsed_ns: int) -> int:

@@ -1,7 +1,8 @@
-"""The process of a device: maps slabs and runs kernels, one call after the other.
+"""The process of a device: maps slabs and runs kernels, the calls of each flow one by one.
 
 The front talks to it through one socket, which is read between calls and between the slices of a
-call. When it closes, the front is gone or wants no more. The worker ends then: it is no orphan.
+call. There a call may pause for another flow's. When the socket closes, the front is gone or wants
+no more. The worker ends then: it is no orphan.
 """
 
 import importlib
@@ -15,7 +16,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.stages import stage_ends
+from opserve_server.pool.agenda import Agenda, Task
 from opserve_server.pool.cold import Sweep
 from opserve_server.pool.messages import (
     PACKET_BYTES_LIMIT,
@@ -32,8 +34,8 @@ from opserve_server.pool.messages import (
     Cancelled,
     Detach,
     Done,
+    Ending,
     Failed,
-    KernelCall,
     Message,
     OutOfMemory,
     Ping,
@@ -41,14 +43,17 @@ from opserve_server.pool.messages import (
     Ready,
     Region,
     Run,
+    TimedOut,
     decode,
     encode,
 )
-from opserve_server.pool.shares import run_shares
+from opserve_server.pool.plate import Plate
+from opserve_server.pool.shares import run_shares, shares_of
 
 Bytes = NDArray[np.uint8]
 Kernel = Callable[[NDArray[np.int64], Sequence[Bytes], Bytes, int, int], None]
 
+_NS_PER_S = 1_000_000_000
 _FD = "i"
 _FD_ROOM_BYTES = socket.CMSG_LEN(struct.calcsize(_FD))
 END_GRACE_S = 1.0
@@ -61,17 +66,25 @@ class FrontGoneError(Exception):
     """The front's end of the socket is closed."""
 
 
-class CallCancelledError(Exception):
-    """The front does not want the running call any more."""
+class CallStoppedError(Exception):
+    """The running call is to end: the front does not want it any more, or it ran too long."""
 
 
-def main(end: socket.socket, kernels: Mapping[str, str], threads: int) -> None:
+def main(
+    end: socket.socket,
+    plate: Plate,
+    kernels: Mapping[str, str],
+    threads: int,
+    call_time_limit_s: float,
+) -> None:
     """Runs until the front closes its end of the socket.
 
     Args:
         end: The worker's end of the socket.
+        plate: Where it writes which call it runs.
         kernels: Module with `run` for each operator; loaded before the worker is ready.
         threads: On how many a call runs at most.
+        call_time_limit_s: Seconds of device time that a call may take.
     """
     for group_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(group_signal, signal.SIG_IGN)  # the front decides when its workers end
@@ -79,7 +92,7 @@ def main(end: socket.socket, kernels: Mapping[str, str], threads: int) -> None:
     threading.Thread(target=_end_with_the_front, args=(end.fileno(),), daemon=True).start()
     try:
         with _started_threads(threads - 1) as pool:
-            _Worker(end, load_kernels(kernels), pool).serve()
+            _Worker(end, plate, load_kernels(kernels), pool, call_time_limit_s).serve()
     except FrontGoneError:
         return
 
@@ -109,29 +122,37 @@ def _end_with_the_front(end: int) -> None:
 
 class _Worker:
     def __init__(
-        self, end: socket.socket, kernels: Mapping[str, Kernel], pool: ThreadPoolExecutor
+        self,
+        end: socket.socket,
+        plate: Plate,
+        kernels: Mapping[str, Kernel],
+        pool: ThreadPoolExecutor,
+        call_time_limit_s: float,
     ) -> None:
         self._end = end
+        self._plate = plate
         self._kernels = kernels
         self._pool = pool
+        self._call_time_limit_ns = call_time_limit_s * _NS_PER_S
         self._operators = sorted(kernels)
         self._slabs: dict[int, Bytes] = {}
         self._sweep = Sweep()
-        self._waiting: dict[int, KernelCall] = {}
-        self._running: int | None = None
-        self._cancelled = False
+        self._agenda = Agenda()
+        self._running: Task | None = None
+        self._turned_ns = 0
+        self._stopped: type[Cancelled | TimedOut] | None = None
+        self._pausing = False
         self._reading = threading.Lock()
 
     def serve(self) -> None:
         self._send(Ready())
         while True:
-            if self._waiting:
+            if self._agenda:
                 self._take_in_all()
             else:
                 self._take_in()
-            if self._waiting:
-                call_id = next(iter(self._waiting))
-                self._run(call_id, self._waiting.pop(call_id))
+            if self._agenda:
+                self._turn_to(self._agenda.next())
 
     def _take_in_all(self) -> None:
         with suppress(BlockingIOError):
@@ -163,8 +184,8 @@ class _Worker:
                 self._attach(slab, size_bytes, fds)
             case Detach(slab):
                 self._slabs.pop(slab, None)
-            case Run(call_id, call):
-                self._waiting[call_id] = call
+            case Run():
+                self._agenda.add(message)
             case Cancel(call_id):
                 self._cancel(call_id)
             case Ping():
@@ -184,50 +205,78 @@ class _Worker:
             self._slabs[slab] = np.frombuffer(mapped, np.uint8)
 
     def _cancel(self, call_id: int) -> None:
-        if call_id == self._running:
-            self._cancelled = True
-        elif self._waiting.pop(call_id, None):
-            self._send(Cancelled(call_id))
+        task = self._agenda.find(call_id)
+        if task is not None and task is self._running:
+            self._stopped = self._stopped or Cancelled
+        elif task is not None:
+            self._agenda.remove(task)
+            self._send(Cancelled(call_id, task.used_ns))
 
-    def _run(self, call_id: int, call: KernelCall) -> None:
-        self._running, self._cancelled = call_id, False
-        outcome = self._outcome(call_id, call)
+    def _turn_to(self, task: Task) -> None:
+        """Lets a call begin or go on, until it has ended or pauses."""
+        self._running, self._stopped, self._pausing = task, None, False
+        self._turned_ns = time.monotonic_ns()
+        self._plate.write(task.run.call_id, since_ns=self._turned_ns - task.used_ns)
+        ending = self._outcome(task)
+        now_ns = time.monotonic_ns()
+        self._agenda.charge(task, now_ns - self._turned_ns)
         self._running = None
-        self._send(outcome)
+        if ending is None:
+            return
+        self._agenda.remove(task)
+        told: tuple[int, ...] = (task.run.call_id, task.used_ns)
+        if ending is Done:
+            told += (task.start_ns, now_ns, task.used_ns - task.swept_ns)
+        self._send(ending(*told))
 
-    def _outcome(self, call_id: int, call: KernelCall) -> Message:
-        start_ns = time.monotonic_ns()
+    def _outcome(self, task: Task) -> type[Ending] | None:
+        """What a call comes to; None where it pauses."""
+        operator = task.run.call.operator
         try:
-            if call.cold:
-                self._empty_caches(threads=len(call.shares))
-                start_ns = time.monotonic_ns()
-            self._run_shares(call)
+            if task.course is None:
+                task.course = self._course(task)
+            for _ in task.course:  # to its next pause
+                return None
         except FrontGoneError:
             raise
-        except CallCancelledError:
-            return Cancelled(call_id)
+        except CallStoppedError:
+            return self._stopped
         except MemoryError:
-            log.exception("no memory for a call of %s", call.operator)
-            return OutOfMemory(call_id)
+            log.exception("no memory for a call of %s", operator)
+            return OutOfMemory
         except Exception:
-            log.exception("a kernel of %s failed", call.operator)
-            return Failed(call_id)
-        return Done(call_id, start_ns, time.monotonic_ns())
+            log.exception("a kernel of %s failed", operator)
+            return Failed
+        return Done
 
-    def _run_shares(self, call: KernelCall) -> None:
+    def _course(self, task: Task) -> Iterator[None]:
+        """Runs a call, and yields at each pause."""
+        call = task.run.call
+        if call.cold:
+            yield from self._empty_caches(threads=len(call.shares))
+            yield  # so that its kernel begins a turn
+            task.swept_ns = task.used_ns
+        task.start_ns = self._turned_ns
         kernel = partial(
             self._kernels[call.operator],
             np.array(call.parameters, np.int64),
             [self._bytes(region) for region in call.tensors],
             self._bytes(call.workspace),
         )
-        run_shares(kernel, call.shares, stage_ends(call.parameters), self._pool, self._look_up)
+        yield from self._run_units(kernel, call.shares, stage_ends(call.parameters))
 
-    def _empty_caches(self, *, threads: int) -> None:
+    def _empty_caches(self, *, threads: int) -> Iterator[None]:
         """Each thread of the call reads the whole memory, for cores have caches of their own."""
         self._sweep.prepare()
         shares = (self._sweep.units,) * threads
-        run_shares(self._sweep.run, shares, [sum(shares)], self._pool, self._look_up)
+        yield from self._run_units(self._sweep.run, shares, [sum(shares)])
+
+    def _run_units(
+        self, run: Callable[[int, int], None], units: Sequence[int], ends: Sequence[int]
+    ) -> Iterator[None]:
+        shares = shares_of(units)
+        while run_shares(run, shares, ends, self._pool, self._look_up):
+            yield
 
     def _bytes(self, region: Region | None) -> Bytes:
         if region is None:
@@ -236,12 +285,22 @@ class _Worker:
             raise MemoryError(f"slab {region.slab} is not mapped")
         return self._slabs[region.slab][region.offset : region.offset + region.size_bytes]
 
-    def _look_up(self) -> None:
-        """Hears the front, in any thread of the running call, and obeys."""
+    def _look_up(self) -> bool:
+        """Hears the front, in any thread of the running call; whether that goes on or pauses."""
         if self._reading.acquire(blocking=False):  # otherwise another thread reads
             try:
                 self._take_in_all()
+                self._judge()
             finally:
                 self._reading.release()
-        if self._cancelled:
-            raise CallCancelledError
+        if self._stopped is not None:
+            raise CallStoppedError
+        return not self._pausing
+
+    def _judge(self) -> None:
+        """Whether the running call has had too much device time, or more than its turn."""
+        assert self._running is not None, "only a call that runs looks up"
+        used_ns = time.monotonic_ns() - self._turned_ns
+        if self._running.used_ns + used_ns > self._call_time_limit_ns:
+            self._stopped = self._stopped or TimedOut
+        self._pausing = self._pausing or self._agenda.gives_way(self._running, used_ns)

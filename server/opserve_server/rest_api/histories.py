@@ -45,6 +45,7 @@ class StreamEntry:
     queued_s: float
     started_s: float | None
     ended_s: float
+    kernel_s: float | None
     outcome: Outcome
     code: int
     reason: str
@@ -133,6 +134,7 @@ def _entry(entry: HistoryEntry) -> StreamEntry:
         queued_s=entry.queued_s,
         started_s=entry.started_s,
         ended_s=entry.ended_s,
+        kernel_s=entry.kernel_s,
         outcome=entry.outcome,
         code=0 if entry.status is None else entry.status.value,
         reason="" if entry.status is None else entry.status.name,

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from opserve_server.core.copies import CopyKind
-from opserve_server.core.history import HistoryEntry, Outcome, WorkKind
+from opserve_server.core.history import HistoryEntry, WorkKind
 from opserve_server.core.observations import (
     CALL,
     Call,
@@ -98,11 +98,10 @@ class Metrics:
 
     def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
         self._kernels(profile, entry.operator, entry.outcome).inc()
-        if entry.outcome is Outcome.DONE and entry.started_s is not None:
+        if entry.kernel_s is not None and entry.started_s is not None:
             queued_s = entry.started_s - entry.queued_s
             self._queue_seconds(profile, entry.operator).observe(queued_s)
-            computed_s = entry.ended_s - entry.started_s
-            self._kernel_seconds(profile, entry.operator).observe(computed_s)
+            self._kernel_seconds(profile, entry.operator).observe(entry.kernel_s)
 
     def _count_copy(self, ended: CopyEnded) -> None:
         copy = ended.entry

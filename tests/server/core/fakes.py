@@ -1,12 +1,13 @@
 """A device whose calls the test finishes, and a service on it."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from opserve_server.core.limits import Limits
 from opserve_server.core.service import Service
 from opserve_server.pool.device import KernelTiming
-from opserve_server.pool.messages import KernelCall
+from opserve_server.pool.messages import Flow, KernelCall
 from opserve_server.pool.slabs import Slab, SlabPool
 
 KIB = 1024
@@ -81,7 +82,10 @@ class FakeDevice:
     def detach(self, slab: Slab) -> None:
         del self.attached[slab.id]
 
-    async def run(self, call: KernelCall) -> KernelTiming:
+    async def run(
+        self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
+    ) -> KernelTiming:
+        del flow
         self.calls.append(call)
         self._check_workspace(call)
         start_ns = self._now_ns()
@@ -92,8 +96,12 @@ class FakeDevice:
             done = asyncio.get_running_loop().create_future()
             held = HeldCall(stream, call, done, self._bytes(call))
             self.held.append(held)
-            await self._end_of(held)
-        return KernelTiming(start_ns, self._now_ns())
+            try:
+                await self._end_of(held)
+            finally:
+                used(self._now_ns() - start_ns)
+        end_ns = self._now_ns()
+        return KernelTiming(start_ns, end_ns, end_ns - start_ns)
 
     async def _end_of(self, held: HeldCall) -> None:
         try:

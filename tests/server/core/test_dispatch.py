@@ -7,7 +7,7 @@ import pytest
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
-from opserve_server.core.dispatch import CALLS_AT_DEVICE
+from opserve_server.core.dispatch import CALLS_OF_A_TENANT
 from opserve_server.core.errors import (
     DeadlineMissed,
     ExecutionAborted,
@@ -31,7 +31,7 @@ async def test_a_call_follows_the_one_that_runs_and_no_more_lie_at_the_device(
 ) -> None:
     call = await caller.repeatable()
     await caller.submit(*[call] * 5)
-    assert len(caller.device.held) == CALLS_AT_DEVICE
+    assert len(caller.device.held) == CALLS_OF_A_TENANT
 
 
 async def test_streams_take_turns_whoever_came_first(caller: Caller) -> None:

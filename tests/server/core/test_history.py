@@ -38,21 +38,21 @@ async def test_a_history_tells_what_work_came_to_and_when(caller: Caller) -> Non
     began_s = asyncio.get_running_loop().time()
     wait = c.StreamWaitEvent(event=event)
     await caller.submit(call, call, call, c.RecordEvent(event=event), wait)
-    await caller.finish()
-    await caller.finish(KernelFailed("planted"))
-    await caller.finish()
+    for failure in (None, KernelFailed("planted"), None):
+        await caller.finish(failure)
     done, failed, _, record, waited = await told(caller, 5)
     common: dict[str, Any] = {
         "kind": WorkKind.EXECUTE,
         "handle": call.executor,
         "operator": "im2col_backward",
+        "queued_s": began_s,
     }
     assert done == HistoryEntry(
         sequence=1,
         number=1,
-        queued_s=began_s,
         started_s=began_s,
         ended_s=began_s + 1,
+        kernel_s=1.0,
         outcome=Outcome.DONE,
         status=None,
         **common,
@@ -60,9 +60,9 @@ async def test_a_history_tells_what_work_came_to_and_when(caller: Caller) -> Non
     assert failed == HistoryEntry(
         sequence=2,
         number=2,
-        queued_s=began_s,
         started_s=began_s,
         ended_s=began_s + 2,
+        kernel_s=None,
         outcome=Outcome.FAILED,
         status=Status.ACL_ERROR_RT_AICORE_EXCEPTION,
         **common,

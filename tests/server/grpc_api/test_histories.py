@@ -16,6 +16,7 @@ DONE = stream_service_pb2.StreamEntry(
     queued_s=1.5,
     started_s=2.0,
     ended_s=2.25,
+    kernel_s=0.125,
     outcome=stream_service_pb2.OUTCOME_DONE,
 )
 DROPPED = stream_service_pb2.StreamEntry(

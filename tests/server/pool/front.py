@@ -5,7 +5,7 @@ import sys
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
-from server.pool.toys import toy_call, toy_device, until
+from server.pool.toys import run, toy_call, toy_device, until
 
 
 async def main(operator: str, shares: tuple[int, ...]) -> None:
@@ -13,7 +13,7 @@ async def main(operator: str, shares: tuple[int, ...]) -> None:
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
-    running = asyncio.create_task(device.run(toy_call(operator, slab, shares=shares)))
+    running = asyncio.create_task(run(device, toy_call(operator, slab, shares=shares)))
     await until(lambda: bool(slab.memory[0]))
     if operator == "count_units":
         await running

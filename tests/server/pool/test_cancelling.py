@@ -11,7 +11,7 @@ import pytest
 
 from opserve_server.pool.device import Device, KernelFailed, KernelTiming, WorkerDied
 from opserve_server.pool.slabs import Slab
-from server.pool.toys import ENDLESS, UNITS, kill_worker, toy_call, toy_device, until
+from server.pool.toys import ENDLESS, UNITS, kill_worker, run, toy_call, toy_device, until
 
 pytestmark = pytest.mark.system
 
@@ -32,7 +32,7 @@ def slab(device: Device) -> Slab:
 
 
 def begin(device: Device, slab: Slab, operator: str, *shares: int) -> "asyncio.Task[KernelTiming]":
-    return asyncio.create_task(device.run(toy_call(operator, slab, shares=shares or (UNITS,))))
+    return asyncio.create_task(run(device, toy_call(operator, slab, shares=shares or (UNITS,))))
 
 
 async def check_cancelled(call: "asyncio.Task[KernelTiming]") -> None:
@@ -150,8 +150,8 @@ async def test_a_call_whose_end_came_before_its_cancellation_keeps_its_result(
 ) -> None:
     end = device._end
 
-    def end_and_cancel(call_id: int, outcome: Any) -> None:
-        end(call_id, outcome)
+    def end_and_cancel(*ended: Any) -> None:
+        end(*ended)
         call.cancel()  # in the same turn of the loop, before who waits for the end goes on
 
     monkeypatch.setattr(device, "_end", end_and_cancel)

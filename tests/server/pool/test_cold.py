@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from opserve_server.pool.cold import Sweep, last_cache_bytes
 from opserve_server.pool.device import Device
-from server.pool.toys import toy_call, toy_device
+from server.pool.toys import run, toy_call, toy_device
 
 
 def resident_bytes(pid: int | None) -> int:
@@ -32,11 +32,11 @@ async def test_the_worker_sweeps_before_a_cold_call_alone(device: Device) -> Non
     slab = device.slabs.take(1)
     device.attach(slab)
     call = toy_call("count_units", slab, shares=(100, 100))
-    await device.run(call)
+    await run(device, call)
     warm = resident_bytes(device.worker_pid)
-    timing = await device.run(replace(call, cold=True))
+    timing = await run(device, replace(call, cold=True))
     cold = resident_bytes(device.worker_pid)
-    await device.run(replace(call, cold=True))
+    await run(device, replace(call, cold=True))
     again = resident_bytes(device.worker_pid)
     assert cold - warm > 1.9 * last_cache_bytes(), "the sweep's memory is backed by pages"
     assert again - cold < 0.1 * last_cache_bytes(), "later sweeps take no more"

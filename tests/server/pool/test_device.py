@@ -13,7 +13,7 @@ import pytest
 
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
 from opserve_server.pool.slabs import Slab
-from server.pool.toys import DEADLINE_S, ENDLESS, UNITS, open_descriptors, toy_call, toy_device
+from server.pool.toys import DEADLINE_S, ENDLESS, UNITS, open_descriptors, run, toy_call, toy_device
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +36,7 @@ def slab(device: Device) -> Slab:
 async def test_every_unit_runs_once_in_memory_that_both_sides_see(
     device: Device, slab: Slab
 ) -> None:
-    timing = await device.run(toy_call("count_units", slab))
+    timing = await run(device, toy_call("count_units", slab))
     assert bytes(slab.memory[:UNITS]) == b"\x01" * UNITS
     assert bytes(slab.memory[UNITS:521]) == bytes(512 - UNITS) + b"\x07" * 8 + b"\0"
     assert timing.start_ns <= timing.end_ns
@@ -47,27 +47,27 @@ async def test_shares_run_at_the_same_time_and_every_unit_of_them_once() -> None
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
-    await device.run(toy_call("meet", slab, shares=(1, 1)))
-    await device.run(toy_call("count_units", slab, shares=(50, 0, UNITS - 50)))
+    await run(device, toy_call("meet", slab, shares=(1, 1)))
+    await run(device, toy_call("count_units", slab, shares=(50, 0, UNITS - 50)))
     assert bytes(slab.memory[:UNITS]) == b"\x01" * UNITS
     with pytest.raises(KernelFailed):
-        await device.run(toy_call("fail", slab, shares=(1, 1)))
-    await device.run(toy_call("count_units", slab, shares=(UNITS, 0)))
+        await run(device, toy_call("fail", slab, shares=(1, 1)))
+    await run(device, toy_call("count_units", slab, shares=(UNITS, 0)))
     assert bytes(slab.memory[:UNITS]) == b"\x02" * UNITS
     await device.stop()
 
 
 async def test_a_failed_kernel_says_no_more_than_that(device: Device, slab: Slab) -> None:
     with pytest.raises(KernelFailed) as failure:
-        await device.run(toy_call("fail", slab))
+        await run(device, toy_call("fail", slab))
     assert "secret" not in str(failure.value)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
 
 
 async def test_calls_in_flight_survive_a_killed_worker(device: Device, slab: Slab) -> None:
     slab.memory[0] = 1
-    dying = asyncio.create_task(device.run(toy_call("die", slab, shares=(1,))))
-    behind = [asyncio.create_task(device.run(toy_call("count_units", slab))) for _ in range(3)]
+    dying = asyncio.create_task(run(device, toy_call("die", slab, shares=(1,))))
+    behind = [asyncio.create_task(run(device, toy_call("count_units", slab))) for _ in range(3)]
     await asyncio.gather(dying, *behind)
     assert slab.memory[1] == 45, "42 by the call that died once, then one for each behind it"
     assert bytes(slab.memory[2:UNITS]) == b"\x03" * (UNITS - 2)
@@ -77,8 +77,8 @@ async def test_a_call_that_kills_two_workers_is_given_up_and_the_next_one_runs(
     device: Device, slab: Slab
 ) -> None:
     slab.memory[0] = 2
-    poison = asyncio.create_task(device.run(toy_call("die", slab, shares=(1,))))
-    behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
+    poison = asyncio.create_task(run(device, toy_call("die", slab, shares=(1,))))
+    behind = asyncio.create_task(run(device, toy_call("count_units", slab)))
     with pytest.raises(WorkerDied):
         await poison
     await behind
@@ -88,19 +88,19 @@ async def test_a_call_that_kills_two_workers_is_given_up_and_the_next_one_runs(
 async def test_a_worker_killed_while_idle_is_replaced(device: Device, slab: Slab) -> None:
     assert device.worker_pid is not None
     os.kill(device.worker_pid, signal.SIGKILL)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     assert device.ready
     assert slab.memory[0] == 1
 
 
 async def test_a_detached_slab_is_unmapped_by_the_worker(device: Device, slab: Slab) -> None:
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     maps = Path(f"/proc/{device.worker_pid}/maps")
     assert "opserve-slab" in maps.read_text()
     device.detach(slab)
     other = device.slabs.take(1)
     device.attach(other)
-    await device.run(toy_call("count_units", other))
+    await run(device, toy_call("count_units", other))
     assert maps.read_text().count("opserve-slab") == 1
 
 
@@ -111,7 +111,7 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
     pid = device.worker_pid
     slab = device.slabs.take(1)
     device.attach(slab)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     device.detach(slab)
     device.slabs.give_back(slab)
     await device.stop()

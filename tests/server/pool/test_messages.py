@@ -14,6 +14,7 @@ from opserve_server.pool.messages import (
     Detach,
     Done,
     Failed,
+    Flow,
     FrameError,
     KernelCall,
     Message,
@@ -23,6 +24,7 @@ from opserve_server.pool.messages import (
     Ready,
     Region,
     Run,
+    TimedOut,
     decode,
     encode,
 )
@@ -40,17 +42,19 @@ calls = st.builds(
     workspace=regions | st.none(),
     cold=st.booleans(),
 )
+flows = st.builds(Flow, sizes, sizes)
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Attach, sizes, sizes),
     st.builds(Detach, sizes),
-    st.builds(Run, sizes, calls),
+    st.builds(Run, sizes, flows, calls),
     st.builds(Cancel, sizes),
     st.just(Ping()),
     st.just(Ready()),
-    st.builds(Done, sizes, sizes, sizes),
-    st.builds(Failed, sizes),
-    st.builds(OutOfMemory, sizes),
-    st.builds(Cancelled, sizes),
+    st.builds(Done, sizes, sizes, sizes, sizes, sizes),
+    st.builds(Failed, sizes, sizes),
+    st.builds(OutOfMemory, sizes, sizes),
+    st.builds(TimedOut, sizes, sizes),
+    st.builds(Cancelled, sizes, sizes),
     st.just(Pong()),
 )
 
@@ -76,4 +80,4 @@ def test_a_call_with_too_many_parameters_is_refused() -> None:
         workspace=None,
     )
     with pytest.raises(FrameError, match="4097 parameters, allowed 4096"):
-        encode(Run(1, call), OPERATORS)
+        encode(Run(1, Flow(1, 1), call), OPERATORS)

@@ -6,7 +6,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from opserve_server.pool.shares import UNITS_BEYOND, run_shares
+from opserve_server.pool.shares import UNITS_BEYOND, run_shares, shares_of
 
 
 @pytest.fixture
@@ -15,8 +15,9 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def look_up() -> None:
-    """Finds nothing."""
+def look_up() -> bool:
+    """Finds nothing, and goes on."""
+    return True
 
 
 def test_every_unit_runs_once_and_those_of_a_share_in_order(pool: ThreadPoolExecutor) -> None:
@@ -25,7 +26,7 @@ def test_every_unit_runs_once_and_those_of_a_share_in_order(pool: ThreadPoolExec
     def run(first: int, last: int) -> None:
         ran.extend(range(first, last))
 
-    run_shares(run, (30, 0, 12, 5), (20, 30, 42, 47), pool, look_up)
+    run_shares(run, shares_of((30, 0, 12, 5)), (20, 30, 42, 47), pool, look_up)
     assert sorted(ran) == list(range(47))
     for share in (range(30), range(30, 42), range(42, 47)):
         assert [unit for unit in ran if unit in share] == list(share)
@@ -35,7 +36,7 @@ def test_a_call_without_units_is_done(pool: ThreadPoolExecutor) -> None:
     def run(first: int, last: int) -> None:
         pytest.fail(f"units {first} to {last} ran")
 
-    run_shares(run, (), (), pool, look_up)
+    run_shares(run, shares_of(()), (), pool, look_up)
 
 
 def test_the_first_share_runs_where_it_was_called_from(pool: ThreadPoolExecutor) -> None:
@@ -44,7 +45,7 @@ def test_the_first_share_runs_where_it_was_called_from(pool: ThreadPoolExecutor)
     def run(first: int, _: int) -> None:
         threads[first] = get_ident()
 
-    run_shares(run, (1, 1), (1, 2), pool, look_up)
+    run_shares(run, shares_of((1, 1)), (1, 2), pool, look_up)
     assert threads[0] == get_ident() != threads[1]
 
 
@@ -62,21 +63,21 @@ def test_a_share_that_fails_lets_the_other_come_to_its_end(
         done.set()
 
     with pytest.raises(ValueError, match="planted"):
-        run_shares(run, (1, 1), (1, 2), pool, look_up)
+        run_shares(run, shares_of((1, 1)), (1, 2), pool, look_up)
     assert done.is_set()
 
 
 def test_every_share_is_ended_by_what_it_looks_up(pool: ThreadPoolExecutor) -> None:
     ran: list[int] = []
 
-    def stopped() -> None:
+    def stopped() -> bool:
         raise EOFError
 
     def run(first: int, _: int) -> None:
         ran.append(first)
 
     with pytest.raises(EOFError):
-        run_shares(run, (1000, 1000), (1000, 2000), pool, stopped)
+        run_shares(run, shares_of((1000, 1000)), (1000, 2000), pool, stopped)
     assert sorted(ran) == [0, 1000]
 
 
@@ -88,8 +89,28 @@ def test_a_slice_goes_on_into_few_units_of_a_stage_that_may_be_slower(
     def run(first: int, last: int) -> None:
         slices.append(range(first, last))
 
-    run_shares(run, (20_000,), (10_000, 20_000), pool, look_up)
+    run_shares(run, shares_of((20_000,)), (10_000, 20_000), pool, look_up)
     first = next(units for units in slices if units.stop >= 10_000)
     second = slices[slices.index(first) + 1]
     assert max(map(len, slices)) > UNITS_BEYOND >= len(second)
     assert first.stop - max(first.start, 10_000) <= UNITS_BEYOND
+
+
+@pytest.mark.parametrize("units", [(40,), (40, 0, 25), (1, 60)])
+def test_a_call_that_pauses_at_every_slice_runs_each_unit_once_and_in_order(
+    pool: ThreadPoolExecutor, units: tuple[int, ...]
+) -> None:
+    ran: list[int] = []
+
+    def run(first: int, last: int) -> None:
+        ran.extend(range(first, last))
+
+    shares, turns = shares_of(units), 1
+    while run_shares(run, shares, (20, sum(units)), pool, lambda: False):
+        turns += 1
+    assert sorted(ran) == list(range(sum(units)))
+    for share in shares_of(units):
+        assert [unit for unit in ran if unit in range(share.first, share.end)] == list(
+            range(share.first, share.end)
+        )
+    assert turns > 2, "slices keep their length over a pause, and grow from one unit"

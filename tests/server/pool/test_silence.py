@@ -10,7 +10,7 @@ import pytest
 from opserve_server.pool import device as device_module
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
 from opserve_server.pool.slabs import Slab
-from server.pool.toys import TOYS, kill_worker, toy_call, toy_device, until
+from server.pool.toys import TOYS, kill_worker, run, toy_call, toy_device, until
 
 pytestmark = pytest.mark.system
 
@@ -52,7 +52,7 @@ async def test_a_worker_gives_signs_of_life_while_it_runs_a_call() -> None:
     await device.start()
     slab = slab_of(device)
     pid = device.worker_pid
-    await device.run(toy_call("work", slab, shares=(1, 2000)))
+    await run(device, toy_call("work", slab, shares=(1, 2000)))
     assert device.worker_pid == pid
     await device.stop()
 
@@ -61,8 +61,8 @@ async def test_a_kernel_that_hangs_twice_is_given_up_and_the_next_call_runs() ->
     device = toy_device(silence_limit_s=0.5)
     await device.start()
     slab = slab_of(device)
-    hanging = asyncio.create_task(device.run(toy_call("hang", slab, shares=(1,))))
-    behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
+    hanging = asyncio.create_task(run(device, toy_call("hang", slab, shares=(1,))))
+    behind = asyncio.create_task(run(device, toy_call("count_units", slab)))
     with pytest.raises(WorkerDied, match="2 workers died under it"):
         await hanging
     await behind
@@ -76,8 +76,8 @@ async def test_a_call_without_memory_fails_by_name_and_its_worker_goes_on() -> N
     slab = slab_of(device)
     pid = device.worker_pid
     with pytest.raises(KernelFailed, match="out of memory"):
-        await device.run(toy_call("allocate", slab))
-    await device.run(toy_call("count_units", slab))
+        await run(device, toy_call("allocate", slab))
+    await run(device, toy_call("count_units", slab))
     assert device.worker_pid == pid
     await device.stop()
 
@@ -86,15 +86,15 @@ async def test_a_slab_that_cannot_be_mapped_fails_its_calls_alone() -> None:
     device = toy_device()
     await device.start()
     slab = slab_of(device)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     pid = device.worker_pid
     assert pid is not None
     limits = resource.prlimit(pid, resource.RLIMIT_AS, (1, resource.RLIM_INFINITY))
     other = slab_of(device)
     with pytest.raises(KernelFailed, match="out of memory"):
-        await device.run(toy_call("count_units", other))
+        await run(device, toy_call("count_units", other))
     resource.prlimit(pid, resource.RLIMIT_AS, limits)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     assert (slab.memory[0], other.memory[0]) == (2, 0)
     assert device.worker_pid == pid
     await device.stop()
@@ -114,6 +114,6 @@ async def test_calls_are_refused_at_once_while_no_worker_can_be_started(
     await until(lambda: device._quarantined)
     async with asyncio.timeout(20):
         with pytest.raises(WorkerDied, match="no worker can be started"):
-            await device.run(toy_call("count_units", slab))
+            await run(device, toy_call("count_units", slab))
     assert not device.ready
     await device.stop()

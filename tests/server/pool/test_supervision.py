@@ -26,6 +26,7 @@ from server.pool.toys import (
     TOYS,
     kill_worker,
     open_descriptors,
+    run,
     toy_call,
     toy_device,
     until,
@@ -66,20 +67,20 @@ async def test_a_call_that_fits_no_frame_is_refused_while_there_is_no_worker(
         replace(call, operator="unknown"),
     ):
         with pytest.raises(FrameError):
-            await device.run(wrong)
-    await device.run(call)
+            await run(device, wrong)
+    await run(device, call)
     assert slab.memory[0] == 1
 
 
 async def test_calls_that_were_done_are_not_blamed_for_a_death(device: Device, slab: Slab) -> None:
     slab.memory[0] = 255  # three counts make it 2: two deaths
-    done = [asyncio.create_task(device.run(toy_call("count_units", slab))) for _ in range(3)]
-    poison = asyncio.create_task(device.run(toy_call("die", slab, shares=(1,))))
+    done = [asyncio.create_task(run(device, toy_call("count_units", slab))) for _ in range(3)]
+    poison = asyncio.create_task(run(device, toy_call("die", slab, shares=(1,))))
     assert device.worker_pid is not None
     worker = os.pidfd_open(device.worker_pid)
     await asyncio.sleep(0)  # the calls are queued
     await asyncio.sleep(0)  # and sent
-    behind = asyncio.create_task(device.run(toy_call("count_units", slab)))
+    behind = asyncio.create_task(run(device, toy_call("count_units", slab)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # sent in a packet that the dying worker does not read
     dead, _, _ = select.select([worker], [], [], DEADLINE_S)  # while the loop stands still
@@ -100,10 +101,10 @@ async def test_calls_fail_while_no_worker_can_be_started_and_run_when_one_can(
     kill_worker(device)
     await until(lambda: not device.ready)
     with pytest.raises(WorkerDied, match="no worker can be started"):
-        await device.run(toy_call("count_units", slab))
+        await run(device, toy_call("count_units", slab))
     kernels["fail"] = TOYS["fail"]
     await until(lambda: device.ready)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     assert slab.memory[0] == 1
 
 
@@ -121,7 +122,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr(ForkServerProcess, "start", start)
     kill_worker(device)
     await until(lambda: not errors and device.ready)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
 
 
 async def test_a_worker_outlives_the_fork_server_and_the_next_one_gets_a_new_one(
@@ -135,19 +136,19 @@ async def test_a_worker_outlives_the_fork_server_and_the_next_one_gets_a_new_one
     dead, _, _ = select.select([watch], [], [], DEADLINE_S)
     os.close(watch)
     assert dead
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     assert device.worker_pid == pid, "a live worker was taken for dead"
     kill_worker(device)
-    await device.run(toy_call("count_units", slab))
+    await run(device, toy_call("count_units", slab))
     assert slab.memory[0] == 2
 
 
 async def test_a_call_outside_start_and_stop_is_refused(device: Device, slab: Slab) -> None:
     with pytest.raises(WorkerDied):
-        await toy_device().run(toy_call("count_units", slab))
+        await run(toy_device(), toy_call("count_units", slab))
     await device.stop()
     with pytest.raises(WorkerDied):
-        await device.run(toy_call("count_units", slab))
+        await run(device, toy_call("count_units", slab))
 
 
 async def test_a_device_stopped_while_it_replaces_its_worker_leaves_nothing_behind(
@@ -181,7 +182,7 @@ def test_a_killed_worker_is_replaced_under_uvloop() -> None:
         slab = device.slabs.take(1)
         device.attach(slab)
         slab.memory[0] = 1
-        await device.run(toy_call("die", slab, shares=(1,)))
+        await run(device, toy_call("die", slab, shares=(1,)))
         answer = slab.memory[1]
         await device.stop()
         return answer

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from opserve_kernels.stages import ALWAYS
-from opserve_server.pool.device import Device
-from opserve_server.pool.messages import KernelCall, Region
+from opserve_server.pool.device import Device, KernelTiming
+from opserve_server.pool.messages import Flow, KernelCall, Region
 from opserve_server.pool.slabs import Slab
 
 NAMES = ("allocate", "count_units", "die", "fail", "hang", "meet", "work")
@@ -18,6 +18,7 @@ TOYS = {name: f"server.pool.toy.{name}" for name in NAMES}
 UNITS = 200
 ENDLESS = 1 << 40
 DEADLINE_S = 30
+ALONE = Flow(1, 1)
 
 
 def toy_device(
@@ -26,12 +27,14 @@ def toy_device(
     call_time_limit_s: float = 50,
     silence_limit_s: float = 50,
     threads: int = 1,
+    memory_bytes: int = 1 << 20,
+    slab_bytes: int = 1 << 16,
 ) -> Device:
     return Device(
         name="toy-0",
         profile="ascend910b",
-        memory_bytes=1 << 20,
-        slab_bytes=1 << 16,
+        memory_bytes=memory_bytes,
+        slab_bytes=slab_bytes,
         start_timeout_s=50,
         call_time_limit_s=call_time_limit_s,
         silence_limit_s=silence_limit_s,
@@ -48,6 +51,16 @@ def toy_call(operator: str, slab: Slab, *, shares: tuple[int, ...] = (UNITS,)) -
         tensors=(Region(slab.id, 0, UNITS), None),
         workspace=Region(slab.id, 512, 8),
     )
+
+
+async def run(
+    device: Device,
+    call: KernelCall,
+    *,
+    flow: Flow = ALONE,
+    used: Callable[[int], None] = lambda _: None,
+) -> KernelTiming:
+    return await device.run(call, flow=flow, used=used)
 
 
 def open_descriptors() -> list[str]:

@@ -82,7 +82,7 @@ def test_kernels_tell_queue_and_computing_apart() -> None:
     kernel = ("im2col_backward", "ascend910b")
     assert found["opserve_kernels_total", "im2col_backward", "DONE", "ascend910b"] == 1
     assert found["opserve_queue_seconds_sum", *kernel] == 0.5
-    assert found["opserve_kernel_seconds_sum", *kernel] == 0.25
+    assert found["opserve_kernel_seconds_sum", *kernel] == 0.125, "pauses are left out"
     assert found["opserve_kernel_seconds_count", *kernel] == 1
     assert not [name for name in found if "" in name[1:]], "events are no kernels"
 

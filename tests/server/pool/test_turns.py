@@ -1,0 +1,220 @@
+"""Flows of several tenants at one real worker: who runs how long, and what a pause changes."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Tensor
+from opserve_server.core.accounts import Account
+from opserve_server.core.dispatch import Dispatcher
+from opserve_server.core.streams import Stream
+from opserve_server.core.tenants import Resource, Tenant
+from opserve_server.core.usage import UsageBook
+from opserve_server.core.work import KernelRun
+from opserve_server.pool.device import KERNELS, Device, KernelFailed, KernelTiming, WorkerDied
+from opserve_server.pool.messages import Flow, KernelCall, Region
+from opserve_server.pool.slabs import Slab
+from server.pool.toys import ENDLESS, UNITS, run, toy_call, toy_device, until
+
+pytestmark = pytest.mark.system
+
+NS_PER_S = 1_000_000_000
+ONE, OTHER = Flow(1, 1), Flow(2, 1)
+
+
+@pytest.fixture
+async def device() -> AsyncIterator[Device]:
+    device = toy_device(threads=2)
+    await device.start()
+    yield device
+    await device.stop()
+
+
+@pytest.fixture
+def slabs(device: Device) -> tuple[Slab, Slab]:
+    slabs = device.slabs.take(1), device.slabs.take(1)
+    for slab in slabs:
+        device.attach(slab)
+    return slabs
+
+
+def begin(
+    device: Device, call: KernelCall, flow: Flow, used: list[int]
+) -> "asyncio.Task[KernelTiming]":
+    return asyncio.create_task(run(device, call, flow=flow, used=used.append))
+
+
+async def test_a_call_that_pauses_for_others_tells_its_own_time_and_runs_each_unit_once(
+    device: Device, slabs: tuple[Slab, Slab]
+) -> None:
+    used: list[int] = []
+    calls = [
+        begin(device, toy_call("work", slab, shares=(UNITS, UNITS)), flow, used)
+        for slab, flow in zip(slabs, (ONE, OTHER), strict=True)
+    ]
+    timings = await asyncio.gather(*calls)
+    for slab in slabs:
+        assert bytes(slab.memory[:UNITS]) == b"\x02" * UNITS
+    first_ns = min(timing.start_ns for timing in timings)
+    last_ns = max(timing.end_ns for timing in timings)
+    assert sum(timing.kernel_ns for timing in timings) <= last_ns - first_ns
+    assert max(timing.start_ns for timing in timings) < min(timing.end_ns for timing in timings)
+    for timing in timings:
+        assert UNITS * 1_000_000 <= timing.kernel_ns < timing.end_ns - timing.start_ns
+    assert sorted(used) == sorted(timing.kernel_ns for timing in timings)
+
+
+async def test_a_call_of_another_tenant_does_not_wait_for_an_endless_one(
+    device: Device, slabs: tuple[Slab, Slab]
+) -> None:
+    used: list[int] = []
+    endless = begin(device, toy_call("work", slabs[0], shares=(ENDLESS, ENDLESS)), ONE, used)
+    for _ in range(20):
+        await run(device, toy_call("count_units", slabs[1]), flow=OTHER)
+    assert not endless.done()
+    assert not used
+    endless.cancel()
+    await asyncio.wait([endless])
+    assert used[0] > 0, "what is stopped is paid for"
+
+
+async def test_a_call_that_pauses_is_cancelled_and_writes_no_more(
+    device: Device, slabs: tuple[Slab, Slab]
+) -> None:
+    used: list[int] = []
+    rare = Flow(1, 1)
+    paused = begin(device, toy_call("work", slabs[0], shares=(ENDLESS,)), rare, used)
+    await until(lambda: bool(slabs[0].memory[0]))
+    often = begin(device, toy_call("work", slabs[1], shares=(ENDLESS,)), Flow(2, 1000), used)
+    await until(lambda: slabs[1].memory[50] > 0)
+    paused.cancel()
+    await asyncio.wait([paused])
+    before = bytes(slabs[0].memory[:UNITS])
+    often.cancel()
+    await asyncio.wait([often])
+    assert bytes(slabs[0].memory[:UNITS]) == before
+    assert len(used) == 2
+
+
+async def test_who_kills_workers_is_blamed_alone_and_others_run_again(
+    device: Device, slabs: tuple[Slab, Slab]
+) -> None:
+    victim = begin(device, toy_call("work", slabs[0], shares=(UNITS,)), ONE, [])
+    behind = begin(device, toy_call("count_units", slabs[0]), ONE, [])
+    await until(lambda: bool(slabs[0].memory[0]))
+    slabs[1].memory[0] = 2
+    poison = begin(device, toy_call("die", slabs[1], shares=(1,)), OTHER, [])
+    with pytest.raises(WorkerDied, match="2 workers died under it"):
+        await poison
+    await asyncio.gather(victim, behind)
+    assert slabs[0].memory[UNITS - 1] >= 2
+    assert device.restarts == 2
+
+
+async def test_device_time_counts_towards_the_limit_and_pauses_do_not() -> None:
+    device = toy_device(call_time_limit_s=0.4)
+    await device.start()
+    slabs = [device.slabs.take(1) for _ in range(3)]
+    for slab in slabs:
+        device.attach(slab)
+    used: list[int] = []
+    calls = [
+        begin(device, toy_call("work", slab, shares=(units,)), Flow(number, 1), used)
+        for number, (slab, units) in enumerate(zip(slabs, (200, 200, ENDLESS), strict=True), 1)
+    ]
+    *kept, endless = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(timing, KernelTiming) for timing in kept)
+    assert isinstance(endless, KernelFailed)
+    assert "longer than 0.4 s" in str(endless)
+    assert max(used) > 0.4 * NS_PER_S, "what ran too long is paid for"
+    await device.stop()
+
+
+def fold() -> tuple[Im2colBackward, int, int]:
+    """A call of some milliseconds, and the bytes of its columns and its image."""
+    channels, side = 128, 96
+    columns = Tensor(shape=(channels * 9, side * side), dtype=DataType.FLOAT, buffer=1)
+    image = Tensor(shape=(channels, side, side), dtype=DataType.FLOAT, buffer=2)
+    call = Im2colBackward(
+        grad_output=columns,
+        input_size=(side, side),
+        kernel_size=(3, 3),
+        dilation=(1, 1),
+        padding=(1, 1),
+        stride=(1, 1),
+        out=image,
+    )
+    return call, 4 * columns.element_count, 4 * image.element_count
+
+
+def fold_calls(slab: Slab, count: int) -> list[KernelCall]:
+    """The same call some times, each with a result and a workspace of its own."""
+    arguments, columns_bytes, image_bytes = fold()
+    plan = OPERATORS["im2col_backward"].plan(arguments, PROFILES["ascend910b"], PlanOptions())
+    each_bytes = image_bytes + plan.workspace_size
+    slab.memory[:columns_bytes] = os.urandom(columns_bytes)
+    calls: list[KernelCall] = []
+    for place in range(columns_bytes, columns_bytes + count * each_bytes, each_bytes):
+        workspace = Region(slab.id, place + image_bytes, plan.workspace_size)
+        call = KernelCall(
+            operator="im2col_backward",
+            shares=plan.shares,
+            parameters=plan.parameters,
+            tensors=(Region(slab.id, 0, columns_bytes), Region(slab.id, place, image_bytes)),
+            workspace=workspace if plan.workspace_size else None,
+        )
+        calls.append(call)
+    return calls
+
+
+def result(slab: Slab, call: KernelCall) -> bytes:
+    image = call.tensors[1]
+    assert image is not None
+    return bytes(slab.memory[image.offset : image.offset + image.size_bytes])
+
+
+async def test_two_weights_get_their_shares_of_measured_time_and_the_bits_of_being_alone() -> None:
+    device = toy_device(KERNELS, memory_bytes=1 << 27, slab_bytes=1 << 27)
+    await device.start()
+    slab = device.slabs.take(1 << 27)
+    device.attach(slab)
+    lone, *calls = fold_calls(slab, 3)
+    alone = await run(device, lone)
+    book, dispatcher = UsageBook(lambda: 0.0), Dispatcher(device)
+    streams: list[Stream] = []
+    for weight, call in zip((1, 3), calls, strict=True):
+        streams.append(
+            stream_of(Account(Tenant(name=str(weight), weight=weight), book), dispatcher)
+        )
+        for _ in range(4000):
+            streams[-1].submit(KernelRun(1, call))
+    used_s = [0.0, 0.0]
+    while sum(used_s) < 100 * alone.kernel_ns / NS_PER_S:
+        await asyncio.sleep(0.01)
+        used_s = [book.seconds_today(name) for name in ("1", "3")]
+    assert used_s[1] / sum(used_s) == pytest.approx(0.75, abs=0.03)
+    for stream, call in zip(streams, calls, strict=True):
+        stream.abort()
+        for _ in range(4):
+            stream.submit(KernelRun(1, call))
+    await asyncio.gather(*(stream.over() for stream in streams))
+    assert {result(slab, call) for call in calls} == {result(slab, lone)}
+    await device.stop()
+
+
+def stream_of(account: Account, dispatcher: Dispatcher) -> Stream:
+    return Stream(
+        1,
+        account=account,
+        dispatcher=dispatcher,
+        queue_limit=5000,
+        history_limit=1,
+        held=account.holding(Resource.QUEUED),
+        observe=lambda _: None,
+    )
