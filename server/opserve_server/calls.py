@@ -24,6 +24,9 @@ from opserve_server.core.service import DeviceInfo
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TEXT_LIMIT = 512
+VALUES_LIMIT = 1024
+"""Of one list of numbers on either wire: no shape has more than 8, but a message has room for
+millions, which would be read before anything could refuse them."""
 log = logging.getLogger(__name__)
 
 

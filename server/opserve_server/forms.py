@@ -31,6 +31,7 @@ _BOUNDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda bounds: f"more than {bounds['gt']:g}",
     "greater_than_equal": lambda bounds: f"at least {bounds['ge']}",
     "less_than_equal": lambda bounds: f"at most {bounds['le']}",
+    "too_long": lambda bounds: f"a list of at most {bounds['max_length']}",
     "too_short": lambda bounds: f"a list of at least {bounds['min_length']}",
     "enum": lambda bounds: _choices(bounds["expected"]),
     "literal_error": lambda bounds: _choices(bounds["expected"]),

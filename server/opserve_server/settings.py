@@ -16,6 +16,8 @@ _KIB = 1024
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 _PORT_MAXIMUM = 65535
+COMMANDS_MAXIMUM = 2**14
+"""Commands of one Submit, whatever is set: no more are read of a JSON document."""
 THREADS_LIMIT = 8
 """Threads of a device: what each of them is told of a call must fit a packet with the others."""
 PREFIX = "OPSERVE_"
@@ -160,7 +162,7 @@ class Settings(BaseSettings):
     """Ended entries that one stream remembers."""
     copy_history_limit: Count = 1024
     """Copies that one session remembers."""
-    commands_per_submit_limit: Count = 1024
+    commands_per_submit_limit: Annotated[int, Field(ge=1, le=COMMANDS_MAXIMUM)] = 1024
     """Commands of one Submit."""
     inline_bytes_limit: Bytes = 64 * _KIB
     """Data of one Write or Read inside a Submit, bytes."""

@@ -50,9 +50,14 @@ _LONG = (Allocate, GetWorkspaceSize)
 """Commands that may take milliseconds: to make pages, and to plan."""
 
 
+def check_count(commands: int, limits: Limits) -> None:
+    """Refuses a batch of too many commands (207012)."""
+    _check_limit("commands", commands, limits.commands_per_submit_limit)
+
+
 def check_batch(commands: Sequence[Command], limits: Limits) -> None:
     """Refuses a batch of too many commands or bytes (207012)."""
-    _check_limit("commands", len(commands), limits.commands_per_submit_limit)
+    check_count(len(commands), limits)
     sizes = [_inline_bytes(command) for command in commands]
     _check_limit("data", max(sizes, default=0), limits.inline_bytes_limit)
     _check_limit("commands", sum(sizes), limits.submit_bytes_limit)

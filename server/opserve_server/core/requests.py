@@ -20,8 +20,6 @@ from opserve_server.core.errors import (
 )
 
 Answer = TypeVar("Answer")
-RequestId = str | tuple[str, str]
-"""A client's id, or its tenant and its id."""
 PASSING = (LimitExceeded, OutOfMemory, Unavailable)
 """Refusals that a later try may escape."""
 
@@ -42,7 +40,7 @@ class _Kept(Generic[Answer]):
 
 
 class AnsweredRequests(Generic[Answer]):
-    """The latest answers of one session or service.
+    """The latest answers of one session, or of one tenant to its opens.
 
     A refusal is an answer too, but for one that a later try may escape.
 
@@ -58,13 +56,13 @@ class AnsweredRequests(Generic[Answer]):
         self._limit = limit
         self._retained_bytes_limit = retained_bytes_limit
         self._size_bytes = size_bytes
-        self._under_way: dict[RequestId, _UnderWay[Answer]] = {}
-        self._kept: OrderedDict[RequestId, _Kept[Answer]] = OrderedDict()
+        self._under_way: dict[str, _UnderWay[Answer]] = {}
+        self._kept: OrderedDict[str, _Kept[Answer]] = OrderedDict()
         self._held_bytes = 0
 
     async def once(
         self,
-        request_id: RequestId,
+        request_id: str,
         request: object,
         work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> Answer:
@@ -102,7 +100,7 @@ class AnsweredRequests(Generic[Answer]):
 
     def _start(
         self,
-        request_id: RequestId,
+        request_id: str,
         fingerprint: bytes,
         work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> _UnderWay[Answer]:
@@ -121,7 +119,7 @@ class AnsweredRequests(Generic[Answer]):
         started.task.add_done_callback(lambda _: self._finished(request_id))
         return started
 
-    def _finished(self, request_id: RequestId) -> None:
+    def _finished(self, request_id: str) -> None:
         ended = self._under_way.pop(request_id)
         if not _is_answer(ended.task):
             return

@@ -1,5 +1,6 @@
 """The one core that both faces call: sessions, and commands in them."""
 
+from collections import defaultdict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -18,7 +19,12 @@ from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
-from opserve_server.core.batches import check_batch, run_command, run_up_to_failure
+from opserve_server.core.batches import (
+    check_batch,
+    check_count,
+    run_command,
+    run_up_to_failure,
+)
 from opserve_server.core.commands import (
     Allocate,
     Command,
@@ -101,10 +107,13 @@ class Service:
             observe=observe,
             new_name=new_session_name,
         )
-        self._opened = AnsweredRequests[OpenedSession](
-            limit=limits.sessions_limit,
-            retained_bytes_limit=limits.retained_bytes_limit,
-            size_bytes=lambda _: 0,
+        # A table for each tenant: no other one can push an answer out that a retry asks for.
+        self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
+            lambda: AnsweredRequests(
+                limit=limits.sessions_limit,
+                retained_bytes_limit=limits.retained_bytes_limit,
+                size_bytes=lambda _: 0,
+            )
         )
 
     def list_devices(self, principal: Principal) -> list[DeviceInfo]:
@@ -153,7 +162,7 @@ class Service:
         self._check_request_id(request_id)
         if not request_id:
             return await open_one()
-        return await self._opened.once((principal.tenant, request_id), asked, open_one)
+        return await self._opened[principal.tenant].once(request_id, asked, open_one)
 
     def get_session(self, principal: Principal, session: str) -> FoundSession:
         """What a client needs to go on with a session after a break; renews its lease."""
@@ -208,6 +217,10 @@ class Service:
 
         found = self._sessions.get(principal, session)
         return (await self._once(found, request_id, [command], run_one))[0]
+
+    def check_count(self, commands: int) -> None:
+        """Refuses a batch of so many commands (207012), before they cost the time to read them."""
+        check_count(commands, self._limits)
 
     async def submit(
         self,
@@ -302,6 +315,9 @@ class Service:
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
         """All tenants, as they are now; sessions of those that are gone or disabled end."""
         self._sessions.renew_tenants(tenants)
+        living = {account.tenant.name for account in self.accounts}
+        for gone in self._opened.keys() - living:
+            del self._opened[gone]
 
     @property
     def draining(self) -> bool:

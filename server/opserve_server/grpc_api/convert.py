@@ -1,6 +1,6 @@
 """Between messages on the wire and the core's commands and results."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from opserve.v1.tensor_pb2 import Format as WireFormat
 from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.calls import malformed, quota_members, shortened
+from opserve_server.calls import VALUES_LIMIT, malformed, quota_members, shortened
 from opserve_server.core.commands import (
     AbortStream,
     Allocate,
@@ -233,24 +233,35 @@ def _converters(message: Descriptor, schema: type) -> Mapping[str, Callable[[Any
         if name in nested
         else partial(_tensor, name)
         if kind is WireTensor.DESCRIPTOR
-        else _values
+        else partial(_values, name)
         for name, kind in kinds.items()
     }
 
 
-def _values(message: Int64Array | BoolArray) -> tuple[int, ...]:
-    return tuple(message.values)
+def _values(name: str, message: Int64Array | BoolArray) -> tuple[int, ...]:
+    return _few(message.values, name)
+
+
+def _few(values: Sequence[int], *parameter: str) -> tuple[int, ...]:
+    if len(values) > VALUES_LIMIT:
+        given, allowed = f"{len(values)} values", f"at most {VALUES_LIMIT} values"
+        raise malformed(".".join(parameter), given=given, allowed=allowed)
+    return tuple(values)
 
 
 def _tensor(name: str, message: WireTensor) -> Tensor:
     return Tensor(
-        shape=tuple(message.shape),
+        shape=_few(message.shape, name, "shape"),
         dtype=_member(_DATA_TYPES, message.dtype, name, "dtype"),
         format=_member(_FORMATS, message.format, name, "format"),
-        strides=tuple(message.strides.values) if message.HasField("strides") else None,
+        strides=(
+            _few(message.strides.values, name, "strides") if message.HasField("strides") else None
+        ),
         offset=message.offset,
         storage_shape=(
-            tuple(message.storage_shape.values) if message.HasField("storage_shape") else None
+            _few(message.storage_shape.values, name, "storage_shape")
+            if message.HasField("storage_shape")
+            else None
         ),
         buffer=message.buffer,
     )

@@ -1,15 +1,16 @@
 """Every refusal as gRPC tells it: one table, and what stands around every method."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, RetryInfo
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
@@ -18,6 +19,7 @@ from opserve_server.calls import (
     at_work,
     call_id,
     hidden,
+    malformed,
     note_failure,
     quota_members,
     retry_after_s,
@@ -120,27 +122,45 @@ class _Method:
 def _wrapped(
     handler: "grpc.RpcMethodHandler[Any, Any]", method: _Method
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    codecs = (handler.request_deserializer, handler.response_serializer)
+    assert handler.request_deserializer is not None, "each method has a message"
+    read = partial(_message, handler.request_deserializer)
+    each = partial(_messages, read)
+    # gRPC reads no message: it would do so for callers that the guard refuses, and tell nobody why.
+    codecs = (None, handler.response_serializer)
     if handler.unary_stream is not None:
-        stream = _streaming(handler.unary_stream, method)
+        stream = _streaming(handler.unary_stream, method, read)
         return grpc.unary_stream_rpc_method_handler(stream, *codecs)
     if handler.stream_unary is not None:
-        single = _answering(handler.stream_unary, method)
+        single = _answering(handler.stream_unary, method, each)
         return grpc.stream_unary_rpc_method_handler(single, *codecs)
     if handler.stream_stream is not None:
-        both = _streaming(handler.stream_stream, method)
+        both = _streaming(handler.stream_stream, method, each)
         return grpc.stream_stream_rpc_method_handler(both, *codecs)
     assert handler.unary_unary is not None, "there is no fifth kind"
-    return grpc.unary_unary_rpc_method_handler(_answering(handler.unary_unary, method), *codecs)
+    answer = _answering(handler.unary_unary, method, read)
+    return grpc.unary_unary_rpc_method_handler(answer, *codecs)
 
 
-def _answering(behaviour: Behaviour, method: _Method) -> Behaviour:
-    async def answer(request: object, context: Context) -> object:
+def _message(deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # a message
+    try:
+        return deserialize(data)
+    except DecodeError:
+        allowed = "the method's message, nested no deeper than 100"
+        raise malformed("message", given="other bytes", allowed=allowed) from None
+
+
+async def _messages(read: Callable[[bytes], Any], each: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for data in each:
+        yield read(data)
+
+
+def _answering(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]) -> Behaviour:
+    async def answer(request: bytes, context: Context) -> object:
         call, credentials = method.begin(context)
         with at_work(call, method.observe):
             try:
                 call.principal = method.admit(credentials)
-                answered = await behaviour(request, context)
+                answered = await behaviour(read(request), context)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await _fail(context, error, call)
             call.outcome = StatusCode.OK.name
@@ -149,7 +169,7 @@ def _answering(behaviour: Behaviour, method: _Method) -> Behaviour:
     return answer
 
 
-def _streaming(behaviour: Behaviour, method: _Method) -> Behaviour:
+def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
     async def stream(request: object, context: Context) -> None:
@@ -157,7 +177,7 @@ def _streaming(behaviour: Behaviour, method: _Method) -> Behaviour:
         with at_work(call, method.observe):
             try:
                 call.principal = method.admit(credentials)
-                async with aclosing(behaviour(request, context)) as answers:
+                async with aclosing(behaviour(read(request), context)) as answers:
                     async for answer in answers:
                         await context.write(answer)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged

@@ -343,6 +343,7 @@ class CommandFace(CommandServiceServicer):
     async def Submit(
         self, request: command_pb.SubmitRequest, context: Context
     ) -> command_pb.SubmitResponse:
+        self.service.check_count(len(request.commands))
         names = [message.WhichOneof("command") or "" for message in request.commands]
         commands = batch_of(
             request.commands, session=request.session, request_id=request.request_id

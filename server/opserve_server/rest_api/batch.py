@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Mapping
 from types import GenericAlias
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, Field, create_model
 
@@ -12,7 +12,15 @@ from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed, quota_members, shortened
 from opserve_server.core.commands import Command, Content, Failed, GetWorkspaceSize, Result
 from opserve_server.core.errors import ExecutionFailed, OpserveError
-from opserve_server.rest_api.models import ARGUMENTS, STRICT, Int64, derived, values_of
+from opserve_server.rest_api.models import (
+    ARGUMENTS,
+    STRICT,
+    FirstFault,
+    Int64,
+    derived,
+    values_of,
+)
+from opserve_server.settings import COMMANDS_MAXIMUM
 
 
 def _key(command: type[Command]) -> str:
@@ -44,7 +52,10 @@ _members: dict[str, Any] = {
 CommandBody = create_model(
     "Command", __config__=STRICT, __doc__="One command: a single key and its fields.", **_members
 )
-_batch: dict[str, Any] = {"commands": (GenericAlias(list, (CommandBody,)), [])}
+_list: Any = Annotated[
+    GenericAlias(list, (CommandBody,)), FirstFault(), Field(max_length=COMMANDS_MAXIMUM)
+]
+_batch: dict[str, Any] = {"commands": (_list, [])}
 SubmitBody = create_model(
     "Submit",
     __config__=STRICT,

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 from pydantic import (
     BaseModel,
     ConfigDict,
+    FailFast,
     PlainValidator,
     ValidationError,
     WithJsonSchema,
@@ -22,12 +23,14 @@ from pydantic import Field as Bounds
 
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor
+from opserve_server.calls import VALUES_LIMIT, malformed
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.rest_api.errors import wrong_form
 from opserve_server.schemas import nested_schemas
 
 Model = TypeVar("Model", bound=BaseModel)
+Member = TypeVar("Member")
 Int64 = Annotated[int, Bounds(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -77,13 +80,29 @@ SpelledDataType = Annotated[
     WithJsonSchema({"type": "string", "enum": list(SPELLINGS)}),
 ]
 STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class FirstFault(FailFast):
+    """Of a long list whose parts are all wrong, which would be told part by part, in gigabytes.
+
+    pydantic's own cannot be part of `X | None`.
+    """
+
+    __hash__ = object.__hash__
+
+
+_List = Annotated[tuple[Member, ...], FirstFault(), Bounds(max_length=VALUES_LIMIT)]
 _WIRE_TYPES: Mapping[object, Any] = {
     int: Int64,
     int | None: Optional[Int64],  # noqa: UP045  # to a checker, Annotated is no operand of |
     bytes: Base64,
-    tuple[int, ...]: tuple[Int64, ...],
-    tuple[int, ...] | None: tuple[Int64, ...] | None,
+    tuple[int, ...]: _List[Int64],
+    tuple[int, ...] | None: Optional[_List[Int64]],  # noqa: UP045
+    tuple[bool, ...]: _List[bool],
+    tuple[bool, ...] | None: Optional[_List[bool]],  # noqa: UP045
 }
+_COMMAS_LIMIT = 2**17
+"""Of a JSON document: each value costs time and memory many times its bytes."""
 _DATACLASSES: dict[type, type] = {}
 """What a model stands for inside a body, by the model."""
 
@@ -136,6 +155,9 @@ def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
     Raises:
         InvalidArgument: 100000, it is not JSON or not of the model's form.
     """
+    if (commas := document.count(b",")) > _COMMAS_LIMIT:
+        allowed = f"at most {_COMMAS_LIMIT} values"
+        raise malformed(inside or "body", given=f"some {commas} values", allowed=allowed)
     try:
         return model.model_validate_json(document or b"{}")
     except ValidationError as error:

@@ -1,0 +1,153 @@
+"""Messages of strangers: huge lists, deep nesting and bytes that are no message cost little."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status as RpcStatus
+from pydantic import BaseModel, ValidationError
+
+from opserve.v1 import operator_service_pb2 as operator_pb
+from opserve.v1.command_service_pb2 import Command, SubmitRequest
+from opserve_server.calls import VALUES_LIMIT
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.service import Service
+from opserve_server.rest_api.batch import SubmitBody
+from opserve_server.rest_api.models import OpenSessionBody, parse, planned_body
+from opserve_server.telemetry.metrics import Metrics
+from server.core.fakes import LIMITS, FakeDevice, make_service
+from server.doors import Doors, every_rpc, open_doors
+from server.guards import Keyed, keyed_guard
+
+HUGE = 200_000
+RPCS = {rpc.name: rpc for rpc in every_rpc()}
+PLAN = "/v1/sessions/none/operators/aclnnIm2colBackward:getWorkspaceSize"
+
+
+@pytest.fixture
+async def core() -> AsyncIterator[Service]:
+    device = FakeDevice()
+    made = make_service(device)
+    yield made
+    await made.stop()
+    device.slabs.close()
+
+
+@pytest.fixture
+def keyed(core: Service) -> Keyed:
+    return keyed_guard(accounts=core.accounts)
+
+
+@pytest.fixture
+async def doors(core: Service, keyed: Keyed) -> AsyncIterator[Doors]:
+    async with open_doors(core, keyed.guard, Metrics()) as opened:
+        yield opened
+
+
+async def refused(doors: Doors, name: str, data: bytes, key: str | None) -> tuple[str, ErrorInfo]:
+    """Code and details of a refusal."""
+    code, packed = await doors.grpc_answer(RPCS[name], data, key)
+    info = ErrorInfo()
+    status = RpcStatus.FromString(packed)
+    if status.details:
+        assert status.details[0].Unpack(info)
+    return code.name, info
+
+
+async def test_bytes_that_are_no_message_are_refused_and_not_logged(
+    doors: Doors, keyed: Keyed, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for rpc in RPCS.values():
+            code, info = await refused(doors, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", keyed.lab)
+            assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message"), rpc.name
+    assert caplog.records == []
+
+
+async def test_no_message_is_read_before_its_caller_is_known(doors: Doors) -> None:
+    for rpc in RPCS.values():
+        code, _ = await refused(doors, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", None)
+        assert code == "UNAUTHENTICATED", rpc.name
+
+
+async def test_messages_nested_too_deep_are_refused(doors: Doors, keyed: Keyed) -> None:
+    deep = b""
+    for _ in range(200):  # a group in a group: unknown fields, which a parser skips one by one
+        deep = b"\xfb\x07" + deep + b"\xfc\x07"
+    code, info = await refused(doors, "GetSession", deep, keyed.lab)
+    assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message")
+
+
+async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: Keyed) -> None:
+    told = {"authorization": f"Bearer {keyed.lab}", "content-type": "application/json"}
+    for document in (b"[" * 2000 + b"]" * 2000, b'{"a":' * 400 + b"1" + b"}" * 400):
+        answer = await doors.rest.post("/v1/sessions", content=document, headers=told)
+        assert answer.status_code == 400
+        assert answer.json()["given"] == "text that is not JSON"
+
+
+async def test_too_many_commands_are_refused_before_one_is_read(doors: Doors, keyed: Keyed) -> None:
+    request = SubmitRequest(session="none", commands=[Command()] * HUGE)
+    code, info = await refused(doors, "Submit", request.SerializeToString(), keyed.lab)
+    assert (code, info.metadata["parameter"]) == ("RESOURCE_EXHAUSTED", "commands")
+    assert info.metadata["allowed"] == f"{LIMITS.commands_per_submit_limit}"
+
+
+async def test_long_lists_are_refused_by_their_length_over_grpc(doors: Doors, keyed: Keyed) -> None:
+    request = operator_pb.GetWorkspaceSizeRequest(session="none")
+    request.im2col_backward.grad_output.shape.extend([2**40] * (VALUES_LIMIT + 1))
+    data = request.SerializeToString()
+    code, info = await refused(doors, "GetWorkspaceSize", data, keyed.lab)
+    assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "grad_output.shape")
+    assert info.metadata["allowed"] == f"at most {VALUES_LIMIT} values"
+
+
+async def test_long_lists_are_refused_by_their_length_over_rest(doors: Doors, keyed: Keyed) -> None:
+    told = {"authorization": f"Bearer {keyed.lab}"}
+    shape = [1] * (VALUES_LIMIT + 1)
+    body = {"arguments": {"grad_output": {"shape": shape}}}
+    answer = await doors.rest.post(PLAN, json=body, headers=told)
+    assert answer.status_code == 400
+    assert answer.json()["parameter"] == "arguments.grad_output.shape"
+    assert answer.json()["allowed"] == f"a list of at most {VALUES_LIMIT}"
+
+
+@pytest.mark.parametrize(
+    ("model", "document"),
+    [
+        (SubmitBody, b'{"commands": [' + b"1," * 999 + b"1]}"),
+        (planned_body("im2col_backward"), b'{"arguments": {"out": {"shape": ["", "", ""]}}}'),
+        (planned_body("im2col_backward"), b'{"arguments": {"kernel_size": ["", "", ""]}}'),
+        (planned_body("convolution_backward"), b'{"arguments": {"output_mask": [1, 1, 1]}}'),
+    ],
+)
+def test_a_list_is_refused_at_its_first_fault(model: type[BaseModel], document: bytes) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        model.model_validate_json(document)
+    assert refusal.value.error_count() == 1
+
+
+@pytest.mark.parametrize("inside", ["", "args"])
+def test_a_document_of_too_many_values_is_refused_before_it_is_read(inside: str) -> None:
+    document = b"not even JSON" + b"," * (2**17 + 1)
+    with pytest.raises(OpserveError) as refusal:
+        parse(OpenSessionBody, document, inside=inside)
+    assert refusal.value.parameter == (inside or "body")
+    assert refusal.value.allowed == f"at most {2**17} values"
+
+
+async def test_one_tenant_never_pushes_out_what_another_was_answered(
+    doors: Doors, keyed: Keyed
+) -> None:
+    def asks(key: str, request_id: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}", "idempotency-key": request_id}
+
+    first = await doors.rest.post("/v1/sessions", headers=asks(keyed.lab, "first"))
+    for number in range(4 * LIMITS.sessions_limit):
+        opened = await doors.rest.post("/v1/sessions", headers=asks(keyed.mill, f"{number}"))
+        if opened.status_code == 201:
+            path = f"/v1/sessions/{opened.json()['session']}"
+            await doors.rest.delete(path, headers=asks(keyed.mill, ""))
+    again = await doors.rest.post("/v1/sessions", headers=asks(keyed.lab, "first"))
+    assert again.json() == first.json()
