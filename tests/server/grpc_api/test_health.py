@@ -64,7 +64,10 @@ async def test_reflection_names_every_service(channel: grpc.aio.Channel) -> None
     assert {found.name for found in responses[0].list_services_response.service} == {
         *(
             f"opserve.v1.{name}Service"
-            for name in ("Session", "Memory", "Operator", "Stream", "Event", "Command")
+            for name in (
+                *("Session", "Memory", "Operator", "Stream", "Event", "Command"),
+                *("Usage", "Admin"),
+            )
         ),
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
