@@ -1,0 +1,151 @@
+"""What the page shows: an index of all cases in columns, and chunks of what is known of each."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+from opserve_client.conform.record import GOOD, Result, RunRecord
+from opserve_client.conform.report.changes import Change, Comparison
+from opserve_client.conform.report.words import places
+from opserve_kernels.verdict.json_form import to_json
+from opserve_kernels.verdict.verdict import Status
+
+Json = dict[str, Any]
+
+CHUNK_CASES = 32  # unpacked at once when one of them is opened: some milliseconds
+MAPPED_CASES = 1000  # with maps; what breaks everything needs no more, and a file must open
+_DIGITS = 4  # of a used fraction in the table
+_NAMED = ("status", "operator", "profile", "dtype", "kind", "change")
+
+
+def index_of(run: RunRecord, comparison: Comparison | None) -> Json:
+    """What the page needs to show the table."""
+    named = {name: _Names() for name in _NAMED}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in (*_NAMED, "id", "worst", "before", "errors", "reason", "about")
+    }
+    for result in run.results:
+        for name, value in _row(result, comparison).items():
+            columns[name].append(named[name].place(value) if name in named else value)
+    header = run.header
+    return {
+        "target": header.target,
+        "good": not run.failures,
+        "conclusion": _conclusion(run),
+        "facts": list(_facts(run)),
+        "baseline": None if comparison is None else _told(comparison),
+        "changes": [change.value for change in Change if change],
+        "chunk": CHUNK_CASES,
+        "snippet": snippet_template(header.seed),
+        "command": _command(run),
+        "columns": columns,
+        "names": {name: names.all for name, names in named.items()},
+    }
+
+
+def chunks_of(run: RunRecord, comparison: Comparison | None) -> Iterator[list[Json]]:
+    """What is known of each case, in the index's order; of outputs that are right, no maps."""
+    failing = [result.case.id for result in run.results if result.verdict.status not in GOOD]
+    mapped = frozenset(failing[:MAPPED_CASES])
+    for first in range(0, len(run.results), CHUNK_CASES):
+        part = run.results[first : first + CHUNK_CASES]
+        yield [_detail(result, comparison, maps=result.case.id in mapped) for result in part]
+
+
+def snippet_template(seed: int) -> str:
+    """The snippet that tries one case alone; the case and its elements are still to be put in."""
+    page = files("opserve_client.conform.report") / "page" / "snippet.txt"
+    return page.read_text(encoding="utf-8").replace("@SEED@", str(seed))
+
+
+class _Names:
+    """Different texts, each by its place."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def place(self, name: str) -> int:
+        return self._places.setdefault(name, len(self._places))
+
+    @property
+    def all(self) -> list[str]:
+        return list(self._places)
+
+
+def _row(result: Result, comparison: Comparison | None) -> Json:
+    case, verdict = result.case, result.verdict
+    before = comparison.before(case.id) if comparison else None
+    first = next(iter(case.tensors.values()), None)
+    return {
+        "id": case.id,
+        "status": verdict.status.value,
+        "operator": case.operator,
+        "profile": case.profile,
+        "dtype": first.dtype.name if first else "",
+        "kind": "refused" if case.is_refused else case.kind.value,
+        "change": comparison.change(result).value if comparison else "",
+        "worst": _rounded(result.worst),
+        "before": None if before is None else _rounded(before.worst),
+        "errors": sum(output.errors for output in verdict.outputs),
+        "reason": verdict.reason,
+        "about": " ".join((*case.tags, case.source)),
+    }
+
+
+def _detail(result: Result, comparison: Comparison | None, *, maps: bool) -> Json:
+    before = comparison.before(result.case.id) if comparison else None
+    verdict = result.verdict
+    slim = tuple(one if maps and one.errors else replace(one, maps=()) for one in verdict.outputs)
+    form = to_json(replace(verdict, outputs=slim))
+    for output, told in zip(verdict.outputs, form["outputs"], strict=True):
+        told["omitted"] = bool(output.errors and output.maps) and not maps
+    return {
+        "case": result.case.to_json(),
+        "verdict": form,
+        "places": [sentence for output in verdict.outputs for sentence in places(output)],
+        "before": before
+        and {"status": before.verdict.status.value, "worst": _rounded(before.worst)},
+    }
+
+
+def _rounded(used: float) -> float | str:
+    """As verdicts have numbers that JSON has no name for."""
+    if not math.isfinite(used):
+        return "NaN" if math.isnan(used) else "Infinity"
+    return float(f"{used:.{_DIGITS}g}")
+
+
+def _conclusion(run: RunRecord) -> str:
+    failures, cases = len(run.failures), len(run.results)
+    missing = run.header.cases - cases
+    unfinished = f"; {missing} were not tried" if missing else ""
+    if failures:
+        return f"{failures} of {cases} cases failed{unfinished}"
+    passed = run.counts.get(Status.PASSED, 0)
+    return f"{passed} of {cases} cases passed, none failed{unfinished}"
+
+
+def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
+    header = run.header
+    yield "Target", header.target
+    yield "Suite", header.suite
+    yield "Seed", str(header.seed)
+    yield "Cases", f"{len(run.results)} of {header.cases}"
+    yield "Calls a case", str(header.repeats)
+    yield "Time in the target", f"{sum(result.seconds for result in run.results):.1f} s"
+    yield "opserve", header.tool
+    yield "Digest of the suite", header.digest
+    contracts = (f"{name} {revision}" for name, revision in header.contracts.items())
+    yield "Contracts", ", ".join(contracts)
+
+
+def _told(comparison: Comparison) -> str:
+    cases, missing = len(comparison.baseline), comparison.missing
+    gone = f"; {missing} of them are not in this run" if missing else ""
+    return f"The baseline has {cases} cases{gone}."
+
+
+def _command(run: RunRecord) -> str:
+    return f"opserve conform repro --seed {run.header.seed} --case"

@@ -1,0 +1,62 @@
+"""The report as one file: markup, style, scripts, and data packed as text that is no markup."""
+
+import json
+import zlib
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from opserve_client.conform.record import RunRecord
+from opserve_client.conform.report.changes import compared
+from opserve_client.conform.report.content import chunks_of, index_of
+
+_SCRIPTS = ("data.js", "table.js", "maps.js", "details.js", "app.js")  # in order of use
+_LEVEL = 6  # of zlib; higher ones take twice the time for some per cent
+
+
+def write_report(run: RunRecord, path: Path, *, baseline: RunRecord | None = None) -> None:
+    """Writes the report of a run.
+
+    Args:
+        run: The run.
+        path: Of the file.
+        baseline: An older run that it is compared with.
+    """
+    path.write_text(report_of(run, baseline=baseline), encoding="utf-8")
+
+
+def report_of(run: RunRecord, *, baseline: RunRecord | None = None) -> str:
+    """The report of a run as HTML, which asks nothing of any network.
+
+    What comes from a target stands in packed data only, so it can end no element; the page makes
+    texts of it; and the policy of the page lets no other script run.
+    """
+    comparison = None if baseline is None else compared(run, baseline)
+    data = [_packed('id="index"', index_of(run, comparison))]
+    data += [_packed('class="chunk"', chunk) for chunk in chunks_of(run, comparison)]
+    style, script = _read("page.css"), "".join(map(_read, _SCRIPTS))
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return Template(_read("page.html")).substitute(
+        policy=policy, style=style, script=script, data="\n".join(data)
+    )
+
+
+def _packed(mark: str, value: object) -> str:
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    packed = b64encode(zlib.compress(text.encode(), _LEVEL)).decode()
+    return f'<script type="application/octet-stream" {mark}>{packed}</script>'
+
+
+def _read(name: str) -> str:
+    page = files("opserve_client.conform.report") / "page"
+    return (page / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

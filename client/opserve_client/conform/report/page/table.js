@@ -1,0 +1,106 @@
+// The table of cases: only the rows in sight exist.
+
+const ROW_PX = 34; // as --row in page.css
+const SPARE_ROWS = 8; // beyond what is in sight, so that scrolling shows no gap
+const PRINTED_ROWS = 200;
+const COLUMNS = [
+  ["status", "Status"],
+  ["operator", "Operator"],
+  ["dtype", "Dtype"],
+  ["worst", "Worst used"],
+  ["before", "Before"],
+  ["errors", "Wrong"],
+  ["reason", "Reason"],
+  ["kind", "Fill"],
+  ["profile", "Profile"],
+  ["id", "Case"],
+].filter(([key]) => key !== "before" || index.baseline);
+const SIGNS = {
+  PASSED: "✓", FAILED: "✗", ERROR: "!", NONDETERMINISTIC: "≠", MISTRUSTED: "?",
+  INVALID_ARGUMENTS: "⊘", UNIMPLEMENTED: "∅", SKIPPED: "–",
+};
+const NUMBERS = new Set(["worst", "before", "errors"]);
+
+const grid = document.getElementById("grid");
+const space = document.getElementById("space");
+const drawn = document.getElementById("rows");
+let shown = []; // rows that pass the filters, in order
+let active = 0; // place in shown that the keys move
+let openId = null;
+let printing = false;
+
+function statusBadge(status) {
+  return make("span", { class: `badge ${status}` }, `${SIGNS[status] ?? "•"} ${status}`);
+}
+
+function cellOf(row, key) {
+  switch (key) {
+    case "status": return statusBadge(row.status);
+    case "worst": case "before": return fraction(row[key]);
+    case "errors": return row.errors ? count(row.errors) : "";
+    case "id": return row.id.split(".").at(-1);
+    case "reason": return row.change ? make("span", {}, make("b", {}, row.change), ` ${row.reason}`) : row.reason;
+    default: return row[key];
+  }
+}
+
+function drawHead(sort) {
+  document.getElementById("head").replaceChildren(...COLUMNS.map(([key, title]) => {
+    const sorted = sort.key === key;
+    const order = sort.descending ? "descending" : "ascending";
+    const button = make("button", { type: "button", "data-sort": key }, title, sorted ? (sort.descending ? " ▾" : " ▴") : "");
+    return make("div", {
+      role: "columnheader", class: key, "aria-sort": sorted ? order : "none",
+    }, button);
+  }));
+}
+
+function drawRows() {
+  const top = Math.max(0, grid.scrollTop - ROW_PX);
+  const first = printing ? 0 : Math.max(0, Math.floor(top / ROW_PX) - SPARE_ROWS);
+  const fits = printing ? PRINTED_ROWS : Math.ceil(grid.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
+  space.style.height = printing ? "auto" : `${shown.length * ROW_PX}px`;
+  drawn.style.transform = printing ? "none" : `translateY(${first * ROW_PX}px)`;
+  drawn.replaceChildren(...shown.slice(first, first + fits).map((row, step) => drawRow(row, first + step)));
+  grid.setAttribute("aria-rowcount", shown.length + 1);
+  const focused = document.getElementById(`row-${active}`);
+  if (focused) grid.setAttribute("aria-activedescendant", focused.id);
+  else grid.removeAttribute("aria-activedescendant");
+}
+
+function drawRow(row, place) {
+  const classes = [place === active ? "active" : "", row.id === openId ? "open" : ""].join(" ");
+  return make("div", {
+    role: "row", id: `row-${place}`, class: classes, "aria-rowindex": place + 2,
+    "aria-selected": row.id === openId ? "true" : "false", "data-place": place,
+  }, ...COLUMNS.map(([key]) => make("div", {
+    role: "gridcell", class: NUMBERS.has(key) ? `${key} number` : key,
+    title: key === "reason" ? row.reason : key === "id" ? row.id : null,
+  }, cellOf(row, key))));
+}
+
+/** Moves the keys' row, and into sight. */
+function activate(place) {
+  active = Math.max(0, Math.min(shown.length - 1, place));
+  const top = active * ROW_PX;
+  const head = ROW_PX;
+  if (top < grid.scrollTop) grid.scrollTop = top;
+  else if (top + head + ROW_PX > grid.scrollTop + grid.clientHeight) {
+    grid.scrollTop = top + head + ROW_PX - grid.clientHeight;
+  }
+  drawRows();
+}
+
+function showRows(rows) {
+  shown = rows;
+  const place = rows.findIndex((row) => row.id === openId);
+  active = Math.max(0, place);
+  grid.scrollTop = 0;
+  activate(active);
+}
+
+grid.addEventListener("scroll", () => requestAnimationFrame(drawRows), { passive: true });
+addEventListener("resize", drawRows);
+for (const [event, held] of [["beforeprint", true], ["afterprint", false]]) {
+  addEventListener(event, () => { printing = held; drawRows(); });
+}

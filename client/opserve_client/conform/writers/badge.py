@@ -1,0 +1,19 @@
+"""A run as a badge: JSON that shields.io reads from an address."""
+
+import json
+
+from opserve_client.conform.record import RunRecord
+from opserve_kernels.verdict.verdict import Status
+
+
+def badge(run: RunRecord) -> str:
+    """The badge's JSON: how many cases passed of those that were judged."""
+    failures, passed = len(run.failures), run.counts.get(Status.PASSED, 0)
+    message = f"{failures} failed" if failures else f"{passed} passed"
+    form = {
+        "schemaVersion": 1,
+        "label": f"opserve {run.header.suite}",
+        "message": message if run.results else "no cases",
+        "color": "red" if failures else "brightgreen" if passed else "lightgrey",
+    }
+    return json.dumps(form) + "\n"

@@ -1,0 +1,161 @@
+"""The report as a file: what is in it, and what cannot come out of it."""
+
+import ast
+import json
+import re
+import zlib
+from base64 import b64decode
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conform.sample_results import (
+    SAMPLE,
+    failed,
+    fold,
+    folded,
+    nothing_wrong,
+    run,
+)
+from opserve_client.conform.record import RunRecord
+from opserve_client.conform.report import content, write_report
+from opserve_client.conform.report.changes import Change, compared
+from opserve_client.conform.report.file import report_of
+from opserve_kernels.verdict.verdict import Status
+
+PACKED = re.compile(r'<script type="application/octet-stream" (?:id|class)="\w+">([^<]*)</script>')
+
+
+def unpacked(text: str) -> list[Any]:
+    """The index, then the chunks."""
+    return [json.loads(zlib.decompress(b64decode(found))) for found in PACKED.findall(text)]
+
+
+def test_every_case_is_in_the_index_and_in_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "CHUNK_CASES", 3)
+    index, *chunks = unpacked(report_of(SAMPLE))
+    ids = [result.case.id for result in SAMPLE.results]
+    assert index["columns"]["id"] == ids
+    assert index["chunk"] == 3
+    assert [len(chunk) for chunk in chunks] == [3, 1]
+    assert [one["case"]["id"] for chunk in chunks for one in chunk] == ids
+
+
+def test_the_index_says_what_became_of_each_case() -> None:
+    index, _ = unpacked(report_of(SAMPLE))
+    names, columns = index["names"], index["columns"]
+    statuses = [names["status"][place] for place in columns["status"]]
+    assert statuses == ["FAILED", "PASSED", "FAILED", "SKIPPED"]
+    assert columns["errors"] == [24, 0, 0, 0]
+    assert columns["worst"][0] > 1
+    assert columns["worst"][1] == 0
+    assert [names["kind"][place] for place in columns["kind"]] == [
+        *["integer"] * 2,
+        "refused",
+        "integer",
+    ]
+    assert index["conclusion"] == "2 of 4 cases failed"
+
+
+def test_maps_are_kept_where_something_is_wrong() -> None:
+    _, (first, second, *_) = unpacked(report_of(SAMPLE))
+    assert [heat["axes"] for heat in first["verdict"]["outputs"][0]["maps"]] == [
+        ["n", "c"],
+        ["h", "w"],
+    ]
+    assert second["verdict"]["outputs"][0]["maps"] == []
+    assert second["verdict"]["outputs"][0]["omitted"] is False
+
+
+def test_beyond_a_number_of_failures_maps_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "MAPPED_CASES", 1)
+    _, details = unpacked(report_of(run(folded(case=fold(1)), folded(case=fold(2)))))
+    outputs = [detail["verdict"]["outputs"][0] for detail in details]
+    assert [(len(output["maps"]), output["omitted"]) for output in outputs] == [
+        (2, False),
+        (0, True),
+    ]
+
+
+def test_a_run_that_was_cut_off_says_so() -> None:
+    cut = replace(SAMPLE, results=SAMPLE.results[1:2])
+    index, _ = unpacked(report_of(cut))
+    assert index["conclusion"] == "1 of 1 cases passed, none failed; 3 were not tried"
+
+
+def test_a_run_without_cases_has_a_report() -> None:
+    index, *chunks = unpacked(report_of(run()))
+    assert index["columns"]["id"] == []
+    assert chunks == []
+
+
+def test_what_a_target_says_is_in_packed_data_only() -> None:
+    hostile = "</script><script>alert(1)</script>{{7*7}}$data"
+    text = report_of(run(failed(Status.ERROR, hostile), target=hostile))
+    assert hostile not in text
+    assert "alert" not in text
+    assert unpacked(text)[0]["target"] == hostile
+
+
+def test_the_report_names_no_address() -> None:
+    asking = r"\b(?:https?|wss?|ftp):|\bfetch\(|XMLHttpRequest|import\("
+    assert re.findall(asking, report_of(SAMPLE)) == []
+
+
+def test_the_same_run_gives_the_same_file(tmp_path: Path) -> None:
+    write_report(SAMPLE, tmp_path / "a.html")
+    write_report(SAMPLE, tmp_path / "b.html", baseline=None)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+CASE = fold(1)
+SKIPPED = replace(
+    folded(case=CASE), verdict=replace(folded(case=CASE).verdict, status=Status.SKIPPED)
+)
+RIGHT = folded(nothing_wrong, case=CASE)
+NEAR = folded(nothing_wrong, case=CASE, shift=6e-7)
+WRONG = folded(case=CASE)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        (RIGHT, WRONG, Change.NEW_FAILURE),
+        (SKIPPED, WRONG, Change.NEW_FAILURE),
+        (WRONG, WRONG, Change.STILL_FAILING),
+        (WRONG, RIGHT, Change.FIXED),
+        (RIGHT, SKIPPED, Change.NEWLY_SKIPPED),
+        (WRONG, SKIPPED, Change.NEWLY_SKIPPED),
+        (SKIPPED, SKIPPED, Change.SAME),
+        (SKIPPED, RIGHT, Change.SAME),
+        (RIGHT, NEAR, Change.DRIFT),
+        (NEAR, RIGHT, Change.SAME),
+        (RIGHT, RIGHT, Change.SAME),
+    ],
+)
+def test_a_case_is_compared_with_the_baseline(before: Any, now: Any, change: Change) -> None:
+    assert compared(run(now), run(before)).change(now) is change
+
+
+def test_cases_that_came_and_went_are_told() -> None:
+    comparison = compared(run(RIGHT), run(folded(case=fold(2)), folded(case=fold(3))))
+    assert comparison.change(RIGHT) is Change.NEW_CASE
+    assert comparison.missing == 2
+
+
+def snippet_of(record: RunRecord) -> str:
+    """The snippet of the first case, as the page puts it together."""
+    index, (detail, *_) = unpacked(report_of(record))
+    elements = {
+        output["name"]: [[one["index"], one["expected"]] for one in output["greatest"]]
+        for output in detail["verdict"]["outputs"]
+    }
+    quoted = [json.dumps(json.dumps(value)) for value in (detail["case"], elements)]
+    text: str = index["snippet"]
+    return text.replace('"@CASE@"', quoted[0]).replace('"@ELEMENTS@"', quoted[1])
+
+
+def test_the_snippet_is_python() -> None:
+    assert ast.get_docstring(ast.parse(snippet_of(SAMPLE)))

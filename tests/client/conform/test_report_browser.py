@@ -1,0 +1,342 @@
+"""The report in a real browser: filters, a failure, its heat map, keys, links, hostile texts."""
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from client.conform.browser import PROGRAM, browser, opened
+from client.conform.sample_results import (
+    LAST_COLUMN,
+    SAMPLE,
+    failed,
+    fold,
+    folded,
+    nothing_wrong,
+    refused,
+    run,
+)
+from opserve_kernels.verdict.verdict import Status
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed"),
+]
+
+Open = Callable[..., AbstractContextManager[Page]]
+FAILED = SAMPLE.results[0]
+ROWS = "#rows > div"
+MAP = ".map canvas"
+TIMES = "\N{MULTIPLICATION SIGN}"
+HOSTILE = (
+    "</script><img src=x onerror='hacked()'><script>hacked()</script> ${1} {{1}} \u2028 'q\" \\"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Generator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def open_report(chromium: Browser, tmp_path: Path) -> Open:
+    return partial(opened, chromium, folder=tmp_path)
+
+
+def statuses(page: Page) -> list[str]:
+    return [text.split()[-1] for text in page.locator(f"{ROWS} .status").all_inner_texts()]
+
+
+def pixel(page: Page, canvas: int, x: float, y: float) -> tuple[int, ...]:
+    """The colour of a map at a point, in CSS pixels."""
+    script = """(canvas, [x, y]) => [...canvas.getContext("2d").getImageData(
+        x * devicePixelRatio, y * devicePixelRatio, 1, 1).data]"""
+    found: list[int] = page.locator(MAP).nth(canvas).evaluate(script, [x, y])
+    return tuple(found)
+
+
+def cell_of_map(
+    page: Page, canvas: int, row: int, column: int, columns: int
+) -> tuple[float, float]:
+    """Near a corner of a cell, beside its mark, in a map of one panel."""
+    width = page.locator(MAP).nth(canvas).evaluate("canvas => canvas.clientWidth")
+    side = (width - 2) / columns
+    return 1 + (column + 0.5) * side, 1 + (row + 0.12) * side
+
+
+def test_the_gravest_cases_come_first(open_report: Open) -> None:
+    with open_report(SAMPLE) as page:
+        assert statuses(page) == ["FAILED", "FAILED", "SKIPPED", "PASSED"]
+        assert page.inner_text("#verdict") == "2 of 4 cases failed"
+        assert page.inner_text("#target") == "my_kernels:backward"
+        assert page.inner_text("#count") == "4 of 4 cases"
+
+
+def test_cases_are_filtered_by_text_and_by_choice(open_report: Open) -> None:
+    with open_report(SAMPLE) as page:
+        page.fill("#text", "TOO large")
+        assert statuses(page) == ["SKIPPED"]
+        page.click("button[type=reset]")
+        assert len(statuses(page)) == 4
+        page.select_option("#operator", "convolution_backward")
+        assert statuses(page) == ["FAILED"]
+        assert page.inner_text("#count") == "1 of 4 cases"
+        page.click("button[type=reset]")
+        page.click(".tile.PASSED")
+        assert statuses(page) == ["PASSED"]
+        page.click("#summary .plain.SKIPPED")
+        assert statuses(page) == ["SKIPPED"]
+
+
+def test_cases_are_sorted_by_a_column(open_report: Open) -> None:
+    with open_report(SAMPLE) as page:
+        page.click("[data-sort=worst]")
+        assert page.locator(f"{ROWS} .worst").first.inner_text().endswith(TIMES)
+        assert page.locator("[aria-sort=descending]").inner_text().startswith("Worst used")
+        page.click("[data-sort=worst]")
+        assert page.locator(f"{ROWS} .worst").last.inner_text().endswith(TIMES)
+
+
+def test_an_address_holds_filters_sort_and_case(open_report: Open) -> None:
+    with open_report(SAMPLE) as page:
+        page.select_option("#status", "FAILED")
+        page.click("[data-sort=id]")
+        page.locator(ROWS).first.click()
+        page.wait_for_selector("#case h3")
+        told = page.inner_text("#case .id code"), statuses(page)
+        address = page.evaluate("location.hash")
+    with open_report(SAMPLE, at=address) as page:
+        page.wait_for_selector("#case h3")
+        assert (page.inner_text("#case .id code"), statuses(page)) == told
+        assert page.input_value("#status") == "FAILED"
+
+
+def test_a_failure_says_what_is_wrong(open_report: Open) -> None:
+    with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector("#case h3")
+        told = page.inner_text("#case")
+        assert FAILED.verdict.reason in told
+        assert f"out: wrong only at the last w ({LAST_COLUMN} of {LAST_COLUMN + 1})" in told
+        assert "rounding" in page.inner_text("#case .output table >> nth=0")
+        assert "24" in page.inner_text("#case .output :text('Used fraction') ~ .wide")
+        elements = page.locator("table:has(th:text-is('Expected')) >> nth=0 >> tbody tr")
+        assert elements.count() == 10
+        cells = elements.first.locator("td").all_inner_texts()
+        assert cells[:4] == [f"[0, 0, 0, {LAST_COLUMN}]", "1", "1", "2"]
+
+
+def test_the_heat_map_differs_where_the_values_do(open_report: Open) -> None:
+    with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector(MAP)
+        positions = page.locator(".map", has_text="Positions").locator("canvas")
+        place = 1
+        assert positions.evaluate(
+            "canvas => canvas === document.querySelectorAll('.map canvas')[1]"
+        )
+        columns = LAST_COLUMN + 1
+        at = partial(cell_of_map, page, place, columns=columns)
+        right = {pixel(page, place, *at(row, column)) for row in range(4) for column in range(5)}
+        wrong = {pixel(page, place, *at(row, LAST_COLUMN)) for row in range(4)}
+        assert len(right) == len(wrong) == 1
+        (blue,), (orange,) = right, wrong
+        assert blue[2] > blue[0]
+        assert orange[0] > orange[2] + 50
+
+
+def test_a_map_tells_index_and_value(open_report: Open) -> None:
+    with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector(MAP)
+        reading = page.locator(".map output").nth(1)
+        assert reading.inner_text() == "4 of 24 cells are wrong"
+        x, y = cell_of_map(page, 1, 2, LAST_COLUMN, LAST_COLUMN + 1)
+        page.locator(MAP).nth(1).hover(position={"x": x, "y": y})
+        assert reading.inner_text().startswith(f"h 2, w {LAST_COLUMN}: ")
+        assert reading.inner_text().endswith(f"{TIMES} of the tolerance, wrong")
+        page.mouse.move(0, 0)
+        page.locator(MAP).nth(1).focus()
+        for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+            page.keyboard.press(key)
+        assert reading.inner_text() == "h 1, w 1: 0 of the tolerance"
+
+
+def test_everything_works_by_keys(open_report: Open) -> None:
+    with open_report(SAMPLE) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("im2col")
+        assert page.input_value("#text") == "im2col"
+        page.focus("#grid")
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowUp")
+        assert page.get_attribute("#grid", "aria-activedescendant") == "row-1"
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#case h3")
+        assert page.locator(f"{ROWS}.open .status").inner_text().endswith("SKIPPED")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#case", state="hidden")
+        assert page.evaluate("document.activeElement.id") == "grid"
+        page.go_back()
+        page.wait_for_selector("#case h3")
+
+
+def test_a_baseline_is_told(open_report: Open) -> None:
+    before = run(folded(nothing_wrong), folded(case=fold(4)), folded(case=fold(9)))
+    with open_report(SAMPLE, baseline=before) as page:
+        tiles = page.locator("#changes .tile").all_inner_texts()
+        assert [tile.split("\n") for tile in tiles] == [
+            ["1", "new failure"],
+            ["1", "fixed"],
+            ["2", "new case"],
+        ]
+        assert "1 of them are not in this run" in page.inner_text("#gone")
+        page.click(".tile.fixed")
+        assert statuses(page) == ["PASSED"]
+        page.locator(ROWS).first.click()
+        assert "was FAILED" in page.inner_text("#case .change")
+
+
+def test_a_text_of_a_target_is_never_markup(open_report: Open) -> None:
+    case = fold(2, source=HOSTILE)
+    broken = replace(failed(Status.ERROR, HOSTILE), case=case)
+    broken = replace(broken, verdict=replace(broken.verdict, case=case.id))
+    output = replace(FAILED.verdict.outputs[0], name=HOSTILE, reason=HOSTILE)
+    wrong = replace(FAILED, verdict=replace(FAILED.verdict, outputs=(output,), reason=HOSTILE))
+    record = run(broken, wrong, target=HOSTILE)
+    with open_report(record, baseline=record) as page:
+        assert page.inner_text("#target") == " ".join(HOSTILE.replace("\u2028", " ").split()) or (
+            page.text_content("#target") == HOSTILE
+        )
+        for result in (broken, wrong):
+            page.evaluate("id => { location.hash = `case=${id}` }", result.case.id)
+            page.wait_for_selector(f"#case .id:has-text('{result.case.id}')")
+            assert page.text_content("#case .reason") == HOSTILE
+            assert page.text_content(f"{ROWS}.open .reason") in {
+                HOSTILE,
+                f"still failing {HOSTILE}",
+            }
+            assert page.locator("img, iframe, object, a[href^='javascript']").count() == 0
+        assert page.locator("script").count() == 3
+        assert page.evaluate("typeof hacked") == "undefined"
+
+
+def test_the_policy_lets_no_text_become_markup(open_report: Open) -> None:
+    script = "try { document.body.innerHTML = '<b>x</b>'; 'taken' } catch (error) { error.name }"
+    with open_report(SAMPLE, forgiven="TrustedHTML") as page:
+        policy = page.get_attribute("meta[http-equiv=Content-Security-Policy]", "content") or ""
+        assert policy.startswith("default-src 'none'; script-src 'sha256-")
+        assert "unsafe" not in policy
+        assert page.evaluate(script) == "TypeError"
+
+
+def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: Path) -> None:
+    case = fold(2, source=HOSTILE + "\U0001f600")
+    with open_report(run(folded(case=case)), at=f"#case={case.id}") as page:
+        page.wait_for_selector("#snippet")
+        snippet = page.locator("#snippet").text_content() or ""
+        assert page.inner_text("#command").endswith(f"--seed 7 --case {case.id}")
+    (tmp_path / "snippet.py").write_text(snippet, encoding="utf-8")
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "def fn(grad_output, **arguments):\n"
+        "    return {'out': np.full((2, 2, 4, 6), 7, np.float32)}\n"
+    )
+    command = [sys.executable, "snippet.py", "mine:fn"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "grad_output: float32 (2, 2, 24)"
+    assert lines[1] == f"out[0, 0, 0, {LAST_COLUMN}]: 7.0 instead of 1"
+    assert len(lines) == 11
+
+
+def test_only_rows_in_sight_exist(open_report: Open) -> None:
+    many = run(*(folded(nothing_wrong, case=fold(1, source="")) for _ in range(1)))
+    case = many.results[0].case
+    copies = [replace(case, arguments={**case.arguments, "copy": place}) for place in range(3000)]
+    results = [replace(many.results[0], case=copy) for copy in copies]
+    with open_report(run(*results, refused())) as page:
+        assert page.locator(ROWS).count() < 80
+        page.focus("#grid")
+        page.keyboard.press("End")
+        page.wait_for_selector("#row-3000")
+        assert page.locator(ROWS).count() < 80
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(ROWS).count() == 200
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(open_report: Open, scheme: str) -> None:
+    script = """() => [...document.querySelectorAll("main *, header *")].filter((element) =>
+      [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
+      && element.checkVisibility()).map((element) => {
+        let behind = element;
+        const back = () => getComputedStyle(behind).backgroundColor;
+        while (back() === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
+        return [element.textContent, getComputedStyle(element).color, back()];
+    })"""
+    before = run(folded(nothing_wrong), folded(case=fold(4)))
+    at = f"#case={FAILED.case.id}"
+    with open_report(SAMPLE, baseline=before, color_scheme=scheme, at=at) as page:
+        page.wait_for_selector(MAP)
+        found: list[tuple[str, str, str]] = page.evaluate(script)
+    assert len(found) > 100
+    assert [one for one in found if contrast(one[1], one[2]) < 4.5] == []
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two CSS colours, as WCAG 2 defines it."""
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [float(part) / 255 for part in colour.strip("rgba()").split(",")[:3]]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_colours_go_one_way_and_stay_apart_for_colour_blind_eyes(
+    open_report: Open, scheme: str
+) -> None:
+    script = """canvas => [...canvas.getContext("2d").getImageData(3, 4, 1, 1).data].slice(0, 3)"""
+    at = f"#case={FAILED.case.id}"
+    with open_report(SAMPLE, color_scheme=scheme, at=at) as page:
+        page.wait_for_selector(".legend canvas")
+        steps = page.locator(".legend canvas").all()
+        colours = [step.evaluate(script) for step in steps]
+    right, wrong = colours[:5], colours[5:]
+    sign = 1 if scheme == "dark" else -1
+    for part in (right, wrong):
+        lights = [sign * luminance(f"rgb({','.join(map(str, colour))})") for colour in part]
+        assert all(low < high for low, high in pairwise(lights)), json.dumps(part)
+    assert min(deuteranope_distance(one, other) for one in right for other in wrong) > 20
+
+
+def deuteranope_distance(one: list[int], other: list[int]) -> float:
+    """How far two colours are apart without the cones for green (Machado's matrix)."""
+    rows = ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969))
+    differences = [a - b for a, b in zip(one, other, strict=True)]
+    seen = [sum(w * d for w, d in zip(row, differences, strict=True)) for row in rows]
+    return math.hypot(*seen)
+
+
+def test_the_theme_can_be_chosen(open_report: Open) -> None:
+    with open_report(SAMPLE, color_scheme="light", at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector(MAP)
+        before = pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1))
+        page.click("#theme")
+        assert page.inner_text("#theme") == "Light"
+        after = pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1))
+        assert sum(before[:3]) > sum(after[:3])
