@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opserve_server.core.audit import AuditEntry
-from opserve_server.core.infos import DeviceInfo, ResourceUse
+from opserve_server.core.infos import DeviceInfo, ResourceUse, SessionInfo
 from opserve_server.core.tenants import Quota, Tenant
 
 # What a request does not say is at its default on every wire; None is what may be absent.
@@ -122,6 +122,21 @@ class ListAudit:
     until: float | None = None
     cursor: str = ""
     limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListSessions:
+    """Tells who has which session: those of a tenant, or of all."""
+
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSession:
+    """Ends a session; one that works only with force."""
+
+    id: str = ""
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +258,13 @@ class AuditEntries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SomeSessions:
+    """Sessions, the oldest first."""
+
+    sessions: Sequence[SessionInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantActivity:
     """What a tenant does now; calls are those since the service started."""
 
@@ -275,6 +297,8 @@ ANSWERS: Mapping[type, type] = {
     RemoveCertificate: Nothing,
     ListUsage: UsageRows,
     ListAudit: AuditEntries,
+    ListSessions: SomeSessions,
+    ReleaseSession: Nothing,
     GetActivity: Activity,
 }
 """Every call, by its request, and what it answers."""

@@ -30,6 +30,7 @@ _NAMES = "1 to 63 lower case letters, digits and hyphens"
 _PRINCIPAL = re.compile(r"[A-Za-z0-9._@-]{1,63}")
 _KEY = re.compile(r"[0-9a-f]{8}")
 _OUTCOME = re.compile(r"[A-Z0-9_]{1,64}")
+_SESSION = re.compile(r"[0-9a-f]{1,8}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -64,6 +65,13 @@ def key_id(given: str) -> str:
     """The id of a key."""
     if not _KEY.fullmatch(given):
         raise refused("key", given, "the id of a key: eight hexadecimal digits")
+    return given
+
+
+def session_id(given: str) -> str:
+    """The id of a session. A whole name is not repeated, since it is a secret."""
+    if not _SESSION.fullmatch(given):
+        raise refused("id", "another text", "the id of a session, as `opserve who` shows it")
     return given
 
 

@@ -27,6 +27,7 @@ from opserve_server.admin_calls import (
     ListAudit,
     ListCertificates,
     ListKeys,
+    ListSessions,
     ListTenants,
     ListUsage,
     NewKey,
@@ -34,10 +35,12 @@ from opserve_server.admin_calls import (
     OneCertificate,
     OneKey,
     OneTenant,
+    ReleaseSession,
     RemoveCertificate,
     RevokeKey,
     SomeCertificates,
     SomeKeys,
+    SomeSessions,
     TenantActivity,
     TenantAtWork,
     UpdateTenant,
@@ -59,8 +62,10 @@ from opserve_server.admin_rules import (
     new_tenant_name,
     principal_of,
     resources,
+    session_id,
     subject,
 )
+from opserve_server.calls import caller
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.directory import Directory, KeyRecord
 from opserve_server.core.errors import StoreUnavailable
@@ -111,6 +116,7 @@ class Administration:
             ListCertificates: self._certificates,
             ListUsage: self._usage,
             ListAudit: self._audit,
+            ListSessions: self._sessions,
             GetActivity: self._activity,
         }
 
@@ -127,6 +133,8 @@ class Administration:
         kind = type(request)
         if kind is CreateKey:
             return await self._create_key(request)
+        if kind is ReleaseSession:
+            return await self._release(request)
         if kind in self._changes:
             async with self._changing():
                 return await self._changes[kind](request)
@@ -284,6 +292,18 @@ class Administration:
         limit = asked.limit or AUDIT_ENTRIES
         page = await self._store.audit.page(query, cursor=asked.cursor, limit=limit)
         return AuditEntries(entries=page.entries, cursor=page.cursor)
+
+    async def _sessions(self, asked: ListSessions) -> SomeSessions:
+        known = self._service.list_sessions(caller())
+        return SomeSessions(sessions=[one for one in known if asked.tenant in {"", one.tenant}])
+
+    async def _release(self, asked: ReleaseSession) -> Nothing:
+        known = self._service.list_sessions(caller())
+        if any(one.id == asked.id and (asked.force or not one.working) for one in known):
+            await self._store.audit.record([self._entry(asked)])
+        # What is not recorded is refused here.
+        await self._service.release(caller(), session_id(asked.id), force=asked.force)
+        return Nothing()
 
     async def _activity(self, _: GetActivity) -> Activity:
         return Activity(

@@ -131,6 +131,7 @@ def every_route(app: Starlette, *, session: str) -> Iterator[tuple[str, str, str
         assert isinstance(route, Route)
         path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
         path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
+        path = path.replace("{id}", "00000000")
         for parameter in route.param_convertors:
             path = path.replace(f"{{{parameter}:int}}", "1")
         for verb in sorted((route.methods or set()) - {"HEAD"}):

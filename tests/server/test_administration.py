@@ -13,6 +13,7 @@ from opserve_client.errors import PermissionDeniedError, QuotaExceeded
 from opserve_server.admin_calls import ANSWERS
 from opserve_server.bootstrap import Administered, first_key
 from opserve_server.core.keys import is_well_formed, new_key
+from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Resource
 from opserve_server.store.store import Store
 from server.farm import FACES, NOW, Farm, open_farm
@@ -311,13 +312,16 @@ CALLS: Mapping[str, Call] = {
     "RemoveCertificate": lambda c: c.admin.remove_certificate("CN=y"),
     "ListUsage": lambda c: c.admin.list_usage(),
     "ListAudit": lambda c: c.admin.list_audit(),
+    "ListSessions": lambda c: c.admin.list_sessions(),
+    "ReleaseSession": lambda c: c.admin.release_session("00000000"),
     "GetActivity": lambda c: c.admin.get_activity(),
 }
 
 
 @pytest.fixture
 async def furnished(client: AsyncClient) -> AsyncClient:
-    """A client of a farm where every call of CALLS would find what it needs."""
+    """A client of a farm where every call would find what it needs."""
+    await client.open_session()
     await client.admin.create_tenant("lab")
     await client.admin.add_certificate("CN=y", tenant="lab", principal="y")
     return client
@@ -331,11 +335,14 @@ async def test_a_call_that_cannot_be_recorded_fails_and_changes_nothing(
     async with engine.begin() as connection:
         await connection.execute(text("ALTER TABLE audit RENAME TO elsewhere"))
     for name, call in CALLS.items():
-        if name in {"RevokeKey", "ListAudit"}:
-            continue  # they have tests of their own: no such key, and nothing to read
+        if name in {"RevokeKey", "ReleaseSession", "ListAudit"}:
+            continue  # tried below, on what is there; there is no audit to be read
         refused = await refusal(call(furnished))
         assert (refused.code, refused.parameter) == (507901, "store"), name
     (own,) = before.keys.values()
+    (session,) = await _list_sessions(farm)
+    assert (await refusal(furnished.admin.release_session(session))).code == 507901
+    assert await _list_sessions(farm) == [session]
     assert (await refusal(furnished.admin.revoke_key(own.id, force=True))).code == 507901
     assert await farm.store.directory() == before
     async with engine.begin() as connection:
@@ -343,6 +350,33 @@ async def test_a_call_that_cannot_be_recorded_fails_and_changes_nothing(
     await engine.dispose()
     told = {entry.method for entry in await farm.audit() if entry.outcome != "OK"}
     assert told == CALLS.keys() - {"ListAudit"}, "that they were tried is recorded later"
+
+
+async def _list_sessions(farm: Farm) -> list[str]:
+    admin = Principal(tenant="admin", name="test", scopes=frozenset(Scope))
+    return [session.id for session in farm.service.list_sessions(admin)]
+
+
+async def test_a_session_is_seen_and_released_by_its_id(farm: Farm, client: AsyncClient) -> None:
+    await client.admin.create_tenant("lab")
+    key = (await client.admin.create_key("lab", "ci")).text
+    async with farm.client("grpc", key) as theirs:
+        session = await theirs.open_session()
+        (seen,) = await client.admin.list_sessions()
+        assert (seen.tenant, seen.device, seen.working) == ("lab", "ascend910b-0", False)
+        assert session.name.startswith(seen.id)
+        assert len(seen.id) == 8
+        assert [one.id for one in await client.admin.list_sessions("lab")] == [seen.id]
+        assert not await client.admin.list_sessions("admin")
+        refused = await refusal(client.admin.release_session(session.name))
+        assert (refused.code, refused.parameter) == (107000, "id")
+        assert session.name not in refused.message
+        await client.admin.release_session(seen.id)
+        assert not await client.admin.list_sessions()
+        assert (await refusal(client.admin.release_session(seen.id))).code == 107017
+        assert (await refusal(session.allocate(8))).code == 107017
+    told = [(one.method, one.outcome) for one in await farm.audit()]
+    assert told.count(("ReleaseSession", "OK")) == 1
 
 
 def test_every_call_of_administration_is_tried_here() -> None:

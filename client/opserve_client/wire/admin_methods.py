@@ -9,6 +9,7 @@ _TENANTS = "/v1/admin/tenants"
 _TENANT = _TENANTS + "/{tenant}"
 _KEYS = "/v1/admin/keys"
 _CERTIFICATES = "/v1/admin/certificates"
+_SESSIONS = "/v1/admin/sessions"
 
 CREATE_TENANT = Method(
     "AdminService/CreateTenant",
@@ -101,6 +102,20 @@ LIST_AUDIT = Method(
     "GET",
     "/v1/admin/audit",
 )
+LIST_SESSIONS = Method(
+    "AdminService/ListSessions",
+    admin.ListSessionsRequest,
+    admin.ListSessionsResponse,
+    "GET",
+    _SESSIONS,
+)
+RELEASE_SESSION = Method(
+    "AdminService/ReleaseSession",
+    admin.ReleaseSessionRequest,
+    admin.ReleaseSessionResponse,
+    "DELETE",
+    _SESSIONS + "/{id}",
+)
 GET_ACTIVITY = Method(
     "AdminService/GetActivity",
     admin.GetActivityRequest,
@@ -123,5 +138,7 @@ ADMIN_METHODS: tuple[Method[Any, Any], ...] = (
     REMOVE_CERTIFICATE,
     LIST_USAGE,
     LIST_AUDIT,
+    LIST_SESSIONS,
+    RELEASE_SESSION,
     GET_ACTIVITY,
 )

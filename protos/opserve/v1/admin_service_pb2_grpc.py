@@ -106,6 +106,16 @@ class AdminServiceStub:
                 request_serializer=opserve_dot_v1_dot_admin__service__pb2.ListAuditRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_admin__service__pb2.ListAuditResponse.FromString,
                 _registered_method=True)
+        self.ListSessions = channel.unary_unary(
+                '/opserve.v1.AdminService/ListSessions',
+                request_serializer=opserve_dot_v1_dot_admin__service__pb2.ListSessionsRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_admin__service__pb2.ListSessionsResponse.FromString,
+                _registered_method=True)
+        self.ReleaseSession = channel.unary_unary(
+                '/opserve.v1.AdminService/ReleaseSession',
+                request_serializer=opserve_dot_v1_dot_admin__service__pb2.ReleaseSessionRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_admin__service__pb2.ReleaseSessionResponse.FromString,
+                _registered_method=True)
         self.GetActivity = channel.unary_unary(
                 '/opserve.v1.AdminService/GetActivity',
                 request_serializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.SerializeToString,
@@ -211,6 +221,21 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSessions(self, request, context):
+        """Tells who has which session.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseSession(self, request, context):
+        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
+        asked for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetActivity(self, request, context):
         """Tells what devices and tenants do now.
         """
@@ -285,6 +310,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListAudit,
                     request_deserializer=opserve_dot_v1_dot_admin__service__pb2.ListAuditRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_admin__service__pb2.ListAuditResponse.SerializeToString,
+            ),
+            'ListSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSessions,
+                    request_deserializer=opserve_dot_v1_dot_admin__service__pb2.ListSessionsRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_admin__service__pb2.ListSessionsResponse.SerializeToString,
+            ),
+            'ReleaseSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseSession,
+                    request_deserializer=opserve_dot_v1_dot_admin__service__pb2.ReleaseSessionRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_admin__service__pb2.ReleaseSessionResponse.SerializeToString,
             ),
             'GetActivity': grpc.unary_unary_rpc_method_handler(
                     servicer.GetActivity,
@@ -650,6 +685,60 @@ class AdminService:
             '/opserve.v1.AdminService/ListAudit',
             opserve_dot_v1_dot_admin__service__pb2.ListAuditRequest.SerializeToString,
             opserve_dot_v1_dot_admin__service__pb2.ListAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSessions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.AdminService/ListSessions',
+            opserve_dot_v1_dot_admin__service__pb2.ListSessionsRequest.SerializeToString,
+            opserve_dot_v1_dot_admin__service__pb2.ListSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.AdminService/ReleaseSession',
+            opserve_dot_v1_dot_admin__service__pb2.ReleaseSessionRequest.SerializeToString,
+            opserve_dot_v1_dot_admin__service__pb2.ReleaseSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -63,6 +63,12 @@ class AdminServiceStub:
     """Lists device time by day, tenant and profile."""
     ListAudit: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListAuditRequest, _admin_service_pb2.ListAuditResponse]
     """Lists calls of administration and refused callers, the newest first."""
+    ListSessions: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListSessionsRequest, _admin_service_pb2.ListSessionsResponse]
+    """Tells who has which session."""
+    ReleaseSession: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ReleaseSessionRequest, _admin_service_pb2.ReleaseSessionResponse]
+    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
+    asked for.
+    """
     GetActivity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]
     """Tells what devices and tenants do now."""
 
@@ -101,6 +107,12 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """Lists device time by day, tenant and profile."""
     ListAudit: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListAuditRequest, _admin_service_pb2.ListAuditResponse]  # type: ignore[assignment]
     """Lists calls of administration and refused callers, the newest first."""
+    ListSessions: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListSessionsRequest, _admin_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
+    """Tells who has which session."""
+    ReleaseSession: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ReleaseSessionRequest, _admin_service_pb2.ReleaseSessionResponse]  # type: ignore[assignment]
+    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
+    asked for.
+    """
     GetActivity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]  # type: ignore[assignment]
     """Tells what devices and tenants do now."""
 
@@ -214,6 +226,24 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListAuditResponse, _abc.Awaitable[_admin_service_pb2.ListAuditResponse]]:
         """Lists calls of administration and refused callers, the newest first."""
+
+    @_abc_1.abstractmethod
+    def ListSessions(
+        self,
+        request: _admin_service_pb2.ListSessionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListSessionsResponse, _abc.Awaitable[_admin_service_pb2.ListSessionsResponse]]:
+        """Tells who has which session."""
+
+    @_abc_1.abstractmethod
+    def ReleaseSession(
+        self,
+        request: _admin_service_pb2.ReleaseSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ReleaseSessionResponse, _abc.Awaitable[_admin_service_pb2.ReleaseSessionResponse]]:
+        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
+        asked for.
+        """
 
     @_abc_1.abstractmethod
     def GetActivity(

@@ -22,6 +22,7 @@ _TENANTS = "/v1/admin/tenants"
 _TENANT = f"{_TENANTS}/{{tenant}}"
 _KEYS = "/v1/admin/keys"
 _CERTIFICATES = "/v1/admin/certificates"
+_SESSIONS = "/v1/admin/sessions"
 _WITH_BODY = frozenset({"POST", "PATCH"})
 
 
@@ -61,6 +62,8 @@ ADMIN_ROUTES = (
     AdminRoute("DELETE", _CERTIFICATES, calls.RemoveCertificate),
     AdminRoute("GET", "/v1/admin/usage", calls.ListUsage),
     AdminRoute("GET", "/v1/admin/audit", calls.ListAudit),
+    AdminRoute("GET", _SESSIONS, calls.ListSessions),
+    AdminRoute("DELETE", f"{_SESSIONS}/{{id}}", calls.ReleaseSession),
     AdminRoute("GET", "/v1/admin/activity", calls.GetActivity),
 )
 
