@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage demo serve bench soak bench-kernels pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage demo serve bench bench-tenants soak bench-kernels pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -90,6 +90,9 @@ serve: $(READY) ## the service on its default loopback ports
 
 bench: $(READY) ## the service beside its yardsticks; writes benchmarks/out/service.json
 	$(BIN)/python -m benchmarks.service
+
+bench-tenants: $(READY) ## eight tenants, one of them hostile (ARGS="--rounds 3"); writes benchmarks/out/tenants.json
+	$(BIN)/python -m benchmarks.tenants $(ARGS)
 
 soak: $(READY) ## mixed traffic for 10 minutes (ARGS="--minutes 1"), and whether anything grows; writes benchmarks/out/soak.json
 	$(BIN)/python -m benchmarks.soak $(ARGS)

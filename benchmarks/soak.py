@@ -11,8 +11,8 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.census import COUNTED, Census, census, children_of
+from benchmarks.deeds import comes_and_goes, stays
 from benchmarks.report import Goal, console, short, show_goals, write_goals
-from benchmarks.tenants import comes_and_goes, stays
 from opserve_client import AsyncClient, AsyncSession
 from opserve_client.private_service import Addresses, private_service
 

@@ -1,109 +1,193 @@
-"""Tenants of a service who do what a client can, well and badly, for as long as asked."""
+"""make bench-tenants: what eight tenants notice of each other when one of them is hostile."""
 
+import argparse
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import numpy as np
+from rich.progress import track
+from rich.table import Table
 
-from opserve_client import AsyncClient, AsyncSession, Im2colBackward, OpserveError
+from benchmarks.doors import KEY_P50, REFUSALS, doors
+from benchmarks.hall import KINDS, TENANTS, Measured, hall
+from benchmarks.hostile import DEEDS
+from benchmarks.keyed import keyed_service
+from benchmarks.measure import figure, percentile
+from benchmarks.report import Goal, console, short, show_goals, show_rows, write_goals
+from benchmarks.rounds import Pair, at_least, at_most, measure_rounds, rows
+from benchmarks.weights import HEAVY, LIGHT, SHARE, share_of_the_heavy
+from benchmarks.wire import seen
+from opserve_client.private_service import private_service
+from opserve_server.core.tenants import Quota, Tenant
 
-LEASE_S = 2.0
-EDGES = (4, 32, 256)
-"""Edges of images whose calls travel in one message, in one stream, and by a mapping."""
-OUT_OF_MEMORY = 207001
-Deed = Callable[[AsyncSession, random.Random], Awaitable[object]]
+ROUNDS = 5
+SECONDS = 4.0
+"""Of each measurement: with the eighth tenant as ordinary as the others, and with it hostile."""
+P99_LIMIT = 2.0
+KEY_LIMIT = 1.05
+REFUSALS_LIMIT = 0.5
+SHARE_LIMIT_POINTS = 3.0
+EVERYTHING = "all of that at once"
+ALL_DEEDS: Mapping[str, Sequence[str]] = {
+    **{name: [name] for name in DEEDS},
+    EVERYTHING: list(DEEDS),
+}
+SETTINGS = {
+    "devices": '["ascend910b"]',
+    "local_lane": "false",  # tenants of a farm are on other computers
+    "log_level": "ERROR",
+}
+TITLE = (
+    "calls of seven tenants, ms: median of {rounds} rounds, the eighth tenant ordinary -> hostile; "
+    "the ratio of p99 is of one round"
+)
+Percentiles = Mapping[int, Pair]
 
 
-def columns(edge: int) -> Im2colBackward:
-    """A call that sums 1x1 blocks: an image of its columns."""
-    return Im2colBackward(
-        grad_output=np.ones((1, edge * edge), np.float32),
-        input_size=[edge, edge],
-        kernel_size=[1, 1],
-        dilation=[1, 1],
-        padding=[0, 0],
-        stride=[1, 1],
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of all rounds.
+
+    Attributes:
+        rounds: Percentiles of the seven's calls, ms, by deed and kind: the subject beside the
+            hostile tenant, the yardstick beside an ordinary one.
+        errors: Of the seven while the eighth was hostile.
+        errors_before: Of the seven while it was not.
+        seen: What of the seven it saw.
+    """
+
+    rounds: Mapping[tuple[str, str], list[Percentiles]] = field(
+        default_factory=lambda: defaultdict(list)
     )
+    errors: list[str] = field(default_factory=list)
+    errors_before: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
 
 
-async def runs(session: AsyncSession, chance: random.Random) -> None:
-    """Arrays in, arrays out, and the right ones."""
-    edge = chance.choice(EDGES)
-    out = (await session.run(columns(edge))).out
-    assert out is not None
-    assert out.sum() == edge * edge, "a wrong answer"
+def main() -> None:
+    """Measures, prints, and writes benchmarks/out/tenants.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--deed", action="append", choices=list(ALL_DEEDS), help="no others")
+    given = parser.parse_args()
+    chosen = given.deed or list(ALL_DEEDS)
+    found = measured(chosen, rounds=given.rounds, seconds=given.seconds)
+    show(found, rounds=given.rounds)
+    goals = goals_of(found) + ([] if given.deed else goals_of_doors(rounds=given.rounds))
+    show_goals(goals)
+    for trouble in sorted({*found.errors, *found.errors_before, *found.seen}):
+        console().print(trouble, style="red", markup=False)
+    console().print(f"written to {write_goals('tenants', goals)}")
 
 
-async def copies(session: AsyncSession, chance: random.Random) -> None:
-    """Bytes up and down, by messages or by a mapping, and the same ones."""
-    array = np.full(chance.choice((100, 100_000, 2_000_000)), chance.randrange(256), np.uint8)
-    tensor = await session.upload(array)
-    assert np.array_equal(await tensor.download(), array), "other bytes"
+def measured(chosen: Sequence[str], *, rounds: int, seconds: float) -> Found:
+    """Each deed in each round, next to a measurement without it; a first round warms up."""
+    found = Found()
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        answers = Path(folder) / "answers"
+        service = stack.enter_context(keyed_service(TENANTS, **SETTINGS))
+        tenants = stack.enter_context(hall(service, answers))
+        for number in track(range(rounds + 1), description=f"{rounds} rounds"):
+            for name in chosen:
+                before = tenants.measure(seconds=seconds, seed=number)
+                beside = tenants.measure(seconds=seconds, seed=number, deeds=ALL_DEEDS[name])
+                found.errors.extend(f"{name}: {error}" for error in beside.errors)
+                found.errors_before.extend(f"before {name}: {error}" for error in before.errors)
+                if number:
+                    _keep(found, name, before, beside)
+        secrets = tenants.secrets(service.keys)
+        stack.close()  # whoever writes answers has written them
+        found.seen.extend(seen(answers, secrets))
+    return found
 
 
-async def queues_and_aborts(session: AsyncSession, chance: random.Random) -> None:
-    """Work on a stream of its own, with events, ended in the middle or waited for."""
-    stream, event = await session.create_stream(), await session.create_event()
-    buffer = await session.allocate(4096)
-    await buffer.fill(1)
-    await event.record(stream)
-    await session.default_stream.wait_event(event)
-    if chance.random() < 0.5:
-        await stream.abort()
-    await session.default_stream.synchronize()
-    await event.destroy()
-    await stream.destroy()
-    await buffer.free()
+def _keep(found: Found, deed: str, before: Measured, beside: Measured) -> None:
+    for kind in KINDS:
+        with_it, without = beside.milliseconds[kind], before.milliseconds[kind]
+        found.rounds[deed, kind].append(
+            {
+                percent: Pair(
+                    subject=percentile(with_it, percent), yardstick=percentile(without, percent)
+                )
+                for percent in (50, 99)
+            }
+        )
 
 
-async def errs(session: AsyncSession, chance: random.Random) -> None:
-    """Asks for what is refused."""
-    refused: list[Callable[[], Awaitable[object]]] = [
-        lambda: session.allocate(1 << 60),
-        lambda: session.run(Im2colBackward(grad_output=np.ones(3, np.float32))),
+def show(found: Found, *, rounds: int) -> None:
+    table = Table("the eighth tenant", "calls", "p50", "p99", "ratio of p99")
+    table.title = TITLE.format(rounds=rounds)
+    for (deed, kind), of_rounds in found.rounds.items():
+        cells: list[str] = []
+        for percent in (50, 99):
+            before = figure([pairs[percent].yardstick for pairs in of_rounds])
+            beside = figure([pairs[percent].subject for pairs in of_rounds])
+            cells.append(f"{short(before.value)} -> {short(beside.value)}")
+        ratio = figure([pairs[99].subject / pairs[99].yardstick for pairs in of_rounds])
+        spread = f"{short(ratio.value)} ({short(ratio.low)} to {short(ratio.high)})"
+        table.add_row(deed, kind, *cells, spread)
+    console().print(table)
+
+
+def goals_of(found: Found) -> list[Goal]:
+    """What the ratios and counts are to be."""
+    return [
+        *(
+            at_most(
+                P99_LIMIT,
+                f"{deed}: p99 of others' {kind} over that beside an ordinary tenant",
+                [pairs[99] for pairs in of_rounds],
+            )
+            for (deed, kind), of_rounds in found.rounds.items()
+        ),
+        _none("errors of others beside a hostile tenant", found.errors),
+        _none("errors of others beside an ordinary tenant", found.errors_before),
+        _none("secrets of others that the hostile tenant saw", found.seen),
     ]
-    with suppress(OpserveError):
-        await chance.choice(refused)()
-        raise AssertionError("what is wrong was taken")
 
 
-async def gives_up(session: AsyncSession, _: random.Random) -> None:
-    """Hangs up while a call is under way."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await session.run(columns(256))
+def goals_of_doors(*, rounds: int) -> list[Goal]:
+    """What keys and quotas cost, and whether weights are kept; on services of their own."""
+    refused = Tenant(name="refused", quota=Quota(calls_per_s=1.0))
+    with ExitStack() as stack:
+        keyless = stack.enter_context(private_service(**SETTINGS))
+        service = stack.enter_context(keyed_service([LIGHT, HEAVY, refused], **SETTINGS))
+        shares = [asyncio.run(share_of_the_heavy(service, seconds=SECONDS)) for _ in range(rounds)]
+        callers = stack.enter_context(
+            doors(
+                keyless.grpc,
+                service.addresses.grpc,
+                key=service.keys[LIGHT.name],
+                refused_key=service.keys[refused.name],
+            )
+        )
+        costs = measure_rounds([callers.measure], rounds=rounds)
+    show_rows("what keys and quotas cost", rows(costs))
+    beside = max(abs(share - SHARE) * 100 for share in shares)
+    return [
+        at_most(
+            KEY_LIMIT, "unary GetWorkspaceSize: p50 with a key over that without", costs[KEY_P50]
+        ),
+        at_least(
+            REFUSALS_LIMIT, "calls/s that a quota refuses over those admitted", costs[REFUSALS]
+        ),
+        Goal(
+            goal="weights 1:3 on a busy device: points beside 25 % and 75 %, the worst round",
+            value=beside,
+            target=SHARE_LIMIT_POINTS,
+            better="lower",
+        ),
+    ]
 
 
-DEEDS: tuple[Deed, ...] = (runs, runs, copies, queues_and_aborts, errs, gives_up)
+def _none(what: str, found: Sequence[str]) -> Goal:
+    return Goal(goal=what, value=len(found), target=0, better="lower")
 
 
-async def does(deed: Deed, session: AsyncSession, chance: random.Random) -> None:
-    """Does something, unless the device's memory is used up at the moment."""
-    try:
-        await deed(session, chance)
-    except OpserveError as error:
-        if error.code != OUT_OF_MEMORY:
-            raise
-
-
-async def stays(session: AsyncSession, *, seed: int, until_s: float) -> None:
-    """A tenant whose session goes on from round to round."""
-    chance, time = random.Random(seed), asyncio.get_running_loop().time  # noqa: S311  # no secret
-    while time() < until_s:
-        await does(chance.choice((runs, queues_and_aborts)), session, chance)
-
-
-async def comes_and_goes(address: str, *, seed: int, until_s: float) -> None:
-    """A tenant who connects anew each time, and now and then leaves without a word."""
-    chance, time = random.Random(seed), asyncio.get_running_loop().time  # noqa: S311  # no secret
-    while time() < until_s:
-        async with AsyncClient(address) as client:
-            session = await client.open_session(lease_s=LEASE_S)
-            for _ in range(chance.randrange(1, 8)):
-                await does(chance.choice(DEEDS), session, chance)
-            if chance.random() < 0.8:
-                await session.close()
-            else:
-                await session._heartbeat.stop()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # it vanishes
+if __name__ == "__main__":
+    main()

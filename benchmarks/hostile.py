@@ -1,0 +1,339 @@
+"""A hostile tenant in a process of its own: what someone with a key can do to a service."""
+
+import asyncio
+import json
+import os
+import random
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from benchmarks.customer import say
+from benchmarks.wire import Answers, Host, Wire
+from opserve.v1 import memory_service_pb2 as memory
+from opserve.v1 import operator_service_pb2 as operators
+from opserve.v1 import session_service_pb2 as sessions
+from opserve.v1 import stream_service_pb2 as streams
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.im2col_backward_pb2 import Im2colBackward as Im2colArguments
+from opserve.v1.tensor_pb2 import DATA_TYPE_FLOAT, FORMAT_ND, Int64Array, Tensor
+from opserve_client import AsyncClient, AsyncSession, Im2colBackward, OpserveError
+from opserve_client._async.memory import AsyncTensor
+from opserve_client.private_service import Addresses
+from opserve_client.wire import methods
+from opserve_server.core.keys import new_key
+
+CALLS_AT_ONCE = 20
+"""Of a flood: a tenth of a second of calls at twice the rate of the quota."""
+BEAT_S = 0.1
+"""Time between two bursts: those who attack are slower than what they attack."""
+HELD_S = 0.5
+"""Time for which connections and streams are held open."""
+CONNECTIONS = 50
+MIB = 2**20
+POST_SESSION = "POST /v1/sessions HTTP/1.1\r\nContent-Type: application/json"
+HUGE = (2**31, 2**62, 2**63 - 1)
+NESTED = 20_000
+"""Depth of a JSON body."""
+LEASE_S = 5.0
+"""Of sessions that it could not close, for its calls were too many."""
+CLIENT_S = 10.0
+EDGE, CHANNELS = 256, 64
+"""Of an image whose columns take a device some milliseconds to sum."""
+QUEUED = 40
+"""Such calls on each stream."""
+STREAMS = 4
+WAITS = 60
+NICENESS = 19
+"""Its process yields to all others: an attacker's processor is its own, and here there is but one
+computer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hostile:
+    """Who means no good.
+
+    Attributes:
+        wire: Raw ways to the service.
+        session: A session of its own.
+    """
+
+    wire: Wire
+    session: AsyncSession
+
+    async def floods(self) -> None:
+        """More calls than its rate allows, on both faces."""
+        query = streams.QueryStreamRequest(session=self.session.name)
+        await _at_once(
+            *(self.wire.call(methods.QUERY_STREAM, query) for _ in range(CALLS_AT_ONCE)),
+            *(self.wire.http("GET /v1/devices HTTP/1.1") for _ in range(CALLS_AT_ONCE // 4)),
+        )
+
+    async def asks_for_giants(self) -> None:
+        """Plans of absurd sizes, long lists and deep JSON; all the memory that its quota has."""
+        await _at_once(
+            *(self._plan([size] * rank) for size in HUGE for rank in (1, 4, 25)),
+            self._plan([1] * 100_000),
+            self.wire.call(methods.SUBMIT, b"\x12\x00" * 200_000),
+            self.wire.http(POST_SESSION, b"[" * NESTED),
+            self.wire.http(POST_SESSION, b'{"profile":"' + b"x" * 3 * MIB + b'"}'),
+            self.wire.http(POST_SESSION, b'{"lease_s":' + b"9" * MIB + b"}"),
+        )
+        asked = [
+            memory.AllocateRequest(session=self.session.name, size_bytes=size)
+            for size in (2**62, *[8 * MIB] * 16)
+        ]
+        found = [await self.wire.call(methods.ALLOCATE, request) for request in asked]
+        buffers = [one.buffer for one in found if one is not None]
+        await _at_once(*(self._read(buffer, size_bytes=MIB) for buffer in buffers))
+
+    async def computes(self) -> None:
+        """Long calls in every queue that it may fill."""
+        await self._fill_queues()
+        await asyncio.sleep(HELD_S)
+
+    async def guesses(self) -> None:
+        """Names of sessions and handles that are not its own."""
+        names = ["", "1", self.session.name[:-1], self.session.name.upper(), "../" * 9]
+        names += [secrets.token_urlsafe(16) for _ in range(4)]
+        asked = [
+            request
+            for name in names
+            for request in (
+                self.wire.call(methods.GET_SESSION, sessions.GetSessionRequest(session=name)),
+                self.wire.call(methods.CLOSE_SESSION, sessions.CloseSessionRequest(session=name)),
+                self.wire.call(methods.FREE, memory.FreeRequest(session=name, buffer=1)),
+                self._read(1, size_bytes=64, session=name),
+            )
+        ]
+        foreign = (random.randrange(1, 2**32) for _ in range(9))  # noqa: S311  # no secret
+        await _at_once(*asked, *(self._read(handle, size_bytes=64) for handle in foreign))
+
+    async def reads_slowly(self) -> None:
+        """Bulk bytes of which it takes the first alone, and bodies that do not come."""
+        buffer = await self.session.allocate(16 * MIB)
+        half = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4096\r\n"
+        name, value = self.wire.authorization()
+        beginning = f"{half}{name}: {value}\r\n\r\n{{".encode()
+        await _at_once(
+            *(self._read(buffer.handle, size_bytes=16 * MIB, held_s=HELD_S) for _ in range(8)),
+            *(self.wire.hold(self.wire.rest, beginning, held_s=HELD_S) for _ in range(8)),
+        )
+
+    async def half_opens(self) -> None:
+        """Connections that say nothing, or half of a beginning."""
+        beginnings = (b"", b"PRI * HTTP/2.0\r\n", b"GET /v1/devices HTTP/1.1\r\nHo")
+        faces = (self.wire.grpc, self.wire.rest)
+        places = range(CONNECTIONS)
+        await _at_once(
+            *(self.wire.hold(faces[n % 2], beginnings[n % 3], held_s=HELD_S) for n in places)
+        )
+
+    async def guesses_keys(self) -> None:
+        """Keys that look right, and such as do not."""
+        keys = [*(new_key() for _ in range(6)), "", "x" * 4000, self.wire.key[:-1], "\u00e9"]
+        request = sessions.ListDevicesRequest()
+        listing = "GET /v1/devices HTTP/1.1"
+        ascii_keys = [key for key in keys if key.isascii()]
+        await _at_once(
+            *(self.wire.call(methods.LIST_DEVICES, request, key=key) for key in ascii_keys),
+            *(self.wire.http(listing, key=key) for key in keys),
+        )
+
+    async def sends_nonsense(self) -> None:
+        """Bytes that no protocol has."""
+        chance = random.Random(1)  # noqa: S311  # no secret
+        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        frames = (
+            b"\xff\xff\xff" + bytes(6),
+            bytes(3) + b"\xff\xff" + bytes(4),
+            chance.randbytes(99),
+        )
+        chunked = b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        sizes = (b"FFFFFFFFFFFFFFFFF\r\n", b"-1\r\n", b"1\r\nab\r\n", b"\r\n")
+        await _at_once(
+            *(self.wire.bytes_to(self.wire.grpc, preface + bytes(9) + frame) for frame in frames),
+            *(self.wire.bytes_to(self.wire.rest, chunked + size) for size in sizes),
+            *(
+                self.wire.bytes_to(face, chance.randbytes(4096))
+                for face in (self.wire.grpc, self.wire.rest)
+            ),
+            *(self.wire.call(methods.SUBMIT, chance.randbytes(size)) for size in (1, 100, 10_000)),
+            self.wire.call(methods.ALLOCATE, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        )
+
+    async def sends_huge_headers(self) -> None:
+        """Headers beyond every limit, and many of them."""
+        query = sessions.ListDevicesRequest()
+        large = [("x-large", "x" * size) for size in (4000, 15_000, 60_000)]
+        many = "".join(f"X-{n}: {n}\r\n" for n in range(2000))
+        listing = b"GET /v1/devices HTTP/1.1\r\nHost: localhost\r\n"
+        await _at_once(
+            *(self.wire.call(methods.LIST_DEVICES, query, headers=[one]) for one in large),
+            self.wire.call(methods.LIST_DEVICES, query, headers=large[:1] * 3),
+            self.wire.bytes_to(self.wire.rest, listing + many.encode() + b"\r\n"),
+            self.wire.bytes_to(self.wire.rest, listing + b"X: " + b"y" * 200_000),
+        )
+
+    async def opens_many_streams(self) -> None:
+        """Watches in one connection, held, and calls that it gives up at once."""
+        watch = streams.WatchStreamRequest(session=self.session.name)
+        waiting = streams.SynchronizeStreamRequest(session=self.session.name, timeout_ms=500)
+        await _at_once(
+            *(self.wire.stream(methods.WATCH_STREAM, watch, held_s=HELD_S) for _ in range(WAITS))
+        )
+        for _ in range(WAITS):
+            call = asyncio.ensure_future(self.wire.call(methods.SYNCHRONIZE_STREAM, waiting))
+            await asyncio.sleep(0)
+            call.cancel()
+
+    async def waits(self) -> None:
+        """Calls that all wait for its own long work."""
+        queues = await self._fill_queues()
+        wait = streams.SynchronizeStreamRequest(
+            session=self.session.name, stream=queues[0], timeout_ms=round(HELD_S * 1e3)
+        )
+        await _at_once(*(self.wire.call(methods.SYNCHRONIZE_STREAM, wait) for _ in range(WAITS)))
+
+    async def _fill_queues(self) -> list[int]:
+        """Streams with long work."""
+        session = self.session
+        call = sum_of(
+            await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
+            await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND"),
+        )
+        executor = (await session.get_workspace_size(call)).executor
+        await executor.set_repeatable()
+        queues = [(await session.create_stream()).handle for _ in range(STREAMS)]
+        for stream in queues:
+            execute = operators.ExecuteRequest(executor=executor.handle, stream=stream)
+            await session.submit([Command(execute=execute)] * QUEUED)
+        return queues
+
+    async def _plan(self, shape: Sequence[int]) -> None:
+        one = Int64Array(values=[1, 1])
+        tensor = Tensor(shape=shape, dtype=DATA_TYPE_FLOAT, format=FORMAT_ND)
+        call = Im2colArguments(
+            grad_output=tensor,
+            input_size=Int64Array(values=shape),
+            kernel_size=one,
+            dilation=one,
+            padding=one,
+            stride=one,
+            out=tensor,
+        )
+        request = operators.GetWorkspaceSizeRequest(session=self.session.name, im2col_backward=call)
+        await self.wire.call(methods.GET_WORKSPACE_SIZE, request)
+
+    async def _read(
+        self, buffer: int, *, size_bytes: int, session: str | None = None, held_s: float = 0.0
+    ) -> None:
+        request = memory.ReadRequest(
+            session=self.session.name if session is None else session,
+            buffer=buffer,
+            size_bytes=size_bytes,
+        )
+        await self.wire.stream(methods.READ, request, held_s=held_s)
+
+
+def sum_of(columns: AsyncTensor, image: AsyncTensor) -> Im2colBackward:
+    """A call that sums 1x1 blocks."""
+    return Im2colBackward(
+        grad_output=columns,
+        input_size=list(image.shape[1:]),
+        kernel_size=[1, 1],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[1, 1],
+        out=image,
+    )
+
+
+async def _at_once(*deeds: Awaitable[object]) -> None:
+    """All of them; what the service does to one of them is no matter of another."""
+    await asyncio.gather(*deeds)
+
+
+DEEDS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
+    "calls beyond its rate": Hostile.floods,
+    "giant shapes and allocations": Hostile.asks_for_giants,
+    "long kernels": Hostile.computes,
+    "guesses of names and handles": Hostile.guesses,
+    "slow reads and writes": Hostile.reads_slowly,
+    "half-open connections": Hostile.half_opens,
+    "guesses of keys": Hostile.guesses_keys,
+    "malformed messages": Hostile.sends_nonsense,
+    "huge headers": Hostile.sends_huge_headers,
+    "many streams": Hostile.opens_many_streams,
+    "many waiting calls": Hostile.waits,
+}
+"""What it does, by name."""
+
+
+@asynccontextmanager
+async def attacker(addresses: Addresses, key: str, answers: Answers) -> AsyncGenerator["Attacker"]:
+    """Who attacks until the block ends."""
+    grpc_host, rest_host = host_of(addresses.grpc), host_of(addresses.rest)
+    async with (
+        grpc.aio.insecure_channel(addresses.grpc) as channel,
+        AsyncClient(addresses.grpc, api_key=key, timeout_s=CLIENT_S) as client,
+    ):
+        wire = Wire(channel, grpc=grpc_host, rest=rest_host, key=key, answers=answers)
+        yield Attacker(client, wire)
+
+
+@dataclass(frozen=True, slots=True)
+class Attacker:
+    """Does deeds, each in a session of its own."""
+
+    client: AsyncClient
+    wire: Wire
+
+    async def does(self, name: str) -> None:
+        """One burst of a deed, or as far as the service lets it come."""
+        try:
+            async with self.client.open_session(lease_s=LEASE_S) as session:
+                await DEEDS[name](Hostile(self.wire, session))
+        except OpserveError as error:
+            self.wire.answers.keep(repr(error))
+
+    async def keeps_on(self, names: Sequence[str], *, seconds: float) -> int:
+        """Does several deeds at once, again and again; how many bursts there were."""
+        time = asyncio.get_running_loop().time
+        until_s = time() + seconds
+        bursts = 0
+
+        async def again(name: str) -> None:
+            nonlocal bursts
+            while time() < until_s:
+                await self.does(name)
+                bursts += 1
+                await asyncio.sleep(BEAT_S)
+
+        await asyncio.gather(*map(again, names))
+        return bursts
+
+
+def host_of(address: str) -> Host:
+    """Host and port of an address of a face."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    return host, int(port)
+
+
+async def serve(addresses: Addresses, file: Path) -> None:
+    """Attacks once for each line of standard input."""
+    os.nice(NICENESS)
+    with file.open("wb") as opened:
+        async with attacker(addresses, os.environ["OPSERVE_API_KEY"], Answers(opened)) as found:
+            say({"ready": True})
+            while line := await asyncio.to_thread(sys.stdin.readline):
+                say({"bursts": await found.keeps_on(**json.loads(line))})
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Addresses(grpc=sys.argv[1], rest=sys.argv[2]), Path(sys.argv[3])))

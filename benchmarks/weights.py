@@ -1,0 +1,71 @@
+"""Two tenants of weights 1 and 3 who keep one device busy: the device time that each one gets."""
+
+import asyncio
+from collections.abc import Mapping
+
+from benchmarks.hostile import sum_of
+from benchmarks.keyed import Keyed, gauges
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.operator_service_pb2 import ExecuteRequest
+from opserve_client import AsyncClient, AsyncSession
+from opserve_server.core.tenants import Resource, Tenant
+
+LIGHT, HEAVY = Tenant(name="light", weight=1), Tenant(name="heavy", weight=3)
+SHARE = HEAVY.weight / (LIGHT.weight + HEAVY.weight)
+CALLS = 8
+"""In the queue of each of the streams, of which one always has some."""
+STREAMS = 2
+CHANNELS, EDGE = 64, 256
+BEGIN_S = 0.5
+"""Until both are at work, seconds."""
+
+
+async def share_of_the_heavy(service: Keyed, *, seconds: float) -> float:
+    """Its part of the device time that both used, 0 to 1."""
+    async with asyncio.TaskGroup() as working:
+        tasks = [
+            working.create_task(_keeps_busy(service.addresses.grpc, service.keys[tenant.name]))
+            for tenant in (LIGHT, HEAVY)
+        ]
+        await asyncio.sleep(BEGIN_S)
+        before = await _device_seconds(service)
+        await asyncio.sleep(seconds)
+        after = await _device_seconds(service)
+        for task in tasks:
+            task.cancel()
+    used = {name: after[name] - before[name] for name in after}
+    return used[HEAVY.name] / sum(used.values())
+
+
+async def _device_seconds(service: Keyed) -> Mapping[str, float]:
+    rest, key = service.addresses.rest, service.keys[LIGHT.name]
+    return {
+        tenant.name: (await gauges(rest, key, "opserve_tenant_use", tenant=tenant.name))[
+            Resource.DEVICE_SECONDS
+        ]
+        for tenant in (LIGHT, HEAVY)
+    }
+
+
+async def _keeps_busy(address: str, key: str) -> None:
+    async with (
+        AsyncClient(address, api_key=key) as client,
+        client.open_session() as session,
+        asyncio.TaskGroup() as streams,
+    ):
+        for _ in range(STREAMS):
+            streams.create_task(_keeps_full(session))
+
+
+async def _keeps_full(session: AsyncSession) -> None:
+    call = sum_of(
+        await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
+        await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND"),
+    )
+    executor = (await session.get_workspace_size(call)).executor
+    await executor.set_repeatable()
+    stream = await session.create_stream()
+    execute = ExecuteRequest(executor=executor.handle, stream=stream.handle)
+    while True:
+        await session.submit([Command(execute=execute)] * CALLS)
+        await stream.synchronize()

@@ -1,0 +1,138 @@
+"""Raw ways to both faces for one who means no good; every answer is kept, to be searched."""
+
+import asyncio
+import mmap
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import grpc
+from google.protobuf.message import Message
+
+from opserve_client.wire.methods import Method, ResponseT
+
+ANSWER_S = 2.0
+"""Longest wait for an answer, seconds."""
+ANSWER_BYTES = 2**20
+"""What is read of one answer over REST at most, bytes."""
+KEPT_BYTES = 2**28
+"""What is kept of all answers at most, bytes."""
+Host = tuple[str, int]
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+class Answers:
+    """A file of whatever came back."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._left = KEPT_BYTES
+
+    def keep(self, *found: object) -> None:
+        """Keeps bytes as they are, and of all else the text."""
+        for one in found:
+            data = one if isinstance(one, bytes) else str(one).encode()
+            if data.strip(b"\0") and self._left > 0:
+                self._left -= self._file.write(data)
+
+
+def seen(file: Path, secrets: Mapping[str, bytes]) -> list[str]:
+    """Names of the secrets that are in a file of answers."""
+    if file.stat().st_size == 0:
+        return []
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return [name for name, secret in secrets.items() if data.find(secret) >= 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """Both faces of a service.
+
+    Attributes:
+        channel: A channel to the gRPC face.
+        grpc: Host and port of that face.
+        rest: Host and port of the other.
+        key: Says who calls.
+        answers: Where they are kept.
+    """
+
+    channel: grpc.aio.Channel
+    grpc: Host
+    rest: Host
+    key: str
+    answers: Answers
+
+    async def call(
+        self,
+        method: Method[Any, ResponseT],
+        request: Message | bytes,
+        *,
+        key: str | None = None,
+        headers: Metadata = (),
+    ) -> ResponseT | None:
+        """The answer to a call; None where it was refused, or took too long."""
+        data = request if isinstance(request, bytes) else request.SerializeToString()
+        stub: Any = self.channel.unary_unary(method.path)
+        metadata = (self.authorization(key), *headers)
+        try:
+            found = await stub(data, metadata=metadata, timeout=ANSWER_S)
+        except grpc.aio.AioRpcError as error:
+            self.answers.keep(error.code(), error.details(), *error.trailing_metadata())
+            return None
+        self.answers.keep(found)
+        return method.response.FromString(found)
+
+    async def stream(self, method: Method[Any, Any], request: Message, *, held_s: float) -> None:
+        """The first answer of a stream, and after some seconds without a read all that is there."""
+        stub: Any = self.channel.unary_stream(method.path)
+        call = stub(request.SerializeToString(), metadata=(self.authorization(),), timeout=ANSWER_S)
+        try:
+            async for found in call:
+                self.answers.keep(found)
+                if held_s:
+                    break
+            await asyncio.sleep(held_s)
+        except grpc.aio.AioRpcError as error:
+            self.answers.keep(error.code(), error.details(), *error.trailing_metadata())
+        finally:
+            call.cancel()
+
+    async def http(self, head: str, body: bytes = b"", *, key: str | None = None) -> None:
+        """One request over a connection of its own: the head without its end, and a body."""
+        name, value = self.authorization(key)
+        lines = f"{head}\r\nHost: localhost\r\nConnection: close\r\n{name}: {value}\r\n"
+        length = f"Content-Length: {len(body)}\r\n\r\n"
+        await self.bytes_to(self.rest, f"{lines}{length}".encode() + body)
+
+    async def bytes_to(self, face: Host, data: bytes) -> None:
+        """Sends bytes over a connection of their own and keeps the answer."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(ANSWER_S), connection(face) as (reader, writer):
+                writer.write(data)
+                await writer.drain()
+                self.answers.keep(await reader.read(ANSWER_BYTES))
+
+    async def hold(self, face: Host, data: bytes, *, held_s: float) -> None:
+        """Sends bytes over a connection of their own, and neither reads nor says more."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(ANSWER_S), connection(face) as (_, writer):
+                writer.write(data)
+                await asyncio.sleep(held_s)
+
+    def authorization(self, key: str | None = None) -> tuple[str, str]:
+        """The header that says who calls."""
+        return "authorization", f"Bearer {self.key if key is None else key}"
+
+
+@asynccontextmanager
+async def connection(
+    face: Host,
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection, which ends with a reset."""
+    reader, writer = await asyncio.open_connection(*face)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()

@@ -1,0 +1,111 @@
+"""Others beside a hostile tenant: their calls come right, and it sees and keeps nothing."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchmarks.customer import Customer, new_mark
+from benchmarks.hall import QUOTA
+from benchmarks.hostile import DEEDS, Attacker, attacker
+from benchmarks.keyed import gauges, new_store, store_url
+from benchmarks.wire import Answers, seen
+from opserve_client import AsyncClient
+from opserve_client.private_service import Addresses
+from opserve_server.core.tenants import Resource, Tenant
+from system.drills import SETTINGS, own_process, until
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+GOOD, ROUND, BAD = "good-tenant", "round-tenant", "bad-tenant"
+CALLS = 2
+HELD = set(Resource) - {Resource.CALLS_PER_S, Resource.DEVICE_SECONDS}
+REFUSED = {Resource.DEVICE_MEMORY, Resource.CALLS_PER_S}
+"""What every burst asks more of than the quota has."""
+
+
+@dataclass(frozen=True)
+class Farm:
+    """A service with keys, two tenants who work, and one who means no good."""
+
+    addresses: Addresses
+    keys: Mapping[str, str]
+    customers: list[Customer]
+    attacker: Attacker
+    answers: Path
+
+    async def others_work(self) -> None:
+        """Calls of the others, each checked by itself: what is wrong is raised."""
+        for _ in range(CALLS):
+            for customer in self.customers:
+                await customer.small_call()
+                await customer.whole_call()
+
+    def secrets(self) -> dict[str, bytes]:
+        """What the hostile tenant may not see."""
+        found = {name: name.encode() for name in (GOOD, ROUND)}
+        found |= {f"key of {name}": self.keys[name].encode() for name in (GOOD, ROUND)}
+        for number, customer in enumerate(self.customers):
+            for what, secret in customer.secrets.items():
+                found[f"{what} {number}"] = bytes.fromhex(secret)
+        return found
+
+    async def gauges(self, name: str, tenant: str) -> Mapping[str, float]:
+        """What the metrics tell of a tenant, by resource."""
+        return await gauges(self.addresses.rest, self.keys[GOOD], name, tenant=tenant)
+
+
+@asynccontextmanager
+async def farm(folder: Path) -> AsyncGenerator[Farm]:
+    url, answers = store_url(folder), folder / "answers"
+    tenants = [Tenant(name=GOOD), Tenant(name=ROUND), Tenant(name=BAD, quota=QUOTA)]
+    keys = await new_store(url, tenants)
+    async with own_process(**SETTINGS | {"store_url": url, "log_level": "WARNING"}) as (
+        _,
+        addresses,
+    ):
+        with answers.open("wb", buffering=0) as file:
+            async with (
+                AsyncClient(addresses.grpc, api_key=keys[GOOD]) as one,
+                AsyncClient(addresses.rest, api_key=keys[ROUND]) as other,
+                one.open_session() as first,
+                other.open_session() as second,
+                attacker(addresses, keys[BAD], Answers(file)) as bad,
+            ):
+                customers = [Customer(session, new_mark()) for session in (first, second)]
+                yield Farm(addresses, keys, customers, bad, answers)
+
+
+async def test_a_hostile_tenant_harms_nobody_and_sees_nothing(tmp_path: Path) -> None:
+    async with farm(tmp_path) as found:
+        await found.others_work()
+        before = await found.gauges("opserve_tenant_use", GOOD)
+        for name in DEEDS:
+            await asyncio.gather(found.attacker.does(name), found.others_work())
+        await asyncio.gather(*map(found.attacker.does, DEEDS), found.others_work())
+
+        async def has_nothing() -> bool:
+            use = await found.gauges("opserve_tenant_use", BAD)
+            return not any(use[resource] for resource in HELD)
+
+        await until(has_nothing)
+        after = await found.gauges("opserve_tenant_use", GOOD)
+        assert {name: after[name] for name in HELD} == {name: before[name] for name in HELD}
+        refused = await found.gauges("opserve_tenant_refusals_total", BAD)
+        assert {name for name in REFUSED if not refused[name]} == set()
+        for name in (GOOD, ROUND):
+            assert not any((await found.gauges("opserve_tenant_refusals_total", name)).values())
+        assert found.answers.stat().st_size > 0
+        assert seen(found.answers, found.secrets()) == []
+
+
+def test_a_secret_in_an_answer_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "answers"
+    with file.open("wb") as opened:
+        answers = Answers(opened)
+        answers.keep(bytes(64), b"\x01 abc \x02", "a text")
+    assert file.read_bytes() == b"\x01 abc \x02a text", "zeros tell nothing"
+    secrets = {"bytes": b"abc", "text": b"text", "not there": b"xyz"}
+    assert seen(file, secrets) == ["bytes", "text"]
