@@ -41,7 +41,7 @@ class Worked:
     milliseconds: dict[str, list[float]] = field(
         default_factory=lambda: {k: [] for k in RATES_PER_S}
     )
-    errors: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list[str])
 
 
 class Customer:

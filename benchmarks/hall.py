@@ -47,7 +47,7 @@ class Measured:
     milliseconds: Mapping[str, list[float]] = field(
         default_factory=lambda: {kind: [] for kind in KINDS}
     )
-    errors: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)

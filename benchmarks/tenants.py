@@ -63,9 +63,9 @@ class Found:
     rounds: Mapping[tuple[str, str], list[Percentiles]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    errors: list[str] = field(default_factory=list)
-    errors_before: list[str] = field(default_factory=list)
-    seen: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list[str])
+    errors_before: list[str] = field(default_factory=list[str])
+    seen: list[str] = field(default_factory=list[str])
 
 
 def main() -> None:

@@ -74,7 +74,7 @@ class Wire:
     ) -> ResponseT | None:
         """The answer to a call; None where it was refused, or took too long."""
         data = request if isinstance(request, bytes) else request.SerializeToString()
-        stub: Any = self.channel.unary_unary(method.path)
+        stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method.path)
         metadata = (self.authorization(key), *headers)
         try:
             found = await stub(data, metadata=metadata, timeout=ANSWER_S)
@@ -86,7 +86,9 @@ class Wire:
 
     async def stream(self, method: Method[Any, Any], request: Message, *, held_s: float) -> None:
         """The first answer of a stream, and after some seconds without a read all that is there."""
-        stub: Any = self.channel.unary_stream(method.path)
+        stub: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(
+            method.path
+        )
         call = stub(request.SerializeToString(), metadata=(self.authorization(),), timeout=ANSWER_S)
         try:
             async for found in call:

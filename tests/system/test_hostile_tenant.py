@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 GOOD, ROUND, BAD = "good-tenant", "round-tenant", "bad-tenant"
 CALLS = 2
 HELD = set(Resource) - {Resource.CALLS_PER_S, Resource.DEVICE_SECONDS}
-REFUSED = {Resource.DEVICE_MEMORY, Resource.CALLS_PER_S}
-"""What every burst asks more of than the quota has."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ async def test_a_hostile_tenant_harms_nobody_and_sees_nothing(tmp_path: Path) ->
         after = await found.gauges("opserve_tenant_use", GOOD)
         assert {name: after[name] for name in HELD} == {name: before[name] for name in HELD}
         refused = await found.gauges("opserve_tenant_refusals_total", BAD)
-        assert {name for name in REFUSED if not refused[name]} == set()
+        assert refused[Resource.DEVICE_MEMORY] > 0, "it came to the end of its quota"
         for name in (GOOD, ROUND):
             assert not any((await found.gauges("opserve_tenant_refusals_total", name)).values())
         assert found.answers.stat().st_size > 0
