@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 import grpc
@@ -22,7 +23,11 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
 from opserve_server.rest_api.app import rest_app
-from opserve_server.rest_api.connections import Connection, probe_silent_clients
+from opserve_server.rest_api.connections import (
+    Connection,
+    ConnectionLimits,
+    probe_silent_clients,
+)
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.settings import Settings, host_and_port, where_set
 from opserve_server.telemetry.metrics import Metrics
@@ -132,6 +137,7 @@ def _new_grpc_server(
         guard,
         administration,
         health,
+        bounds=_grpc_bounds(settings),
         message_bytes_limit=settings.message_bytes_limit,
         chunk_bytes_limit=settings.chunk_bytes,
         concurrent_calls_limit=settings.concurrent_calls_limit,
@@ -201,6 +207,26 @@ def _name_of(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def _grpc_bounds(settings: Settings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_allowed_incoming_connections", settings.connections_limit),
+        ("grpc.max_concurrent_streams", settings.streams_per_connection_limit),
+        # Beyond the first some calls are refused, by chance, and all beyond the second.
+        ("grpc.max_metadata_size", settings.metadata_bytes_limit),
+        ("grpc.absolute_max_metadata_size", settings.metadata_bytes_limit),
+        ("grpc.server_handshake_timeout_ms", round(settings.handshake_timeout_s * 1000)),
+    ]
+
+
+def _connection_limits(settings: Settings) -> ConnectionLimits:
+    return ConnectionLimits(
+        headers=settings.headers_limit,
+        target_bytes=settings.target_bytes_limit,
+        framing_bytes=settings.chunk_framing_bytes_limit,
+        per_peer=settings.connections_per_address_limit,
+    )
+
+
 class _RestServer(uvicorn.Server):
     """A server that tells when it accepts calls and leaves signals to the service."""
 
@@ -221,6 +247,8 @@ class _RestServer(uvicorn.Server):
                 h11_max_incomplete_event_size=settings.head_bytes_limit,
             )
         )
+        self._limits = _connection_limits(settings)
+        self._handshake_timeout_s = settings.handshake_timeout_s
         self.accepting = asyncio.Event()
 
     def end(self, *, within_s: float) -> None:
@@ -230,7 +258,27 @@ class _RestServer(uvicorn.Server):
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # As uvicorn does it for the sockets that it is given, but for the time of a handshake.
+        secure = self.config.ssl is not None
+        connect = partial(
+            Connection,
+            limits=self._limits,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                connect,
+                sock=listener,
+                ssl=self.config.ssl,
+                ssl_handshake_timeout=self._handshake_timeout_s if secure else None,
+                backlog=self.config.backlog,
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
         self.accepting.set()
 
     @override

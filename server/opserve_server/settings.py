@@ -228,6 +228,23 @@ class Settings(BaseSettings):
     """Largest gRPC message, bytes."""
     head_bytes_limit: Bytes = 64 * _KIB
     """Path and headers of one REST request, bytes; a piece that is read at once may exceed it."""
+    headers_limit: Count = 100
+    """Headers of one REST request."""
+    target_bytes_limit: Bytes = 8 * _KIB
+    """Path and query of one REST request, bytes; no path has more than 2048."""
+    chunk_framing_bytes_limit: Bytes = _MIB
+    """What one REST body in chunks may have beside its bytes, bytes: sizes, extensions, trailers;
+    a chunk has at least 5."""
+    connections_per_address_limit: Count = 512
+    """REST connections of one address at once; behind a proxy all of them come from its own."""
+    connections_limit: Count = 2048
+    """gRPC connections at once."""
+    streams_per_connection_limit: Count = 512
+    """Calls at the same time on one gRPC connection."""
+    metadata_bytes_limit: Bytes = 16 * _KIB
+    """Metadata of one gRPC call, bytes."""
+    handshake_timeout_s: Seconds = 10.0
+    """Time in which a new connection has to agree on TLS and HTTP/2, seconds."""
     body_bytes_limit: Bytes = 4 * _MIB
     """Largest JSON body on the REST face, bytes."""
     run_bytes_limit: Bytes = 256 * _MIB

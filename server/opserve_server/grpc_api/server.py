@@ -74,14 +74,15 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     administration: Administration,
     health: Health,
     *,
+    bounds: Sequence[tuple[str, int]] = (),
     message_bytes_limit: int,
     chunk_bytes_limit: int,
     concurrent_calls_limit: int,
     silent_client_limit_s: float,
 ) -> grpc.aio.Server:
-    """A server that has no port yet and is not started."""
+    """A server that has no port yet and is not started; `bounds` are channel arguments."""
     server = grpc.aio.server(
-        options=_options(message_bytes_limit, silent_client_limit_s),
+        options=[*_options(message_bytes_limit, silent_client_limit_s), *bounds],
         maximum_concurrent_rpcs=concurrent_calls_limit,
     )
     wrapping = WrappingServer(server, guard, service.observe)

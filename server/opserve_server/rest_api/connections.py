@@ -1,18 +1,44 @@
 """REST connections whose client says nothing, or no end of it, or vanished: they end."""
 
 import asyncio
+import json
 import socket
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from math import ceil
+from typing import Any, cast
 
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from opserve_server.certificates import names_in_certificate
 
 CERTIFICATE = "opserve.certificate"
 """Extension of a request's scope: the names in the client certificate that was verified."""
 _PROBES = 3
+_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Bounds on what a connection may send, and on connections.
+
+    Attributes:
+        headers: Headers of one request.
+        target_bytes: Its path and query.
+        framing_bytes: What one body may have beside its bytes: sizes of chunks, their extensions
+            and trailers; so it bounds the number of chunks too.
+        per_peer: Connections of one address.
+        open: Connections by address, as they are now.
+    """
+
+    headers: int
+    target_bytes: int
+    framing_bytes: int
+    per_peer: int
+    open: Counter[str] = field(default_factory=Counter[str])
 
 
 class Connection(HttpToolsProtocol):
@@ -20,29 +46,59 @@ class Connection(HttpToolsProtocol):
 
     The time is uvicorn's between two requests: within it the head of the next one is here, and
     after the connection was made that of the first. No two pieces of a body are further apart.
+
+    Args:
+        limits: Bounds of all connections.
+        others: What uvicorn gives.
     """
 
+    _framing_bytes = 0
+    """Of the body that comes: what it had beside its bytes, but for what came with its head."""
     _head_bytes: int | None = None
     """Bytes of a head that has begun and is not complete, but for its first piece."""
     _in_body = False
     _certificate: Sequence[str] = ()
+
+    def __init__(self, *, limits: ConnectionLimits, **others: Any) -> None:  # noqa: ANN401  # uvicorn's
+        super().__init__(**others)
+        self._limits = limits
+        self._peer = ""
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._certificate = names_in_certificate(transport.get_extra_info("peercert"))
         self._begin_silence()
+        self._peer = self.client[0] if self.client else ""
+        self._limits.open[self._peer] += 1
+        if self._limits.open[self._peer] > self._limits.per_peer:
+            allowed = f"{self._limits.per_peer}"
+            self._refuse("connections", "one more of this address", allowed, HTTPStatus(503))
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limits.open[self._peer] -= 1
+        if not self._limits.open[self._peer]:
+            del self._limits.open[self._peer]
+        super().connection_lost(exc)
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         was_in_head = self._head_bytes is not None
+        if self._in_body:
+            self._framing_bytes += len(data)
         super().data_received(data)
+        if self._in_body and self._framing_bytes > self._limits.framing_bytes:
+            allowed = f"{self._limits.framing_bytes} bytes"
+            self._refuse("chunks", "more beside the body", allowed)
         if was_in_head and self._head_bytes is not None:
             self._head_bytes += len(data)
             limit = self.config.h11_max_incomplete_event_size
             assert limit is not None, "the service sets it"
             if self._head_bytes > limit:
-                self.send_400_response("The head of the request is too large.")
+                self._refuse("head", "more bytes", f"{limit} bytes", _TOO_LARGE)
         if not self._at_work:
             self._end_silence_in_time()
         elif self._in_body:
@@ -52,7 +108,27 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = {CERTIFICATE: {"names": self._certificate}}
-        self._head_bytes = 0
+        self._head_bytes = self._framing_bytes = 0
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) == self._limits.headers + 1:
+            self._refuse("headers", "more of them", f"{self._limits.headers}", _TOO_LARGE)
+            raise ValueError("the parser goes no further")
+
+    @override
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.target_bytes:
+            allowed = f"{self._limits.target_bytes} bytes"
+            self._refuse("path and query", "more bytes", allowed, HTTPStatus.REQUEST_URI_TOO_LONG)
+            raise ValueError("the parser goes no further")
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes -= len(body)
+        super().on_body(body)
 
     @override
     def on_headers_complete(self) -> None:
@@ -70,6 +146,26 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._begin_silence()
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("request", "bytes that are no HTTP", "HTTP/1.1")
+
+    def _refuse(
+        self,
+        parameter: str,
+        given: str,
+        allowed: str,
+        status: HTTPStatus = HTTPStatus.BAD_REQUEST,
+    ) -> None:
+        """Answers what no call has begun to answer, and ends the connection."""
+        if self.transport.is_closing():
+            return
+        # There is none before the first, whatever uvicorn's types say.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            self.transport.write(_problem(parameter, given, allowed, status))
+        self.transport.close()
 
     def _begin_silence(self) -> None:
         self._at_work = False
@@ -93,6 +189,24 @@ class Connection(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_at(
             self._silent_until_s, self.timeout_keep_alive_handler
         )
+
+
+def _problem(parameter: str, given: str, allowed: str, status: HTTPStatus) -> bytes:
+    """A whole answer where there is no call whose errors could tell it."""
+    problem = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": status.value,
+        "detail": f"{parameter}: given {given}, allowed {allowed}",
+        "parameter": parameter,
+        "given": given,
+        "allowed": allowed,
+    }
+    body = json.dumps(problem).encode()
+    return (
+        b"HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\n"
+        b"Content-Length: %d\r\nConnection: close\r\n\r\n%s"
+    ) % (status.value, status.phrase.encode(), len(body), body)
 
 
 def probe_silent_clients(listener: socket.socket, *, limit_s: float) -> None:

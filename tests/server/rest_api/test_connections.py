@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from opserve_server.rest_api.connections import Connection
+from opserve_server.rest_api.connections import Connection, ConnectionLimits
 from simulation.virtual_time import VirtualTimeLoop
 
 LIMIT_S = 30
@@ -37,7 +37,10 @@ class Wire:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         config.load()
-        self.end = Connection(config, ServerState(), {})
+        limits = ConnectionLimits(headers=50, target_bytes=64, framing_bytes=1024, per_peer=1)
+        self.end = Connection(
+            config=config, server_state=ServerState(), app_state={}, limits=limits
+        )
         self.transport = mock.Mock(spec=asyncio.Transport)
         self.transport.is_closing.side_effect = lambda: self.transport.close.called
         self.transport.get_extra_info.return_value = None
@@ -66,7 +69,7 @@ def test_a_head_that_grows_and_grows_is_refused() -> None:
             assert not wire.closed
             wire.end.data_received(b"X-Long: " + b"a" * 54 + b"\r\n")
         assert wire.closed
-        assert wire.answers == [b"400"]
+        assert wire.answers == [b"431"]
 
     in_virtual_time(test)
 

@@ -1,0 +1,196 @@
+"""Connections of strangers: what is too much on the wire ends them, and others go on."""
+
+import asyncio
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import trustme
+
+from opserve.v1 import session_service_pb2 as session_pb
+from opserve_client import AsyncClient, TlsFiles
+from opserve_client.private_service import Addresses, private_service
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEADERS, RESET, SETTINGS, END_HEADERS = 1, 3, 4, 4
+RAPID = 20_000
+
+
+LIMITS = {
+    "devices": '["reference"]',
+    "connections_per_address_limit": "8",
+    "connections_limit": "8",
+    "streams_per_connection_limit": "4",
+    "handshake_timeout_s": "1",
+    "chunk_framing_bytes_limit": "4096",
+}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Addresses]:
+    with private_service(**LIMITS) as addresses:
+        yield addresses
+
+
+Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connected(address: str) -> Wire:
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def told(wire: Wire) -> dict[str, object]:
+    """The problem that a connection ends with."""
+    reader, writer = wire
+    answer = await reader.read()
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"application/problem+json" in head.replace(b"Content-Type", b"content-type"), answer
+    problem: dict[str, object] = json.loads(body)
+    assert head.split()[1] == str(problem["status"]).encode()
+    return problem
+
+
+async def serves(addresses: Addresses) -> None:
+    for address in (addresses.grpc, addresses.rest):
+        async with AsyncClient(address, timeout_s=20.0) as client:
+            assert len(await client.list_devices()) == 1
+
+
+HEAD = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = HEAD + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "parameter"),
+    [
+        (b"\x16\x03\x01 no http\r\n\r\n", 400, "request"),
+        (HEAD + b"a: b\r\n" * 200 + b"\r\n", 431, "headers"),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", 414, "path and query"),
+        (b"GET /livez?" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", 414, "path and query"),
+        (HEAD + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\n", 400, "request"),
+        (HEAD + b"Content-Length: -1\r\n\r\n", 400, "request"),
+        (HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "request"),
+        (CHUNKED + b"fffffffffffffffff\r\n", 400, "request"),
+    ],
+)
+async def test_what_is_no_request_is_told_as_a_problem(
+    service: Addresses, sent: bytes, status: int, parameter: str
+) -> None:
+    wire = await connected(service.rest)
+    wire[1].write(sent)
+    problem = await told(wire)
+    assert (problem["status"], problem["parameter"]) == (status, parameter)
+    await serves(service)
+
+
+@pytest.mark.parametrize("piece", [b"1\r\n \r\n", b"1;" + b"e" * 50 + b"\r\n \r\n"])
+async def test_a_body_of_too_many_chunks_ends(service: Addresses, piece: bytes) -> None:
+    wire = await connected(service.rest)
+    wire[1].write(CHUNKED)
+    for _ in range(4096 // (len(piece) - 1) + 2):
+        wire[1].write(piece)
+        await wire[1].drain()
+        await asyncio.sleep(0)
+    assert (await told(wire))["parameter"] == "chunks"
+    await serves(service)
+
+
+async def test_a_body_of_few_chunks_is_taken(service: Addresses) -> None:
+    reader, writer = await connected(service.rest)
+    writer.write(CHUNKED)
+    for piece in (b'9\r\n{"profile\r\n', b'e\r\n":"no such one\r\n'):
+        writer.write(piece)
+        await writer.drain()
+    writer.write(b'2\r\n"}\r\n0\r\n\r\n')
+    assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
+
+
+async def test_one_address_has_so_many_connections_over_rest(service: Addresses) -> None:
+    wires = [await connected(service.rest) for _ in range(8)]
+    assert (await told(await connected(service.rest)))["parameter"] == "connections"
+    for _, writer in wires:
+        writer.close()
+        await writer.wait_closed()
+    await serves(service)
+
+
+async def test_there_are_so_many_connections_over_grpc(service: Addresses) -> None:
+    wires = [await connected(service.grpc) for _ in range(8)]
+    for reader, writer in wires:
+        writer.write(PREFACE + frame(SETTINGS))
+        assert await reader.readexactly(9)
+    reader, writer = await connected(service.grpc)
+    assert await reader.read() == b"", "one more is closed"
+    for _, taken in [*wires, (reader, writer)]:
+        taken.close()
+        await taken.wait_closed()
+    await serves(service)
+
+
+def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2."""
+    return struct.pack("!I", len(payload))[1:] + struct.pack("!BBI", kind, flags, stream) + payload
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+async def test_calls_that_are_reset_as_fast_as_they_begin_disturb_nobody(
+    service: Addresses,
+) -> None:
+    reader, writer = await connected(service.grpc)
+    path = literal(b":path", b"/opserve.v1.SessionService/ListDevices")
+    called = b"\x83\x86" + path + literal(b":authority", b"a") + literal(b"te", b"trailers")
+    called += literal(b"content-type", b"application/grpc")
+    writer.write(PREFACE + frame(SETTINGS))
+    try:
+        for stream in range(1, 2 * RAPID, 2):
+            writer.write(frame(HEADERS, END_HEADERS, stream, called))
+            writer.write(frame(RESET, 0, stream, struct.pack("!I", 8)))
+            if stream % 1000 == 1:
+                await writer.drain()
+                await serves(service)
+    except ConnectionError:  # the service may hang up
+        pass
+    await serves(service)
+    writer.close()
+    del reader
+
+
+async def test_too_much_metadata_is_refused(service: Addresses) -> None:
+    async with grpc.aio.insecure_channel(service.grpc) as channel:
+        call: Any = channel.unary_unary(
+            "/opserve.v1.SessionService/ListDevices",
+            response_deserializer=session_pb.ListDevicesResponse.FromString,
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as refusal:
+            await call(b"", metadata=[("x-large", "a" * 20_000)])
+        assert refusal.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert len((await call(b"")).devices) == 1
+
+
+async def test_a_handshake_that_stalls_ends_on_both_faces(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    pem = f"{tmp_path / 'server.pem'}"
+    tls = {"tls_certificate_file": pem, "tls_key_file": pem}
+    with private_service(**LIMITS, **tls) as addresses:
+        for address in (addresses.grpc, addresses.rest):
+            reader, writer = await connected(address)
+            writer.write(b"\x16\x03\x01\x02\x00")  # a hello begins, and no more comes
+            async with asyncio.timeout(20):
+                await reader.read()
+            writer.close()
+        async with AsyncClient(addresses.rest, tls=TlsFiles(ca=tmp_path / "ca.pem")) as client:
+            assert len(await client.list_devices()) == 1
