@@ -1,14 +1,15 @@
 """A service with a store, behind both faces, and clients of it: what an administrator works on."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import grpc
 import httpx2
+import pytest
 from starlette.applications import Starlette
 
-from opserve_client import AsyncClient
+from opserve_client import AsyncClient, OpserveError
 from opserve_client.transports import AsyncRestTransport
 from opserve_server.administration import Administration
 from opserve_server.bootstrap import first_key
@@ -122,3 +123,10 @@ def _faces(
         silent_client_limit_s=30,
     )
     return app, server
+
+
+async def refusal(call: Awaitable[object]) -> OpserveError:
+    """What a call was refused with."""
+    with pytest.raises(OpserveError) as caught:
+        await call
+    return caught.value
