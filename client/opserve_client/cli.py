@@ -1,4 +1,4 @@
-"""The command line: opserve serve | warmup | devices | operators | run | demo."""
+"""The command line: opserve serve | warmup | devices | operators | run | conform | demo."""
 
 import importlib.util
 import json
@@ -174,6 +174,21 @@ def run(  # arguments of the command
     for name, array in results.items():
         table.add_row(name, str(list(array.shape)), dtypes[name])
     Console().print(table)
+
+
+@app.command(
+    context_settings={
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
+)
+def conform(context: typer.Context) -> None:
+    """Try kernels on conformance cases, and judge them; has commands of its own."""
+    from opserve_client.conform import command_line  # noqa: PLC0415  nobody else waits for it
+
+    command_line.main(context.args, context.find_root().obj)
 
 
 @app.command()

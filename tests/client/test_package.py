@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "opserve_client"
 OF_THE_KERNELS = ("opserve_kernels.formats",)
 """Modules of the kernels root that the client may import: NumPy alone is behind them."""
+OF_CONFORMANCE = ("opserve_kernels.cases.", "opserve_kernels.verdict.", "opserve_kernels.errors")
+"""What its conformance commands import besides, once they are called."""
 
 
 def test_the_blocking_client_is_fresh() -> None:
@@ -87,13 +89,15 @@ def test_every_route_takes_its_places_from_the_request() -> None:
 
 def test_the_client_imports_no_server_and_of_the_kernels_what_both_sides_need() -> None:
     for path in PACKAGE.rglob("*.py"):
+        is_conformance = PACKAGE / "conform" in path.parents
+        allowed = (*OF_THE_KERNELS, *(OF_CONFORMANCE if is_conformance else ()))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             for name in names:
                 assert not name.startswith("opserve_server"), path
-                assert not name.startswith("opserve_kernels") or name in OF_THE_KERNELS, path
+                assert not name.startswith("opserve_kernels") or name.startswith(allowed), path
 
 
 def test_the_base_install_without_numba_and_the_service_is_enough() -> None:
@@ -106,3 +110,16 @@ def test_the_base_install_without_numba_and_the_service_is_enough() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert tuple(done.stdout.split()) == OF_THE_KERNELS
+
+
+def test_conformance_cases_are_made_without_numba_and_the_service() -> None:
+    missing = ("numba", "starlette", "uvicorn", "pydantic_settings", "grpc_health")
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing})); "
+        "from opserve_client.conform import command_line, selection; "
+        "print(len(selection.suite_named('smoke', 0).cases))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 200

@@ -17,8 +17,11 @@ from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_kernels.verdict.verdict import OutputVerdict, Status, Verdict
 
 FORM = 1  # of the record; a reader refuses others
-GOOD = frozenset({Status.PASSED, Status.SKIPPED, Status.UNIMPLEMENTED})
-"""Statuses that do not fail a run."""
+GOOD = frozenset({Status.PASSED, Status.SKIPPED, Status.UNIMPLEMENTED, Status.MISTRUSTED})
+"""Statuses that do not fail a run: MISTRUSTED is about the case, not about the target."""
+
+
+RECORD_NAME = "record.jsonl"  # in the folder of a run
 
 
 class RecordError(Exception):
@@ -111,6 +114,11 @@ def write_record(record: RunRecord, path: Path) -> None:
     """The whole record, in a file of its own."""
     lines = [header_line(record.header), *map(result_line, record.results)]
     path.write_text("".join(lines), encoding="utf-8")
+
+
+def record_path(place: Path) -> Path:
+    """The record of a run, by its folder or itself."""
+    return place / RECORD_NAME if place.is_dir() else place
 
 
 def read_record(path: Path) -> RunRecord:

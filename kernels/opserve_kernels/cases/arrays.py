@@ -56,15 +56,15 @@ def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
         held = drawn(key_of(case.id, seed, name), count, tensor.fill, tensor.dtype)
     if not (tensor.tensor().is_contiguous and tensor.tensor().element_count == count):
         member = np.zeros(count, np.bool_)
-        _view(member, tensor)[...] = True
+        view_of(member, tensor)[...] = True
         held = np.where(member, held, gaps(count, tensor.dtype))
-    elements = _view(held, tensor)
+    elements = view_of(held, tensor)
     if tensor.fill is not None and tensor.fill.plain is not None:
         elements[~_holds(tensor.fill, tensor.fill.plain, len(tensor.shape))] = 0
     return Placed(storage=held, elements=elements)
 
 
-def _view(storage: Array, tensor: TensorCase) -> Array:
+def view_of(storage: Array, tensor: TensorCase) -> Array:
     """The elements of a tensor in its storage."""
     described = tensor.tensor()
     steps = [step * storage.itemsize for step in described.element_strides]

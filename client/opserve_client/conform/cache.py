@@ -1,0 +1,85 @@
+"""Arrays on disk by key, for any number of processes at once; a file that is torn is no file.
+
+A file is written beside its place and moved there whole; .npz has a checksum of each array. The
+folder is $XDG_CACHE_HOME/opserve/goldens, or that below ~/.cache.
+"""
+
+import contextlib
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from zipfile import BadZipFile
+
+import numpy as np
+
+from opserve_client.conform.targets.target import Array
+
+LIMIT_BYTES = 2 << 30
+"""Of all files; the standard suite needs about an eighth."""
+_KEPT = 0.8  # of the limit, when files are dropped
+_SUFFIX = ".npz"
+
+
+def cache_folder() -> Path:
+    """Where golden values lie, by the XDG base directories."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "opserve" / "goldens"
+
+
+class Cache:
+    """Arrays by key.
+
+    Args:
+        folder: Made when something is put into it.
+        limit_bytes: Of all files; those not used for longest go.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._folder, self._limit_bytes = folder, limit_bytes
+        self._written_bytes = limit_bytes  # so that the first file looks how full it is
+
+    def get(self, key: str) -> Mapping[str, Array] | None:
+        """The arrays of a key, if they are there and whole."""
+        path = self._path(key)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+                found = {name: loaded[name] for name in loaded.files}
+            os.utime(path)
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error, KeyError):
+            return None
+        return found
+
+    def put(self, key: str, arrays: Mapping[str, Array]) -> None:
+        """Keeps arrays; a disk that is full or read-only is no error."""
+        path = self._path(key)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+                try:
+                    np.savez(file, allow_pickle=False, **arrays)
+                    file.close()
+                    Path(file.name).replace(path)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+            self._written_bytes += path.stat().st_size
+            if self._written_bytes > self._limit_bytes // 8:
+                self._written_bytes = 0
+                self._drop()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}{_SUFFIX}"
+
+    def _drop(self) -> None:
+        """Files that were not used for longest, until there is room again."""
+        files = [(path, path.stat()) for path in self._folder.glob("*/*") if path.is_file()]
+        total = sum(about.st_size for _, about in files)
+        if total <= self._limit_bytes:
+            return
+        for path, about in sorted(files, key=lambda file: file[1].st_mtime):
+            path.unlink(missing_ok=True)
+            total -= about.st_size
+            if total <= _KEPT * self._limit_bytes:
+                return

@@ -1,0 +1,184 @@
+"""The command line: opserve conform run | verify | cases | compare.
+
+Exit status: 0 all that was judged is right, 1 something is not, 2 nothing can be said: a wrong
+option, a service that does not answer, a file that cannot be read.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opserve_client.conform.compare import compare
+from opserve_client.conform.options import Options, Outputs, perform
+from opserve_client.conform.record import RecordError, read_record, record_path
+from opserve_client.conform.selection import Wanted, chosen, suite_named
+from opserve_client.conform.show import show_comparison
+from opserve_client.conform.targets.arrays_files import write_case
+from opserve_client.conform.targets.named import FORMS, ITSELF
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.errors import OpserveError
+from opserve_kernels.cases.suite import Suite, write_suite
+
+app = typer.Typer(
+    help="Kernels tried on conformance cases, and judged.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+SuiteName = Annotated[str, typer.Option("--suite", help="smoke, standard, exhaustive or a file.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="That inputs are drawn by; 0, or a file's.")]
+Operators = Annotated[list[str] | None, typer.Option("--operator", help="Only this one; repeat.")]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option("--match", help="Only cases whose id, source or tag is like it (*, ?); repeat."),
+]
+Server = Annotated[
+    str, typer.Option(help="The service that golden values come from; none starts one.")
+]
+TargetName = Annotated[str, typer.Option("--target", help=f"What is tried: {FORMS}.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes that try cases.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Equal calls, whose bits must be equal.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that a case may take.")]
+Folder = Annotated[Path | None, typer.Option(help="Where the record of the run goes.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the record in the folder.")]
+KnownFailures = Annotated[
+    Path | None, typer.Option(help="Cases that fail for now: a pattern a line, # and why.")
+]
+Baseline = Annotated[
+    Path | None, typer.Option(help="A record: only what is worse than it fails the run.")
+]
+Junit = Annotated[Path | None, typer.Option(help="Results as JUnit has them, XML.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The summary as JSON, on standard output.")]
+Github = Annotated[bool, typer.Option("--github", help="Annotations and summary of the step.")]
+Reported = Annotated[list[str] | None, typer.Option("--standard", help="Told besides; repeat.")]
+Gates = Annotated[list[str] | None, typer.Option("--gate", help="A standard to meet; repeat.")]
+
+
+def main(arguments: Sequence[str], context: object) -> None:
+    """Runs the command line; exits with its status.
+
+    Args:
+        arguments: Behind "conform".
+        context: The program's options on the way to a service (cli.Ways).
+    """
+    try:
+        app(args=list(arguments), prog_name="opserve conform", obj=context)
+    except (InfrastructureError, OpserveError, RecordError, OSError) as error:
+        one_line = " ".join(str(error).split())
+        sys.stderr.write(f"opserve conform: {one_line}\n")
+        sys.exit(2)
+
+
+@app.command()
+def run(  # noqa: PLR0913  options of the command
+    context: typer.Context,
+    *,
+    suite: SuiteName = "standard",
+    seed: Seed = None,
+    operator: Operators = None,
+    match: Patterns = None,
+    target: TargetName = ITSELF,
+    server: Server = "",
+    jobs: Jobs = 2,
+    repeats: Repeats = 1,
+    timeout: Timeout = 60.0,
+    folder: Folder = None,
+    resume: Resume = False,
+    known_failures: KnownFailures = None,
+    baseline: Baseline = None,
+    standard: Reported = None,
+    gate: Gates = None,
+    junit: Junit = None,
+    json: AsJson = False,
+    github: Github = False,
+) -> None:
+    """Try a target on the cases of a suite."""
+    options = Options(
+        suite=suite,
+        seed=seed,
+        wanted=Wanted(operators=tuple(operator or ()), patterns=tuple(match or ())),
+        target=target,
+        server=server,
+        jobs=jobs,
+        repeats=repeats,
+        timeout_s=timeout,
+        standards=(*(standard or ()), *(gate or ())),
+        gates=tuple(gate or ()),
+        folder=folder,
+        resume=resume,
+        known_failures=known_failures,
+        baseline=baseline,
+    )
+    outputs = Outputs(junit=junit, json=json, github=github)
+    raise typer.Exit(perform(options, outputs, context.obj))
+
+
+@app.command()
+def verify(  # noqa: PLR0913  options of the command
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="With an .npz of outputs for each case, ID.npz.")],
+    *,
+    suite: SuiteName = "standard",
+    seed: Seed = None,
+    operator: Operators = None,
+    match: Patterns = None,
+    server: Server = "",
+    jobs: Jobs = 2,
+    known_failures: KnownFailures = None,
+    junit: Junit = None,
+    json: AsJson = False,
+) -> None:
+    """Judge outputs that were computed before; `cases --inputs` writes what to compute them of."""
+    options = Options(
+        suite=suite,
+        seed=seed,
+        wanted=Wanted(operators=tuple(operator or ()), patterns=tuple(match or ())),
+        target=f"files:{folder}",
+        server=server,
+        jobs=jobs,
+        known_failures=known_failures,
+    )
+    outputs = Outputs(junit=junit, json=json)
+    raise typer.Exit(perform(options, outputs, context.obj))
+
+
+@app.command()
+def cases(
+    *,
+    suite: SuiteName = "standard",
+    seed: Seed = None,
+    operator: Operators = None,
+    match: Patterns = None,
+    output: Annotated[Path | None, typer.Option(help="Write them as a suite.")] = None,
+    inputs: Annotated[Path | None, typer.Option(help="Write ID.npz and ID.json of each.")] = None,
+) -> None:
+    """Show the cases of a suite, or write them or their inputs."""
+    wanted = Wanted(operators=tuple(operator or ()), patterns=tuple(match or ()))
+    whole = suite_named(suite, seed)
+    part = Suite(name=whole.name, seed=whole.seed, cases=chosen(whole, wanted))
+    if output is not None:
+        output.write_text(write_suite(part), encoding="utf-8")
+    if inputs is not None:
+        inputs.mkdir(parents=True, exist_ok=True)
+        for case in part.cases:
+            write_case(case, whole.seed, inputs)
+    if output is None and inputs is None:
+        for case in part.cases:
+            typer.echo(f"{case.id}  {case.expect}  {' '.join((*case.tags, case.source))}".rstrip())
+
+
+@app.command(name="compare")
+def compare_runs(
+    before: Annotated[Path, typer.Argument(help="Folder or record of a run.")],
+    now: Annotated[Path, typer.Argument(help="Folder or record of a later one.")],
+    *,
+    json: AsJson = False,
+) -> None:
+    """Tell what a run has that an earlier one had not: failures, cases left out, drifts."""
+    comparison = compare(read_record(record_path(before)), read_record(record_path(now)))
+    show_comparison(comparison, as_json=json)
+    raise typer.Exit(comparison.exit_code)

@@ -1,0 +1,85 @@
+"""Golden values of cases: from the profile `reference` of a service, and kept on disk."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_client.conform.cache import Cache
+from opserve_client.conform.on_device import run_on
+from opserve_client.conform.targets.device import Sessions
+from opserve_client.conform.targets.target import Array, InfrastructureError, Ran
+from opserve_client.errors import OpserveError
+from opserve_kernels.cases.arrays import view_of
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import unwritten
+from opserve_kernels.cases.golden import GoldenCall, golden_calls
+from opserve_kernels.cases.golden_key import golden_key
+
+Doubles = NDArray[np.float64]
+_VALUES, _MAGNITUDES = "values.", "magnitudes."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Golden:
+    """What an output must be.
+
+    Attributes:
+        values: Never rounded.
+        magnitudes: The same sums over magnitudes.
+    """
+
+    values: Doubles
+    magnitudes: Doubles
+
+
+class Goldens:
+    """Golden values, each computed once.
+
+    Args:
+        sessions: Of a service that has a device of the profile `reference`.
+        contracts: Revisions of the operators' contracts there.
+        cache: Where they are kept.
+    """
+
+    def __init__(self, sessions: Sessions, contracts: Mapping[str, str], cache: Cache) -> None:
+        self._sessions, self._contracts, self._cache = sessions, contracts, cache
+
+    def of(self, case: Case, seed: int) -> Mapping[str, Golden]:
+        """By output that the case writes.
+
+        Raises:
+            InfrastructureError: The service does not give them.
+        """
+        found: dict[str, Golden] = {}
+        for call in golden_calls(case, seed):
+            key = golden_key(call, contract=self._contracts[case.operator])
+            arrays = self._cache.get(key)
+            if arrays is None:
+                arrays = self._computed(call)
+                self._cache.put(key, arrays)
+            for name in call.case.written:
+                values, magnitudes = arrays[_VALUES + name], arrays[_MAGNITUDES + name]
+                found[name] = Golden(values=values, magnitudes=magnitudes)
+        return found
+
+    def _computed(self, call: GoldenCall) -> Mapping[str, Array]:
+        sizes = {name: np.abs(operand) for name, operand in call.operands.items()}
+        values, magnitudes = self._run(call.case, call.operands), self._run(call.case, sizes)
+        return {
+            **{_VALUES + name: array for name, array in values.items()},
+            **{_MAGNITUDES + name: array for name, array in magnitudes.items()},
+        }
+
+    def _run(self, case: Case, operands: Mapping[str, Doubles]) -> Mapping[str, Array]:
+        storages: dict[str, Array] = {name: array.reshape(-1) for name, array in operands.items()}
+        for name, tensor in case.outputs.items():
+            storages[name] = unwritten(tensor.storage_elements, tensor.dtype)
+        try:
+            outcome = run_on(self._sessions.on(case.profile), case, storages)
+        except OpserveError as error:
+            raise InfrastructureError(f"golden values of {case.id}: {error}") from error
+        if not isinstance(outcome, Ran):
+            raise InfrastructureError(f"golden values of {case.id}: {outcome.reason}")
+        return {name: view_of(outcome.storages[name], case.tensors[name]) for name in case.written}

@@ -1,0 +1,48 @@
+"""A run as JUnit's XML: a test suite with a test case for each case."""
+
+import re
+from pathlib import Path
+from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
+
+from opserve_client.conform.record import Result
+from opserve_client.conform.summary import Summary
+from opserve_kernels.verdict.verdict import Status
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_junit(summary: Summary, path: Path) -> None:
+    """Known failures are skipped ones; what XML has no character for is left out."""
+    failing = {result.case.id for result in summary.failures}
+    suite = Element("testsuite", name=f"opserve.{_text(summary.record.header.suite)}")
+    counts = dict.fromkeys(("failure", "error", "skipped"), 0)
+    for result in summary.record.results:
+        case = result.case
+        one = SubElement(
+            suite,
+            "testcase",
+            classname=f"{case.operator}.{case.profile}",
+            name=case.id,
+            time=f"{result.seconds:.6f}",
+        )
+        kind = _kind(result, is_failure=case.id in failing)
+        if kind:
+            counts[kind] += 1
+            reason = _text(result.verdict.reason)
+            SubElement(one, kind, message=reason, type=result.verdict.status.value).text = reason
+    suite.set("tests", str(len(summary.record.results)))
+    for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(name, str(counts[kind]))
+    indent(suite)
+    ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _kind(result: Result, *, is_failure: bool) -> str:
+    status = result.verdict.status
+    if is_failure:
+        return "error" if status is Status.ERROR else "failure"
+    return "" if status is Status.PASSED else "skipped"
+
+
+def _text(text: str) -> str:
+    return _NOT_XML.sub("", text)

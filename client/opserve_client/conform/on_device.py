@@ -1,0 +1,186 @@
+"""A case on a session: its tensors as they lie in memory, the call, and the memory after it."""
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import numpy as np
+
+from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
+from opserve.v1.operator_service_pb2 import DestroyExecutorRequest, GetWorkspaceSizeRequest
+from opserve_client._sync.session import Session
+from opserve_client.conform.targets.target import Array, Broken, Ran, Refused
+from opserve_client.data_types import DataType, Format
+from opserve_client.errors import ExecutionFailed, OpserveError
+from opserve_client.operators import OPERATORS, get_workspace_size_request
+from opserve_client.run_batches import SMALL_BYTES, History, execute_and_wait
+from opserve_client.tensors import TensorSpec
+from opserve_kernels.cases.arrays import view_of
+from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.verdict.verdict import Code
+
+
+def plan_on(session: Session, case: Case) -> Ran | Refused:
+    """Phase one alone, with tensors that lie nowhere: whether the call is refused."""
+    executor = session.last_handles.executor + 1
+    request = _request(case, {}, executor)
+    destroy = Command(destroy_executor=DestroyExecutorRequest(executor=executor))
+    try:
+        session.submit([Command(get_workspace_size=request), destroy])
+    except OpserveError as error:
+        if error.results:
+            raise
+        return _refused(error)
+    return Ran(outputs={})
+
+
+def run_on(session: Session, case: Case, storages: Mapping[str, Array]) -> Ran | Refused | Broken:
+    """The whole call.
+
+    Args:
+        session: On a device of the case's profile.
+        case: The call.
+        storages: Flat memory of every tensor before the call; it stays as it is.
+
+    Raises:
+        OpserveError: Something else than the call was refused or failed.
+    """
+    size = sum(storage.nbytes for storage in storages.values())
+    run = _run_at_once if 2 * size <= SMALL_BYTES else _run_in_steps
+    history = History()
+    try:
+        return run(session, case, storages, history)
+    finally:
+        if leftovers := history.leftovers():
+            session.submit(leftovers)
+
+
+def _run_at_once(
+    session: Session, case: Case, storages: Mapping[str, Array], history: History
+) -> Ran | Refused | Broken:
+    """Bytes inside the batch, in one round trip."""
+    last = session.last_handles
+    buffers = {name: last.buffer + n for n, name in enumerate(storages, 1)}
+    workspace = last.buffer + len(buffers) + 1
+    full = {buffers[name]: storage for name, storage in storages.items() if storage.nbytes}
+    before = [_allocate(storages[name], buffer) for name, buffer in buffers.items()]
+    before += [
+        Command(write=WriteRequest(buffer=buffer, data=storage.tobytes()))
+        for buffer, storage in full.items()
+    ]
+    commands = [*before, *_call(case, buffers, workspace, last.executor + 1)]
+    commands += [
+        Command(read=ReadRequest(buffer=buffer, size_bytes=storage.nbytes))
+        for buffer, storage in full.items()
+    ]
+    commands += [Command(free=FreeRequest(buffer=one)) for one in (*buffers.values(), workspace)]
+    started = perf_counter()
+    try:
+        results = _submitted(session, commands, history)
+    except OpserveError as error:
+        results = list(error.results)
+        # A call without a workspace has none to free: the batch ends with the refusal of that.
+        if len(results) < len(commands) - 1:
+            return _failed(error, planned=len(results) - len(before))
+    seconds = perf_counter() - started
+    read = iter([result.read.data for result in results if result.HasField("read")])
+    found = {
+        name: np.frombuffer(bytearray(next(read) if storage.nbytes else b""), storage.dtype)
+        for name, storage in storages.items()
+    }
+    return _ran(case, found, seconds)
+
+
+def _run_in_steps(
+    session: Session, case: Case, storages: Mapping[str, Array], history: History
+) -> Ran | Refused | Broken:
+    """Bytes on their own way."""
+    last = session.last_handles
+    numbers = {name: last.buffer + n for n, name in enumerate(storages, 1)}
+    _submitted(session, [_allocate(storages[name], numbers[name]) for name in numbers], history)
+    buffers = {
+        name: session.buffer(number, size_bytes=max(1, storages[name].nbytes))
+        for name, number in numbers.items()
+    }
+    for name, buffer in buffers.items():
+        buffer.write(storages[name])
+    workspace = last.buffer + len(numbers) + 1
+    started = perf_counter()
+    try:
+        call = _call(case, numbers, workspace, last.executor + 1)
+        _submitted(session, call, history)
+    except OpserveError as error:
+        return _failed(error, planned=len(error.results))
+    seconds = perf_counter() - started
+    found = {
+        name: np.frombuffer(
+            bytearray(buffer.read(size_bytes=storages[name].nbytes)), storages[name].dtype
+        )
+        for name, buffer in buffers.items()
+    }
+    return _ran(case, found, seconds)
+
+
+def _submitted(session: Session, commands: list[Command], history: History) -> list[CommandResult]:
+    try:
+        results = session.submit(commands)
+    except OpserveError as error:
+        history.note(commands, error.results)
+        raise
+    history.note(commands, results)
+    return results
+
+
+def _call(case: Case, buffers: Mapping[str, int], workspace: int, executor: int) -> list[Command]:
+    request = _request(case, buffers, executor)
+    return [
+        Command(get_workspace_size=request),
+        Command(allocate=AllocateRequest(workspace_of=executor, buffer=workspace)),
+        *execute_and_wait(executor=executor, workspace=workspace),
+    ]
+
+
+def _request(case: Case, buffers: Mapping[str, int], executor: int) -> GetWorkspaceSizeRequest:
+    call = OPERATORS[case.operator](**case.arguments)  # type: ignore[arg-type]  # the case's form
+    tensors = {name: _spec(tensor, buffers.get(name, 0)) for name, tensor in case.tensors.items()}
+    return get_workspace_size_request(call, tensors, executor=executor)
+
+
+def _spec(tensor: TensorCase, buffer: int) -> TensorSpec:
+    return TensorSpec(
+        shape=tensor.shape,
+        dtype=DataType(tensor.dtype.value),
+        format=Format(tensor.format.value),
+        strides=tensor.strides,
+        offset=tensor.offset,
+        storage_shape=tensor.storage_shape,
+        buffer=buffer,
+    )
+
+
+def _allocate(storage: Array, buffer: int) -> Command:
+    return Command(allocate=AllocateRequest(size_bytes=max(1, storage.nbytes), buffer=buffer))
+
+
+def _failed(error: OpserveError, *, planned: int) -> Refused | Broken:
+    """Phase one's refusal, or a kernel that failed; everything else is raised.
+
+    Args:
+        error: What came.
+        planned: Commands that went well, from phase one on; negative before it.
+    """
+    if planned == 0:
+        return _refused(error)
+    if isinstance(error, ExecutionFailed):
+        return Broken(reason=str(error))
+    raise error
+
+
+def _refused(error: OpserveError) -> Refused:
+    number = error.code if isinstance(error.code, int) else None
+    return Refused(code=Code(number=number, name=error.name), reason=error.message)
+
+
+def _ran(case: Case, storages: Mapping[str, Array], seconds: float) -> Ran:
+    outputs = {name: view_of(storages[name], case.tensors[name]) for name in case.written}
+    return Ran(outputs=outputs, storages=storages, seconds=seconds)

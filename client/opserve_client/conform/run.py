@@ -1,0 +1,99 @@
+"""A run of many cases; each is recorded as soon as it is judged, so that a run can go on later."""
+
+import fcntl
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO
+
+from opserve_client.conform.record import (
+    RECORD_NAME,
+    Header,
+    RecordError,
+    Result,
+    RunRecord,
+    header_line,
+    read_record,
+    result_line,
+)
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.conform.workers import Setup, Workers
+from opserve_kernels.cases.case import Case
+
+
+def run_cases(
+    cases: Sequence[Case],
+    setup: Setup,
+    *,
+    jobs: int,
+    folder: Path | None,
+    resume: bool,
+    told: Callable[[Result], None],
+) -> RunRecord:
+    """Tries all cases.
+
+    Args:
+        cases: In the order of the record.
+        setup: What they are tried with.
+        jobs: Processes that try them.
+        folder: Where the record is written; None means nowhere.
+        resume: Whether the record that is there already is gone on with.
+        told: Is called with each result as it comes.
+
+    Raises:
+        InfrastructureError: Nothing could be said of a case, or there is another run's record; the
+            record holds what was judged before.
+    """
+    found = _begun(folder, setup.header) if resume else {}
+    left = [case for case in cases if case.id not in found]
+    opened = nullcontext() if folder is None else _opened(folder, setup.header, resume=resume)
+    with opened as file:
+        for result in Workers(setup=setup, count=jobs).results(left):
+            found[result.case.id] = result
+            if file is not None:
+                file.write(result_line(result))
+                file.flush()
+            told(result)
+    ordered = tuple(found[case.id] for case in cases)
+    return RunRecord(header=setup.header, results=ordered)
+
+
+def _begun(folder: Path | None, header: Header) -> dict[str, Result]:
+    """What an earlier run of the same kind has judged."""
+    if folder is None:
+        raise InfrastructureError("resume: there is no folder of a run")
+    path = folder / RECORD_NAME
+    if not path.exists() or not path.stat().st_size:
+        return {}
+    try:
+        record = read_record(path)
+    except RecordError as error:
+        raise InfrastructureError(str(error)) from error
+    if record.header != header:
+        raise InfrastructureError(f"{path}: it is of another run: {_difference(record, header)}")
+    return {result.case.id: result for result in record.results}
+
+
+def _difference(record: RunRecord, header: Header) -> str:
+    names = [
+        name for name in Header.__slots__ if getattr(record.header, name) != getattr(header, name)
+    ]
+    return f"{', '.join(names)} differ"
+
+
+def _opened(folder: Path, header: Header, *, resume: bool) -> IO[str]:
+    """The record, for this run alone, behind its last whole line; one that is not resumed goes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / RECORD_NAME
+    file = path.open("a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise InfrastructureError(f"{path}: another run writes to it") from error
+    whole = path.read_bytes().rfind(b"\n") + 1 if resume else 0
+    file.truncate(whole)
+    if not whole:
+        file.write(header_line(header))
+        file.flush()
+    return file

@@ -1,0 +1,85 @@
+"""The cases of a run: a suite by its name or from a file, and what is chosen of it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
+
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_kernels.cases.case import OUTPUTS, Case
+from opserve_kernels.cases.suite import Suite, read_suite
+from opserve_kernels.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is chosen of a suite.
+
+    Attributes:
+        operators: Only cases of these; empty means of all.
+        patterns: Only cases that one of them matches (matches); empty means all.
+    """
+
+    operators: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """An operator that is misspelt would choose nothing."""
+        if unknown := sorted(set(self.operators) - set(OUTPUTS)):
+            allowed = ", ".join(OUTPUTS)
+            raise InfrastructureError(f"operator: given {', '.join(unknown)}, allowed {allowed}")
+
+
+def suite_named(name: str, seed: int | None) -> Suite:
+    """A suite that the operators' contracts make, or the one in a file.
+
+    Args:
+        name: smoke, standard, exhaustive, or a file of JSON lines.
+        seed: That inputs are drawn by; None means 0, or the file's.
+
+    Raises:
+        InfrastructureError: There is no such suite, or the file is none.
+    """
+    from opserve_kernels.cases.suites import SUITES  # noqa: PLC0415  it loads every contract
+
+    if name in SUITES:
+        return SUITES[name](seed or 0)
+    path = Path(name)
+    if not path.exists():
+        raise InfrastructureError(f"suite: given {name}, allowed {', '.join(SUITES)} or a file")
+    try:
+        suite = read_suite(path.read_text(encoding="utf-8"))
+    except (InvalidArgument, UnicodeDecodeError) as error:
+        raise InfrastructureError(f"{path}: {error}") from error
+    return suite if seed is None else Suite(name=suite.name, seed=seed, cases=suite.cases)
+
+
+def chosen(suite: Suite, wanted: Wanted) -> tuple[Case, ...]:
+    """The cases that are wanted, in the suite's order.
+
+    Raises:
+        InfrastructureError: There is none.
+    """
+    found = tuple(case for case in suite.cases if _is_wanted(case, wanted))
+    if not found:
+        raise InfrastructureError(f"suite {suite.name}: no case of it is wanted")
+    return found
+
+
+def digest_of(cases: Sequence[Case]) -> str:
+    """Of their ids: equal digests are equal choices."""
+    ids = "\n".join(case.id for case in cases)
+    return f"sha256:{sha256(ids.encode()).hexdigest()}"
+
+
+def matches(case: Case, patterns: Collection[str]) -> bool:
+    """Whether a pattern with *, ? and [...] is that of the case's id, source or one of its tags."""
+    names = (case.id, case.source, *case.tags)
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+
+def _is_wanted(case: Case, wanted: Wanted) -> bool:
+    if wanted.operators and case.operator not in wanted.operators:
+        return False
+    return not wanted.patterns or matches(case, wanted.patterns)

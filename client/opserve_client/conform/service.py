@@ -1,0 +1,58 @@
+"""The service that a run asks for golden values: a given one, or one of its own."""
+
+import importlib.util
+import json
+from collections.abc import Collection, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+
+from opserve_client.access import TlsFiles
+from opserve_client.conform.targets.named import Access
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.errors import OpserveError
+from opserve_client.private_service import private_service
+
+REFERENCE = "reference"
+
+
+@contextmanager
+def service(
+    address: str, profiles: Collection[str], *, tls: TlsFiles | None, allow_plaintext: bool
+) -> Generator[Access]:
+    """How a service is reached that has a device of `reference`.
+
+    Args:
+        address: Of a service; "" starts one on free ports of the loopback, until the block ends.
+        profiles: That the one that is started has devices of besides.
+        tls: Files for TLS.
+        allow_plaintext: Whether an API key may travel without TLS.
+
+    Raises:
+        InfrastructureError: It does not start.
+    """
+    if address:
+        yield Access(address=address, tls=tls, allow_plaintext=allow_plaintext)
+        return
+    if importlib.util.find_spec("opserve_server") is None:
+        raise InfrastructureError(
+            "no service: name one with --server, or pip install 'opserve[server]' to start one"
+        )
+    devices = json.dumps([REFERENCE, *sorted(set(profiles) - {REFERENCE})])
+    with ExitStack() as stack:
+        try:
+            addresses = stack.enter_context(private_service(devices=devices))
+        except RuntimeError as error:
+            raise InfrastructureError(str(error)) from error
+        yield Access(address=addresses.grpc)
+
+
+def contracts_of(access: Access) -> Mapping[str, str]:
+    """Revision of each operator's contract there, by operator.
+
+    Raises:
+        InfrastructureError: The service does not answer.
+    """
+    try:
+        with access.client() as client:
+            return {one.name: str(one.revision) for one in client.list_operators()}
+    except OpserveError as error:
+        raise InfrastructureError(f"{access.address}: {error}") from error

@@ -1,0 +1,78 @@
+"""What a person sees of a run: progress on standard error, the summary on standard output."""
+
+import json
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from opserve_client.conform.compare import Comparison
+from opserve_client.conform.record import GOOD, Result
+from opserve_client.conform.summary import Summary, worst_of
+
+_LISTED = 20  # failures that are shown; the record has all
+
+
+@contextmanager
+def progress(cases: int) -> Generator[Callable[[Result], None]]:
+    """A bar on a terminal; gives what is told each result."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task, failed = bar.add_task("", total=cases), 0
+
+        def tell(result: Result) -> None:
+            nonlocal failed
+            failed += result.verdict.status not in GOOD
+            bar.update(task, advance=1, description=f"{failed} failed")
+
+        yield tell
+
+
+def show_summary(summary: Summary, *, as_json: bool) -> None:
+    """The whole on standard output."""
+    typer.echo(_json(summary.to_json()) if as_json else "\n".join(_lines(summary)))
+
+
+def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
+    """What differs, on standard output."""
+    typer.echo(_json(comparison.to_json()) if as_json else "\n".join(compared(comparison)))
+
+
+def compared(comparison: Comparison) -> list[str]:
+    """Lines that tell what differs."""
+    drifts = [f"{one.case} {one.before:.3g} -> {one.now:.3g}" for one in comparison.drifts]
+    return [
+        *_named("new failures", comparison.new_failures),
+        *_named("fixed", comparison.fixed),
+        *_named("newly skipped", comparison.newly_skipped),
+        *_named("more of the tolerance used", drifts),
+    ]
+
+
+def _lines(summary: Summary) -> list[str]:
+    header, counts = summary.record.header, summary.record.counts
+    told = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+    failures = [
+        f"{one.verdict.status} {one.case.id}: {one.verdict.reason}" for one in summary.failures
+    ]
+    total = f"{header.target} on {header.suite}, seed {header.seed}: {told}"
+    return [
+        *_named("failures", failures),
+        *_named("known failures", [one.case.id for one in summary.known]),
+        *_named("known failures that pass", [one.pattern for one in summary.unexpected]),
+        *([] if summary.comparison is None else compared(summary.comparison)),
+        f"{total}; at most {worst_of(summary.record):.3g} of a tolerance used",
+    ]
+
+
+def _named(title: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    more = [f"  and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return [f"{title}: {len(names)}", *(f"  {name}" for name in names[:_LISTED]), *more]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, allow_nan=False, indent=1)

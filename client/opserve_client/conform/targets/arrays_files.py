@@ -1,0 +1,56 @@
+"""Arrays of a case in .npz files: BF16 is its bits in uint16."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from opserve_client.conform.targets.target import Array, Tensors
+from opserve_client.data_types import DataType
+from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.case import Case
+
+
+def write_inputs(case: Case, tensors: Tensors, path: Path) -> None:
+    """The inputs, each contiguous."""
+    arrays = {name: np.ascontiguousarray(tensors[name].elements) for name in case.inputs}
+    plain = {
+        name: array.view(np.uint16) if _is_bf16(case, name) else array
+        for name, array in arrays.items()
+    }
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **plain)
+
+
+def write_case(case: Case, seed: int, folder: Path) -> None:
+    """The case and its inputs as ID.json and ID.npz; of a call that must be refused no inputs."""
+    text = json.dumps(case.to_json(), indent=1)
+    Path(folder, f"{case.id}.json").write_text(text, encoding="utf-8")
+    if not case.is_refused:
+        write_inputs(case, arrays_of(case, seed), Path(folder, f"{case.id}.npz"))
+
+
+def read_outputs(case: Case, path: Path) -> Mapping[str, Array]:
+    """The outputs of the case that are there.
+
+    Raises:
+        ValueError: No .npz, or one that holds more than arrays.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+            found = {name: loaded[name] for name in case.written if name in loaded.files}
+    except (BadZipFile, EOFError, TypeError, zlib.error, OSError) as error:
+        raise ValueError(f"{path}: no .npz: {error}") from error
+    return {
+        name: array.view(DataType.BF16.numpy)
+        if _is_bf16(case, name) and array.dtype == np.uint16
+        else array
+        for name, array in found.items()
+    }
+
+
+def _is_bf16(case: Case, name: str) -> bool:
+    return case.tensors[name].dtype.value == DataType.BF16

@@ -1,0 +1,90 @@
+"""A program that reads and writes .npz as a target: "cmd:./mykernel {in} {out}"."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from opserve_client.conform.targets.arrays_files import read_outputs, write_inputs
+from opserve_client.conform.targets.target import (
+    Broken,
+    InfrastructureError,
+    Missing,
+    Outcome,
+    Ran,
+    Tensors,
+)
+from opserve_kernels.cases.case import Case
+
+MISSING_STATUS = 77  # as make's test drivers have it: skipped
+_TOLD_CHARACTERS = 400  # of what the program wrote to standard error
+
+
+class CommandTarget:
+    """A program that is started for each call, without a shell.
+
+    Words of the command: {in} becomes an .npz with the inputs, {out} where the program puts its
+    outputs by name, {case} the case as JSON. Exit status 0 is success, 77 says that the program
+    does not have this.
+
+    Args:
+        command: With its arguments, as a shell would split them.
+        timeout_s: Seconds that it may take.
+    """
+
+    has_codes = False
+
+    def __init__(self, command: str, timeout_s: float) -> None:
+        self._words, self._timeout_s = shlex.split(command), timeout_s
+        if not self._words or not any("{out}" in word for word in self._words):
+            raise InfrastructureError(f"target cmd:{command}: a program with a word {{out}}")
+
+    def run(self, case: Case, tensors: Tensors) -> Outcome:
+        """In a process of its own."""
+        with TemporaryDirectory(prefix="opserve-conform-") as folder:
+            places = {name: Path(folder, name) for name in ("in.npz", "out.npz", "case.json")}
+            write_inputs(case, tensors, places["in.npz"])
+            places["case.json"].write_text(json.dumps(case.to_json()), encoding="utf-8")
+            words = [_placed(word, places) for word in self._words]
+            started = perf_counter()
+            failure = self._start(words)
+            seconds = perf_counter() - started
+            if failure is not None:
+                return failure
+            try:
+                return Ran(outputs=read_outputs(case, places["out.npz"]), seconds=seconds)
+            except ValueError as error:
+                return Broken(reason=f"{words[0]}: its outputs: {error}")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _start(self, words: list[str]) -> Broken | Missing | None:
+        try:
+            process = subprocess.Popen(  # noqa: S603  what the caller wants to be tried
+                words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise InfrastructureError(f"target {words[0]}: {error}") from error
+        with process:
+            try:
+                _, told = process.communicate(timeout=self._timeout_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return Broken(reason=f"{words[0]}: no end within {self._timeout_s:g} s")
+        if process.returncode == MISSING_STATUS:
+            return Missing(reason=f"{words[0]} ended with {MISSING_STATUS}")
+        if process.returncode == 0:
+            return None
+        last = told.decode(errors="replace")[-_TOLD_CHARACTERS:].strip()
+        return Broken(reason=f"{words[0]} ended with {process.returncode}: {last}")
+
+
+def _placed(word: str, places: dict[str, Path]) -> str:
+    for mark, name in (("{in}", "in.npz"), ("{out}", "out.npz"), ("{case}", "case.json")):
+        word = word.replace(mark, str(places[name]))
+    return word

@@ -1,0 +1,73 @@
+"""A device of an opserve service as a target: "opserve" or "opserve:HOST:PORT/profile"."""
+
+from opserve_client._sync.client import Client
+from opserve_client._sync.session import Session
+from opserve_client.conform.on_device import plan_on, run_on
+from opserve_client.conform.targets.target import (
+    InfrastructureError,
+    Missing,
+    Outcome,
+    Tensors,
+)
+from opserve_client.errors import OpserveError
+from opserve_kernels.cases.case import Case
+
+_UNKNOWN_PROFILE = 107001
+
+
+class Sessions:
+    """A session for each profile that is asked for, all at the deterministic level.
+
+    At that level no algorithm runs whose rounding depends on the values around (Winograd).
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._open: dict[str, Session] = {}
+
+    def on(self, profile: str) -> Session:
+        """The session on a device of a profile."""
+        if profile not in self._open:
+            session = self._client.open_session(profile).__enter__()
+            self._open[profile] = session
+            session.set_deterministic_level("deterministic")
+        return self._open[profile]
+
+    def close(self) -> None:
+        """Ends them all."""
+        while self._open:
+            self._open.popitem()[1].close()
+        self._client.close()
+
+
+class DeviceTarget:
+    """Devices of a service, or those of one profile.
+
+    Args:
+        client: Of the service; closed with the target.
+        profile: Only cases of this one are tried; "" means of all.
+    """
+
+    has_codes = True
+
+    def __init__(self, client: Client, profile: str) -> None:
+        self._sessions = Sessions(client)
+        self._profile = profile
+
+    def run(self, case: Case, tensors: Tensors) -> Outcome:
+        """On a device of the case's profile."""
+        if self._profile and case.profile != self._profile:
+            return Missing(reason=f"only cases of {self._profile} are tried")
+        try:
+            session = self._sessions.on(case.profile)
+            if case.is_refused:
+                return plan_on(session, case)
+            return run_on(session, case, {name: one.storage for name, one in tensors.items()})
+        except OpserveError as error:
+            if error.code == _UNKNOWN_PROFILE:
+                return Missing(reason=error.message)
+            raise InfrastructureError(f"{case.id}: {error}") from error
+
+    def close(self) -> None:
+        """Ends the sessions."""
+        self._sessions.close()

@@ -1,0 +1,110 @@
+"""A Python callable as a target: "package.module:function"."""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+
+from opserve_client.conform.targets.target import (
+    Array,
+    Broken,
+    InfrastructureError,
+    Missing,
+    Outcome,
+    Ran,
+    Tensors,
+)
+from opserve_kernels.cases.case import OUTPUTS, Case
+
+Function = Callable[..., Any]
+_KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class FunctionTarget:
+    """A function of NumPy arrays.
+
+    It is called with keywords: of the case's inputs (arrays), other arguments, and outputs (arrays
+    full of NaN), those that it has a parameter for; with **keywords it gets all but the outputs,
+    and "operator". It returns the outputs: a dict by name, a tuple in the operator's order (None
+    where there is none), or one array; None if it wrote into all that it was given.
+    NotImplementedError says that it does not have this.
+
+    Args:
+        function: The function.
+        operator: The only one that it computes; "" means any.
+    """
+
+    has_codes = False
+
+    def __init__(self, function: Function, operator: str = "") -> None:
+        self._function, self._operator = function, operator
+        parameters = inspect.signature(function).parameters.values()
+        self._names = {one.name for one in parameters if one.kind in _KEYWORDS}
+        self._takes_all = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters)
+
+    def run(self, case: Case, tensors: Tensors) -> Outcome:
+        """In this process."""
+        if self._operator and case.operator != self._operator:
+            return Missing(reason=f"only {self._operator} is tried")
+        arrays = {name: placed.elements for name, placed in tensors.items()}
+        given = {name: arrays[name] for name in case.inputs}
+        keywords: dict[str, Any] = {"operator": case.operator, **case.arguments, **given}
+        if not self._takes_all:
+            keywords = {name: value for name, value in keywords.items() if name in self._names}
+        places = {name: arrays[name] for name in case.written if name in self._names}
+        started = perf_counter()
+        try:
+            returned: object = self._function(**keywords, **places)
+        except NotImplementedError as error:
+            return Missing(reason=str(error) or "not implemented")
+        except Exception as error:  # noqa: BLE001  whatever a stranger's function raises
+            return Broken(reason=f"{type(error).__name__}: {error}")
+        seconds = perf_counter() - started
+        outputs = {**places, **returned_outputs(case, returned)}
+        storages = {name: placed.storage for name, placed in tensors.items()}
+        return Ran(outputs=outputs, storages=storages, seconds=seconds)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def function_at(path: str) -> FunctionTarget:
+    """The target of "package.module:function"; modules of the working directory are found too.
+
+    Raises:
+        InfrastructureError: There is no such module or function.
+    """
+    module, _, name = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found: object = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InfrastructureError(f"target {path}: {error}") from error
+    if not callable(found):
+        raise InfrastructureError(f"target {path}: it is no function")
+    operator = getattr(found, "operator", "")
+    return FunctionTarget(found, operator if isinstance(operator, str) else "")
+
+
+def returned_outputs(case: Case, returned: object) -> dict[str, Array]:
+    """The outputs of the case in what a function returned."""
+    if returned is None:
+        return {}
+    if isinstance(returned, Mapping):
+        named = cast("Mapping[str, object]", returned)
+    else:
+        many = cast("tuple[object, ...]", returned) if isinstance(returned, tuple) else (returned,)
+        names = case.written if len(many) == len(case.written) else OUTPUTS[case.operator]
+        named = dict(zip(names, many, strict=False))
+    return {
+        name: np.asarray(value)
+        for name, value in named.items()
+        if name in case.written and value is not None
+    }

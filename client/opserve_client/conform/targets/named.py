@@ -1,0 +1,70 @@
+"""Targets by what a command line calls them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from opserve_client._sync.client import Client
+from opserve_client.access import TlsFiles
+from opserve_client.conform.targets.command import CommandTarget
+from opserve_client.conform.targets.device import DeviceTarget
+from opserve_client.conform.targets.files import FilesTarget
+from opserve_client.conform.targets.function import function_at
+from opserve_client.conform.targets.target import InfrastructureError, Target
+
+ITSELF = "opserve"
+"""The service that golden values come from, tried itself."""
+FORMS = (
+    '"opserve", "opserve:HOST:PORT", "opserve:HOST:PORT/profile", "cmd:./program {in} {out}", '
+    '"files:FOLDER" or "package.module:function"'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a service is reached; it can be handed to another process.
+
+    Attributes:
+        address: As Client takes it.
+        tls: Files for TLS.
+        allow_plaintext: Whether an API key may travel without TLS.
+    """
+
+    address: str
+    tls: TlsFiles | None = None
+    allow_plaintext: bool = False
+
+    def client(self, address: str = "") -> Client:
+        """A client of the service, or of the one at another address."""
+        where = address or self.address
+        return Client(where, tls=self.tls, allow_plaintext=self.allow_plaintext)
+
+
+def target_named(name: str, access: Access, *, timeout_s: float) -> Target:
+    """The target of a name.
+
+    Args:
+        name: One of FORMS.
+        access: The service that golden values come from.
+        timeout_s: Seconds that a program may take for a call.
+
+    Raises:
+        InfrastructureError: There is none of that name.
+    """
+    kind, _, rest = name.partition(":")
+    kinds: dict[str, Callable[[], Target]] = {
+        ITSELF: lambda: _device(rest, access),
+        "cmd": lambda: CommandTarget(rest, timeout_s),
+        "files": lambda: FilesTarget(Path(rest)),
+    }
+    if kind in kinds:
+        return kinds[kind]()
+    if not rest:
+        raise InfrastructureError(f"target: given {name}, allowed {FORMS}")
+    return function_at(name)
+
+
+def _device(place: str, access: Access) -> Target:
+    scheme, mark, rest = place.rpartition("://")
+    address, _, profile = rest.partition("/")
+    return DeviceTarget(access.client(f"{scheme}{mark}{address}"), profile)

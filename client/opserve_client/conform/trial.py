@@ -1,0 +1,102 @@
+"""One case: drawn, run on the target as often as asked, judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from opserve_client.conform.goldens import Goldens
+from opserve_client.conform.judging import NO_STANDARDS, Standards, judge_code, judge_outputs
+from opserve_client.conform.record import Result
+from opserve_client.conform.targets.target import (
+    Broken,
+    Missing,
+    Ran,
+    Refused,
+    Target,
+    Tensors,
+)
+from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
+from opserve_kernels.cases.case import Case
+from opserve_kernels.verdict.verdict import Status, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What cases are tried with.
+
+    Attributes:
+        target: What is tried.
+        goldens: What must come out.
+        contracts: Revision of each operator's contract.
+        seed: That inputs are drawn by.
+        repeats: Equal calls, whose bits must be equal.
+        standards: Told besides.
+    """
+
+    target: Target
+    goldens: Goldens
+    contracts: Mapping[str, str]
+    seed: int
+    repeats: int = 1
+    standards: Standards = NO_STANDARDS
+
+    def run(self, case: Case) -> Result:
+        """Tries a case.
+
+        Raises:
+            InfrastructureError: Nothing can be said of it.
+        """
+        if case.is_refused:
+            return self._refused_case(case)
+        before, runs = arrays_of(case, self.seed), list[Ran]()
+        for _ in range(self.repeats):
+            outcome = self.target.run(case, _copied(case, before))
+            if not isinstance(outcome, Ran):
+                return self._without_outputs(case, outcome)
+            runs.append(outcome)
+        verdict = judge_outputs(
+            case,
+            runs,
+            before=before,
+            golden=self.goldens.of(case, self.seed),
+            contract=self.contracts[case.operator],
+            standards=self.standards,
+        )
+        return Result(case=case, verdict=verdict, seconds=min(run.seconds for run in runs))
+
+    def _refused_case(self, case: Case) -> Result:
+        contract = self.contracts[case.operator]
+        if not self.target.has_codes:
+            reason = "the target refuses nothing with a status code"
+            return Result(case=case, verdict=unjudged(case, Status.SKIPPED, reason, contract))
+        outcome = self.target.run(case, {})
+        if isinstance(outcome, Ran | Refused):
+            return Result(case=case, verdict=judge_code(case, outcome, contract))
+        return self._without_outputs(case, outcome)
+
+    def _without_outputs(self, case: Case, outcome: Refused | Missing | Broken) -> Result:
+        contract = self.contracts[case.operator]
+        match outcome:
+            case Refused():
+                return Result(case=case, verdict=judge_code(case, outcome, contract))
+            case Missing(reason=reason):
+                verdict = unjudged(case, Status.UNIMPLEMENTED, reason, contract)
+                return Result(case=case, verdict=verdict)
+            case Broken(reason=reason):
+                return Result(case=case, verdict=unjudged(case, Status.ERROR, reason, contract))
+            case _:
+                assert_never(outcome)
+
+
+def unjudged(case: Case, status: Status, reason: str, contract: str) -> Verdict:
+    """A verdict on what was not judged."""
+    return Verdict(case=case.id, status=status, reason=reason, contract=contract)
+
+
+def _copied(case: Case, tensors: Tensors) -> Tensors:
+    """Memory of the target's own."""
+    copies = {name: placed.storage.copy() for name, placed in tensors.items()}
+    return {
+        name: Placed(storage=copy, elements=view_of(copy, case.tensors[name]))
+        for name, copy in copies.items()
+    }

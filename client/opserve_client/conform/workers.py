@@ -1,0 +1,209 @@
+"""Processes that try cases: whatever a target does to its process, the others go on.
+
+A process that ends in the middle of a case, or does not end it in time, makes an ERROR of that case
+and is replaced.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from time import monotonic
+from traceback import format_exc
+
+from opserve_client.conform.cache import Cache, cache_folder
+from opserve_client.conform.goldens import Goldens
+from opserve_client.conform.judging import NO_STANDARDS, Standards
+from opserve_client.conform.record import Header, Result
+from opserve_client.conform.targets.device import Sessions
+from opserve_client.conform.targets.named import Access, target_named
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.conform.trial import Trial, unjudged
+from opserve_client.errors import OpserveError
+from opserve_kernels.cases.case import Case
+from opserve_kernels.verdict.verdict import Status
+
+START_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 10.0
+_SPAWN = get_context("spawn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What every process is told.
+
+    Attributes:
+        header: Of the run.
+        access: The service that golden values come from.
+        timeout_s: Seconds that a case may take, golden values and judging included.
+        standards: Told besides.
+    """
+
+    header: Header
+    access: Access
+    timeout_s: float
+    standards: Standards = NO_STANDARDS
+
+
+def make_trial(setup: Setup) -> tuple[Trial, Sessions]:
+    """What a process tries cases with, and the sessions that it must close.
+
+    Raises:
+        InfrastructureError: There is no such target.
+    """
+    header = setup.header
+    sessions = Sessions(setup.access.client())
+    trial = Trial(
+        target=target_named(header.target, setup.access, timeout_s=setup.timeout_s),
+        goldens=Goldens(sessions, header.contracts, Cache(cache_folder())),
+        contracts=header.contracts,
+        seed=header.seed,
+        repeats=header.repeats,
+        standards=setup.standards,
+    )
+    return trial, sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failed:
+    """What a process could not do."""
+
+    message: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Worker:
+    """A process and what it does.
+
+    Attributes:
+        process: It.
+        connection: To it.
+        deadline: When it must have answered; of monotonic().
+        case: That it tries; None while it starts.
+    """
+
+    process: SpawnProcess
+    connection: Connection
+    deadline: float
+    case: Case | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Workers:
+    """Some processes; a context that ends them all.
+
+    Attributes:
+        setup: What they are told.
+        count: How many.
+    """
+
+    setup: Setup
+    count: int
+    _running: list[_Worker] = field(default_factory=list[_Worker])
+
+    def results(self, cases: Sequence[Case]) -> Iterator[Result]:
+        """Of every case, as they come.
+
+        Raises:
+            InfrastructureError: Nothing can be said of a case; those before it are told.
+        """
+        left = deque(cases)
+        try:
+            for _ in range(min(self.count, len(left))):
+                self._start()
+            while left or any(worker.case for worker in self._running):
+                yield from self._next(left)
+        finally:
+            for worker in list(self._running):
+                self._stop(worker)
+
+    def _next(self, left: deque[Case]) -> Iterator[Result]:
+        """What comes next, a time-out at the latest."""
+        until = min(worker.deadline for worker in self._running) - monotonic()
+        ready = wait([worker.connection for worker in self._running], max(0.0, until))
+        for worker in list(self._running):
+            if worker.connection in ready:
+                yield from self._heard(worker, left)
+            elif worker.deadline <= monotonic():
+                yield self._lost(worker, f"no answer within {self.setup.timeout_s:g} s")
+                self._replace(left)
+
+    def _heard(self, worker: _Worker, left: deque[Case]) -> Iterator[Result]:
+        try:
+            answer: object = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(_STOP_TIMEOUT_S)
+            yield self._lost(worker, f"its process ended with {worker.process.exitcode}")
+            self._replace(left)
+            return
+        if isinstance(answer, _Failed):
+            raise InfrastructureError(answer.message)
+        if isinstance(answer, Result):
+            yield answer
+        worker.case = left.popleft() if left else None
+        if worker.case is None:
+            self._stop(worker)
+        else:
+            worker.deadline = monotonic() + self.setup.timeout_s
+            worker.connection.send(worker.case)
+
+    def _lost(self, worker: _Worker, reason: str) -> Result:
+        """The verdict on a case that took its process along."""
+        case = worker.case
+        self._stop(worker)
+        if case is None:
+            raise InfrastructureError(f"a process that tries cases did not start: {reason}")
+        contract = self.setup.header.contracts[case.operator]
+        return Result(case=case, verdict=unjudged(case, Status.ERROR, reason, contract))
+
+    def _replace(self, left: deque[Case]) -> None:
+        if left:
+            self._start()
+
+    def _start(self) -> None:
+        ours, theirs = _SPAWN.Pipe()
+        process = _SPAWN.Process(target=_work, args=(theirs, self.setup), daemon=True)
+        process.start()
+        theirs.close()
+        deadline = monotonic() + START_TIMEOUT_S
+        self._running.append(_Worker(process=process, connection=ours, deadline=deadline))
+
+    def _stop(self, worker: _Worker) -> None:
+        """At once where it is at work; else once it has closed its sessions."""
+        self._running.remove(worker)
+        worker.connection.close()
+        if worker.case is not None:
+            worker.process.kill()
+        worker.process.join(_STOP_TIMEOUT_S)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.process.close()
+
+
+def _work(connection: Connection, setup: Setup) -> None:
+    """A process: cases in, results out, until the other side closes."""
+    try:
+        trial, sessions = make_trial(setup)
+    except (InfrastructureError, OpserveError) as error:
+        connection.send(_Failed(message=str(error)))
+        return
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        connection.send(None)
+        while True:
+            connection.send(_tried(trial, connection.recv()))
+    with suppress(OpserveError):
+        trial.target.close()
+        sessions.close()
+
+
+def _tried(trial: Trial, case: Case) -> Result | _Failed:
+    try:
+        return trial.run(case)
+    except InfrastructureError as error:
+        return _Failed(message=str(error))
+    except Exception:  # noqa: BLE001  the other process must hear of it
+        return _Failed(message=f"{case.id}: {format_exc()}")

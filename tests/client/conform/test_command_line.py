@@ -1,0 +1,138 @@
+"""opserve conform, against a real service."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from client.conform import kernels
+from opserve_client import cli
+from opserve_client.conform import command_line
+from opserve_client.private_service import Addresses
+from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.case import Kind
+from opserve_kernels.cases.suite import Suite, write_suite
+
+REAL = Setting(kind=Kind.NORMAL)
+FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
+CASES = (FOLD.case(), FOLD.case(REAL))
+WAYS = cli.Ways(tls=None, allow_plaintext=False)
+WRONG, RIGHT = "client.conform.kernels:one_wrong", "client.conform.kernels:fold"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.jsonl"
+    path.write_text(write_suite(Suite(name="mine", seed=3, cases=CASES)))
+    return path
+
+
+def conform(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main([str(one) for one in arguments], WAYS)
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def run(service: Addresses, target: str, *more: str | Path) -> int:
+    at = ("--suite", "mine.jsonl", "--server", service.grpc, "--jobs", "1")
+    return conform("run", *at, "--target", target, *more)
+
+
+def test_a_run_that_is_right_ends_with_0_and_can_be_read(
+    service: Addresses, capsys: Capture
+) -> None:
+    assert run(service, RIGHT, "--json", "--folder", "run") == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert told["counts"] == {"PASSED": 2}
+    assert told["contracts"] == {"im2col_backward": "2"}
+    assert told["seed"] == 3
+    assert conform("compare", "run", "run/record.jsonl") == 0
+
+
+def test_a_run_that_is_wrong_ends_with_1_and_says_so_everywhere(
+    service: Addresses, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
+    assert run(service, WRONG, "--junit", "junit.xml", "--github", "--seed", "4") == 1
+    out = capsys.readouterr().out
+    assert "failures: 2" in out
+    assert "seed 4: 2 FAILED" in out
+    assert out.count("::error title=FAILED im2col_backward") == 2
+    found = ET.parse("junit.xml").getroot()  # noqa: S314  our own file
+    assert (found.get("tests"), found.get("failures")) == ("2", "2")
+    assert "| FAILED | 2 |" in (tmp_path / "step.md").read_text()
+
+
+def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_told(
+    service: Addresses, capsys: Capture, tmp_path: Path
+) -> None:
+    (tmp_path / "known").write_text("# all\nim2col_backward.*  # one off\n\n")
+    assert run(service, WRONG, "--known-failures", "known") == 0
+    assert "known failures: 2" in capsys.readouterr().out
+    assert run(service, RIGHT, "--known-failures", "known") == 0
+    assert "known failures that pass: 1\n  im2col_backward.*" in capsys.readouterr().out
+
+
+def test_a_run_is_compared_with_an_earlier_one(service: Addresses, capsys: Capture) -> None:
+    assert run(service, RIGHT, "--folder", "right") == 0
+    assert run(service, WRONG, "--folder", "wrong", "--baseline", "right") == 1
+    assert "new failures: 2" in capsys.readouterr().out
+    assert run(service, WRONG, "--baseline", "wrong") == 0
+    assert conform("compare", "wrong", "right", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out.split("used\n")[-1])["fixed"]) == 2
+    assert conform("compare", "right", "wrong") == 1
+
+
+def test_finished_outputs_are_verified(service: Addresses, tmp_path: Path) -> None:
+    assert conform("cases", "--suite", "mine.jsonl", "--inputs", "inputs") == 0
+    (tmp_path / "outputs").mkdir()
+    for case in CASES:
+        with np.load(tmp_path / "inputs" / f"{case.id}.npz") as inputs:
+            arguments: dict[str, Any] = {**inputs, **case.arguments}
+        out = kernels.fold(**arguments)
+        np.savez(tmp_path / "outputs" / f"{case.id}.npz", out=out)
+    at = ("--suite", "mine.jsonl", "--server", service.grpc)
+    assert conform("verify", "outputs", *at, "--json") == 0
+
+
+def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Path) -> None:
+    assert conform("cases", "--suite", "mine.jsonl") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        case.id for case in CASES
+    ]
+    assert conform("cases", "--suite", "mine.jsonl", "--output", "again") == 0
+    assert (tmp_path / "again").read_text() == suite.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "--suite", "other"), "suite: given other, allowed smoke"),
+        (("run", "--operator", "add"), "operator: given add, allowed convolution_backward"),
+        (("run", "--suite", "mine.jsonl", "--match", "no*"), "no case of it is wanted"),
+        (("run", "--standard", "mine"), "standard: given mine, allowed cann-ecosystem"),
+        (("run", "--known-failures", "no"), "known failures: no"),
+        (("run", "--baseline", "no"), "No such file"),
+        (("run", "--suite", "mine.jsonl", "--server", "http://127.0.0.1:9"), "127.0.0.1:9"),
+        (("compare", "no", "no"), "No such file"),
+    ],
+)
+def test_what_is_no_verdict_ends_with_2(
+    arguments: tuple[str, ...], told: str, capsys: Capture
+) -> None:
+    assert conform(*arguments) == 2
+    captured = capsys.readouterr()
+    assert told in captured.err
+    assert not captured.out
+
+
+def test_an_unknown_option_ends_with_2() -> None:
+    assert conform("run", "--colour", "red") == 2

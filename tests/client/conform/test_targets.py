@@ -1,0 +1,149 @@
+"""Targets: functions, programs and finished files."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from client.conform import kernels
+from opserve_client.conform.targets.arrays_files import read_outputs, write_case
+from opserve_client.conform.targets.command import CommandTarget
+from opserve_client.conform.targets.files import FilesTarget
+from opserve_client.conform.targets.function import FunctionTarget, returned_outputs
+from opserve_client.conform.targets.named import Access, target_named
+from opserve_client.conform.targets.target import (
+    Broken,
+    InfrastructureError,
+    Missing,
+    Outcome,
+    Ran,
+    Target,
+)
+from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall
+from opserve_kernels.cases.case import Case
+from opserve_kernels.tensor import DataType
+
+CASE = FoldCall(out=(2, 1, 3, 4), kernel=(2, 1)).case()
+NARROW = FoldCall(out=(1, 1, 2, 2), kernel=(1, 1), dtypes=(DataType.BF16, DataType.BF16)).case()
+CONVOLUTION = ConvolutionCall(
+    input=(1, 2, 3, 3), weight=(2, 2, 1, 1), mask=(True, False, True)
+).case()
+COPYING = """
+import sys
+import numpy as np
+given = np.load(sys.argv[1])
+np.savez(sys.argv[2], out=given["grad_output"].reshape(1, 1, 2, 2))
+"""
+
+
+def tried(target: Target, case: Case = CASE) -> Outcome:
+    return target.run(case, arrays_of(case, 0))
+
+
+def program(folder: Path, text: str, *, timeout_s: float = 30.0) -> CommandTarget:
+    (folder / "kernel.py").write_text(text)
+    return CommandTarget(f"{sys.executable} {folder}/kernel.py {{in}} {{out}} {{case}}", timeout_s)
+
+
+def test_a_function_gets_what_it_has_parameters_for() -> None:
+    outcome = tried(FunctionTarget(kernels.fold))
+    assert isinstance(outcome, Ran)
+    assert outcome.outputs["out"].shape == (2, 1, 3, 4)
+    assert set(outcome.storages) == {"grad_output", "out"}
+
+
+def test_a_function_may_write_into_its_outputs() -> None:
+    def fill(out: Any) -> None:
+        assert np.isnan(out).all()
+        out[...] = 2
+
+    outcome = tried(FunctionTarget(fill))
+    assert isinstance(outcome, Ran)
+    assert np.all(outcome.outputs["out"] == 2)
+
+
+def test_a_function_says_that_it_does_not_have_something() -> None:
+    assert tried(FunctionTarget(kernels.fold), NARROW) == Missing(reason="FLOAT only")
+    other = FunctionTarget(kernels.fold, "deconv_grad_filter")
+    assert isinstance(tried(other), Missing)
+
+
+def test_a_function_that_raises_is_broken() -> None:
+    assert tried(FunctionTarget(kernels.raising)) == Broken(reason="ValueError: no such kernel")
+
+
+def test_a_tuple_is_in_the_order_of_all_outputs_or_of_those_that_are_written() -> None:
+    one, two = np.zeros(1), np.ones(1)
+    assert returned_outputs(CONVOLUTION, (one, two)) == {"grad_input": one, "grad_bias": two}
+    assert returned_outputs(CONVOLUTION, (one, None, two)) == {"grad_input": one, "grad_bias": two}
+    assert returned_outputs(CONVOLUTION, {"grad_bias": two, "x": one}) == {"grad_bias": two}
+    assert returned_outputs(CASE, one) == {"out": one}
+
+
+def test_a_program_reads_and_writes_files_and_bf16_is_its_bits(tmp_path: Path) -> None:
+    outcome = tried(program(tmp_path, COPYING), NARROW)
+    assert isinstance(outcome, Ran)
+    assert outcome.outputs["out"].dtype == ml_dtypes.bfloat16
+    given = arrays_of(NARROW, 0)["grad_output"].elements
+    assert np.array_equal(outcome.outputs["out"].reshape(-1), given.reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("raise SystemExit(77)", Missing),
+        ("raise SystemExit('bad luck')", Broken),
+        ("pass", Broken),
+        ("import sys; open(sys.argv[2], 'w').write('x')", Broken),
+        ("import signal; signal.pause()", Broken),
+    ],
+)
+def test_a_program_that_gives_nothing(text: str, expected: type, tmp_path: Path) -> None:
+    outcome = tried(program(tmp_path, text, timeout_s=20.0 if "pause" not in text else 0.5))
+    assert isinstance(outcome, expected)
+
+
+def test_a_program_is_told_the_case(tmp_path: Path) -> None:
+    text = "import sys, json; raise SystemExit(json.load(open(sys.argv[3]))['id'])"
+    outcome = tried(program(tmp_path, text))
+    assert isinstance(outcome, Broken)
+    assert CASE.id in outcome.reason
+
+
+def test_files_are_outputs_by_case(tmp_path: Path) -> None:
+    target = FilesTarget(tmp_path)
+    assert isinstance(tried(target), Missing)
+    np.savez(tmp_path / f"{CASE.id}.npz", out=np.zeros((2, 1, 3, 4), np.float32))
+    outcome = tried(target)
+    assert isinstance(outcome, Ran)
+    assert outcome.outputs["out"].shape == (2, 1, 3, 4)
+    (tmp_path / f"{CASE.id}.npz").write_bytes(b"x")
+    assert isinstance(tried(target), Broken)
+
+
+def test_pickles_are_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", allow_pickle=True, out=np.array([{}], object))
+    with pytest.raises(ValueError, match="pickle"):
+        read_outputs(CASE, tmp_path / "a.npz")
+
+
+def test_a_case_is_written_with_its_inputs(tmp_path: Path) -> None:
+    write_case(CASE, 3, tmp_path)
+    assert json.loads((tmp_path / f"{CASE.id}.json").read_text()) == CASE.to_json()
+    with np.load(tmp_path / f"{CASE.id}.npz") as inputs:
+        expected = arrays_of(CASE, 3)["grad_output"].elements
+        assert np.array_equal(inputs["grad_output"], expected)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["what", "cmd:./kernel", "files:nowhere", "no.such.module:f", "json:nothing", "json:decoder"],
+)
+def test_a_target_that_is_not_there_is_no_verdict(name: str) -> None:
+    with pytest.raises(InfrastructureError, match="target"):
+        target_named(name, Access(address="127.0.0.1:1"), timeout_s=1.0)

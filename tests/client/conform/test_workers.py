@@ -1,0 +1,199 @@
+"""Cases tried in processes, against golden values of a real service."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from opserve_client.conform.record import Header, Result, read_record
+from opserve_client.conform.run import run_cases
+from opserve_client.conform.selection import digest_of
+from opserve_client.conform.service import contracts_of
+from opserve_client.conform.targets.named import Access
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.conform.workers import Setup, Workers, make_trial
+from opserve_client.private_service import Addresses
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Setting
+from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.tensor import DataType
+from opserve_kernels.verdict.verdict import Status
+
+REAL = Setting(kind=Kind.NORMAL)
+STRIDED = Setting(layouts={"out": Layout(strides=(40, 20, 5, 1), offset=3)})
+FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
+CASES = (FOLD.case(), FOLD.case(REAL), FOLD.case(STRIDED))
+LARGE = ConvolutionCall(input=(2, 8, 40, 40), weight=(8, 8, 3, 3), padding=(1, 1)).case(REAL)
+REFUSED = Case(
+    operator="im2col_backward",
+    profile="ascend910b",
+    tensors={**CASES[0].inputs},
+    arguments=CASES[0].arguments,
+    expect="ACLNN_ERR_PARAM_NULLPTR",
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def setup(
+    address: str, target: str, cases: Sequence[Case], *, timeout_s: float = 50.0, repeats: int = 1
+) -> Setup:
+    header = Header(
+        tool="0",
+        suite="mine",
+        digest="",
+        cases=len(cases),
+        chosen=digest_of(cases),
+        seed=5,
+        target=target,
+        contracts={"im2col_backward": "2", "convolution_backward": "2"},
+        repeats=repeats,
+    )
+    return Setup(header=header, access=Access(address=address), timeout_s=timeout_s)
+
+
+def results(service: Addresses, target: str, *cases: Case, repeats: int = 1) -> list[Result]:
+    """In this process."""
+    trial, sessions = make_trial(setup(service.grpc, target, cases, repeats=repeats))
+    try:
+        return [trial.run(case) for case in cases]
+    finally:
+        trial.target.close()
+        sessions.close()
+
+
+def statuses(found: list[Result]) -> list[Status]:
+    return [result.verdict.status for result in found]
+
+
+@pytest.mark.parametrize("target", ["opserve", "client.conform.kernels:fold"])
+def test_what_is_right_passes(target: str, service: Addresses) -> None:
+    found = results(service, target, *CASES)
+    assert statuses(found) == [Status.PASSED] * 3
+    layers = [result.verdict.outputs[0].layers[0].name for result in found]
+    assert layers == ["exact", "rounding", "exact"]
+
+
+def test_large_tensors_and_refusals_of_a_device(service: Addresses) -> None:
+    large, refused = results(service, f"opserve:{service.rest}/ascend910b", LARGE, REFUSED)
+    assert large.verdict.status is Status.PASSED
+    assert {output.name for output in large.verdict.outputs} == set(LARGE.written)
+    assert refused.verdict.status is Status.PASSED
+    assert refused.verdict.refusal is not None
+
+
+def test_gaps_and_inputs_of_a_device_are_looked_at(service: Addresses) -> None:
+    (found,) = results(service, "opserve", CASES[2])
+    checks = {(check.name, check.tensor) for check in found.verdict.checks}
+    assert {("gaps", "out"), ("untouched", "grad_output"), ("written", "out")} <= checks
+
+
+def test_a_device_that_refuses_what_must_succeed_fails(service: Addresses) -> None:
+    wrong = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2), dtypes=(DataType.DOUBLE, DataType.DOUBLE))
+    (found,) = results(service, "opserve", wrong.case())
+    assert found.verdict.status is Status.FAILED
+    assert "ACLNN_ERR_PARAM_INVALID instead of no refusal" in found.verdict.reason
+
+
+def test_cases_of_another_profile_are_left_out(service: Addresses) -> None:
+    (found,) = results(service, f"opserve:{service.grpc}/reference", CASES[0])
+    assert found.verdict.status is Status.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "reason"),
+    [
+        ("one_wrong", Status.FAILED, "out: 1 of 64 elements are wrong"),
+        ("careless", Status.FAILED, "grad_output: 1 of"),
+        ("wide", Status.FAILED, "float64 of shape"),
+        ("raising", Status.ERROR, "ValueError: no such kernel"),
+    ],
+)
+def test_what_is_wrong_is_seen(
+    function: str, status: Status, reason: str, service: Addresses
+) -> None:
+    found = results(service, f"client.conform.kernels:{function}", CASES[0], CASES[1])
+    assert statuses(found) == [status] * 2
+    assert reason in found[0].verdict.reason
+
+
+def test_bits_that_differ_between_equal_calls_are_seen(service: Addresses) -> None:
+    (found,) = results(service, "client.conform.kernels:moody", CASES[0], repeats=2)
+    assert found.verdict.status is Status.NONDETERMINISTIC
+
+
+def test_a_case_that_does_not_end_is_an_error_and_the_next_one_is_tried(service: Addresses) -> None:
+    cases = CASES[:2]
+    made = setup(service.grpc, "client.conform.kernels:lasting", cases, timeout_s=1.5)
+    found = list(Workers(setup=made, count=1).results(cases))
+    assert statuses(found) == [Status.ERROR] * 2
+    assert found[0].verdict.reason == "no answer within 1.5 s"
+
+
+def test_a_case_that_ends_its_process_is_an_error_and_the_next_one_is_tried(
+    service: Addresses,
+) -> None:
+    made = setup(service.grpc, "client.conform.kernels:ending", CASES[:2])
+    found = list(Workers(setup=made, count=1).results(CASES[:2]))
+    assert statuses(found) == [Status.ERROR] * 2
+    assert found[0].verdict.reason == "its process ended with 3"
+
+
+def test_codes_are_not_asked_of_a_function(service: Addresses) -> None:
+    (found,) = results(service, "client.conform.kernels:fold", REFUSED)
+    assert found.verdict.status is Status.SKIPPED
+
+
+def test_a_service_that_is_not_there_is_no_verdict() -> None:
+    access = Access(address="http://127.0.0.1:9")
+    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9"):
+        contracts_of(access)
+    made = setup(access.address, "client.conform.kernels:fold", CASES[:1])
+    with pytest.raises(InfrastructureError, match="golden values"):
+        list(Workers(setup=made, count=1).results(CASES[:1]))
+
+
+def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) -> None:
+    told: list[str] = []
+    made = setup(service.grpc, "client.conform.kernels:fold", CASES)
+
+    def run(*, resume: bool) -> list[Status]:
+        told.clear()
+        record = run_cases(
+            CASES,
+            made,
+            jobs=2,
+            folder=tmp_path / "run",
+            resume=resume,
+            told=lambda result: told.append(result.case.id),
+        )
+        assert [result.case for result in record.results] == list(CASES)
+        return statuses(list(record.results))
+
+    assert run(resume=False) == [Status.PASSED] * 3
+    path = tmp_path / "run" / "record.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]) + lines[2][:50])
+    assert run(resume=True) == [Status.PASSED] * 3
+    assert len(told) == 2
+    assert len(read_record(path).results) == 3
+    assert run(resume=True) == [Status.PASSED] * 3
+    assert not told
+
+
+def test_another_run_is_not_gone_on_with(service: Addresses, tmp_path: Path) -> None:
+    def run(target: str) -> None:
+        run_cases(
+            CASES[:1],
+            setup(service.grpc, target, CASES[:1]),
+            jobs=1,
+            folder=tmp_path,
+            resume=True,
+            told=lambda _: None,
+        )
+
+    run("client.conform.kernels:fold")
+    with pytest.raises(InfrastructureError, match="target differ"):
+        run("client.conform.kernels:wide")
