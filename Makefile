@@ -17,7 +17,7 @@ help: ## this list
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,demo,otel]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,conform,demo,otel]' --group dev
 	touch $(READY)
 
 setup: $(READY) ## the virtual environment, with everything pinned by constraints.txt
@@ -101,7 +101,7 @@ soak: $(READY) ## mixed traffic for 10 minutes (ARGS="--minutes 1"), and whether
 $(BENCH_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-bench
 	$(BENCH_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BENCH_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server]' --group bench
+	$(BENCH_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,conform]' --group bench
 	touch $(BENCH_READY)
 
 bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); writes benchmarks/out/kernels.{json,csv,png}

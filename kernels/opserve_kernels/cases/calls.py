@@ -69,6 +69,7 @@ class ConvolutionCall:
         groups: Groups of channels.
         transposed: Whether the convolution is a transposed one.
         mask: The gradients that are asked for.
+        gives_masked: Whether those that the mask leaves out have a tensor too.
         dtypes: Of grad_output, input and weight.
         results: Dtypes of the gradients; None means the widest of their operands.
         cube_math_type: 0 to 3.
@@ -83,6 +84,7 @@ class ConvolutionCall:
     groups: int = 1
     transposed: bool = False
     mask: Mask = EVERY_GRADIENT
+    gives_masked: bool = False
     dtypes: tuple[DataType, DataType, DataType] = (_FLOAT, _FLOAT, _FLOAT)
     results: tuple[DataType, DataType, DataType] | None = None
     cube_math_type: int = 0
@@ -154,7 +156,7 @@ class ConvolutionCall:
                 shape=shape, dtype=dtype, format=Format.ND if name == "grad_bias" else tag
             )
             for (name, shape), dtype, wanted in zip(shapes.items(), dtypes, self.mask, strict=True)
-            if wanted
+            if wanted or self.gives_masked
         }
 
     def _arguments(self) -> dict[str, Value]:

@@ -23,6 +23,7 @@ _MASKS = tuple("mask " + "".join(flags) for flags in product("10", repeat=3))
 _OWN: Mapping[str, tuple[str, ...]] = {
     "convolution_backward": (
         *(*_GROUPED, *_MASKS, "asymmetric padding", "empty", "network"),
+        "masked output given",
         *("transposed", "output padding", "several dtypes"),
         *(f"rank {rank}" for rank in (3, 4, 5)),
         *(f"cube_math_type {kind}" for kind in range(4)),
@@ -172,6 +173,7 @@ def _argument_features(case: Case) -> Iterator[str]:
         "transposed": given.get("transposed"),
         "output padding": any(cast("Row", given.get("output_padding", ()))),
         "network": "network" in case.tags,
+        "masked output given": set(case.outputs) != set(case.written),
         "raw": given.get("raw"),
         "array of numbers": "param" in given,
         "taps first": given.get("row_order") == "kh_kw_oc",

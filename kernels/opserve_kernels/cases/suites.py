@@ -6,7 +6,7 @@ from itertools import chain
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.forms.blocks import filter_forms, input_forms
-from opserve_kernels.cases.forms.convolution import convolution_forms
+from opserve_kernels.cases.forms.convolution import convolution_forms, rarer_forms
 from opserve_kernels.cases.forms.deconvolution import deconvolution_forms
 from opserve_kernels.cases.forms.drawn import drawn_forms
 from opserve_kernels.cases.forms.form import Form
@@ -96,6 +96,14 @@ def _standard_cases(operator: str, seed: int) -> Iterator[Case]:
                 yield from _tried(operator, form, profile, place, kind)
     yield from _every_kind(operator, forms)
     yield from refusals_of(operator)
+    if operator == "convolution_backward":
+        yield from _rarer_cases(operator)
+
+
+def _rarer_cases(operator: str) -> Iterator[Case]:
+    for place, form in enumerate(rarer_forms()):
+        for profile in SUPPORT[operator]:
+            yield from _tried(operator, form, profile, place, Kind.NORMAL)
 
 
 def _every_kind(operator: str, forms: list[Form]) -> Iterator[Case]:

@@ -95,7 +95,7 @@ def proven_limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
 
 def used_fractions(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
     """|given - golden| by the tolerance; 0 and infinite where there is no number to compare."""
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         slack = limit.slope * magnitude + limit.floor
         tolerance = _rounded_tolerance(slack, np.abs(golden), limit.formats)
         difference = np.abs(given - golden)

@@ -59,7 +59,7 @@ def survey(pair: Pair, rule: Rule) -> Found:
     found = Found(used=np.empty(pair.golden.size, np.float32))
     for start in range(0, pair.golden.size, CHUNK):
         part = slice(start, start + CHUNK)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             match rule:
                 case exact.Exact():
                     seen = _exactly(flat, part)
@@ -67,7 +67,7 @@ def survey(pair: Pair, rule: Rule) -> Found:
                     seen = _rounded(flat, rule, part)
                 case _:
                     assert_never(rule)
-        _note(found, start, seen)
+            _note(found, start, seen)
     return found
 
 

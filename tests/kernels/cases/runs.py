@@ -22,7 +22,7 @@ from opserve_kernels.verdict.rounding import Rounding
 from opserve_kernels.verdict.verdict import OutputVerdict, Overflow
 
 Array = NDArray[Any]
-STRICT = PlanOptions(strict=True)
+STRICT, ANY = PlanOptions(strict=True), PlanOptions()
 
 
 def plan_of(case: Case, options: PlanOptions = STRICT) -> Plan:
@@ -55,7 +55,13 @@ def verdicts(
     case: Case, seed: int, given: Mapping[str, Array], sums: tuple[Sum, ...]
 ) -> list[OutputVerdict]:
     """Of each output, by the layer that fits."""
-    golden = golden_of(case, seed)
+    return judged(golden_of(case, seed), given, sums)
+
+
+def judged(
+    golden: Mapping[str, tuple[Array, Array]], given: Mapping[str, Array], sums: tuple[Sum, ...]
+) -> list[OutputVerdict]:
+    """Of each output against golden values and magnitudes, by the layer that fits."""
     found: list[OutputVerdict] = []
     for one in sums:
         value, magnitude = golden[one.output]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from opserve_kernels.cases.calls import ConvolutionCall, Layout, Row
+from opserve_kernels.cases.calls import ConvolutionCall, Layout, Mask, Row
 from opserve_kernels.cases.forms.form import Form, channels_last, gapped
 from opserve_kernels.cases.refusals.convolution_backward import at_limit
 from opserve_kernels.convolution_backward.contract import BOUNDS
@@ -32,6 +32,34 @@ def convolution_forms() -> Iterator[Form]:
     yield from _planes()
     yield from _mixed()
     yield from _limits()
+
+
+def rarer_forms() -> Iterator[Form]:
+    """What only a few kernels get wrong; apart, for the others to keep their turns of dtypes."""
+    for axes in _SAMPLE_RANKS:
+        for mask in _masks():
+            call = replace(_all_of_them(axes), mask=mask, gives_masked=True)
+            yield Form(name=f"{axes}-D mask {_flags(mask)}, all given", call=call)
+    yield from _narrowed()
+
+
+def _narrowed() -> Iterator[Form]:
+    """Operands that are rounded before they are multiplied, in calls of several kinds."""
+    calls = {
+        "1-D": _all_of_them(1),
+        "2-D": _all_of_them(2),
+        "3-D": replace(_all_of_them(3), groups=1, weight=(4, 6, 2, 3, 2)),
+        "3 x 3": _square((2, 16, 9, 9), 16, 3, padding=(1, 1)),
+        "1 x 1": _square((2, 24, 6, 6), 20, 1),
+        "depthwise": replace(_plain_call(2), weight=(4, 1, 3, 2), groups=4),
+        "transposed": replace(
+            _plain_call(2), weight=(4, 5, 3, 2), stride=_STRIDES[:2], transposed=True
+        ),
+    }
+    for name, call in calls.items():
+        for kind in (1, 2, 3):
+            form = replace(call, cube_math_type=kind)
+            yield Form(name=f"{name}, cube_math_type {kind}", call=form, keeps_dtypes=True)
 
 
 def _plain_call(axes: int, channels: int = 4, outputs: int = 6) -> ConvolutionCall:
@@ -98,17 +126,24 @@ def _transposed(axes: int) -> Iterator[Form]:
 
 
 def _masked(axes: int) -> Iterator[Form]:
-    for wanted in product((True, False), repeat=3):
-        if all(wanted):
-            continue
-        name = "".join("1" if flag else "0" for flag in wanted)
-        first, second, third = wanted
-        mask = (first, second, third)
+    for mask in _masks():
+        name = _flags(mask)
         yield Form(name=f"{axes}-D mask {name}", call=replace(_all_of_them(axes), mask=mask))
         transposed = replace(_plain_call(axes), weight=(4, 6, *_KERNELS[axes - 1]), mask=mask)
         yield Form(
             name=f"{axes}-D mask {name}, transposed", call=replace(transposed, transposed=True)
         )
+
+
+def _masks() -> Iterator[Mask]:
+    """Those that leave something out."""
+    for first, second, third in product((True, False), repeat=3):
+        if not (first and second and third):
+            yield first, second, third
+
+
+def _flags(mask: Mask) -> str:
+    return "".join("1" if flag else "0" for flag in mask)
 
 
 def _laid_out(axes: int) -> Iterator[Form]:

@@ -1,0 +1,272 @@
+"""ONNX's Conv, ConvTranspose and Col2Im as backward calls, with what must come of them.
+
+ConvTranspose is the data gradient of the convolution that runs the other way, and Col2Im is
+im2col_backward. Conv is forward only, but for any dy, <Conv(x, w), dy> = <x, grad_input> =
+<w, grad_weight>: a number that both gradients must give.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Mask, Row, Setting
+from opserve_kernels.cases.case import Case, Fill, Kind
+from opserve_kernels.cases.fill import drawn, key_of
+from opserve_kernels.cases.offers import offered
+from opserve_kernels.cases.readers.read import Inexpressible
+from opserve_kernels.tensor import DataType
+from opserve_kernels.verdict.verdict import Check, Status
+
+Array = NDArray[Any]
+RELATIVE, ABSOLUTE = 1e-3, 1e-7  # what ONNX's own runner allows
+_DRAWN = 3  # a Conv is tried with so many dy: signs of some results, so that nothing cancels
+_DTYPES: Mapping[str, DataType] = {
+    "float32": DataType.FLOAT,
+    "float16": DataType.FLOAT16,
+    "bfloat16": DataType.BF16,
+    "float64": DataType.DOUBLE,
+}
+_PLANE = 2  # spatial dimensions of a call whose padding may differ by side
+_CHOICE = Fill(kind=Kind.INTEGER, bound=1)
+_MOST_RANK = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node with its data.
+
+    Attributes:
+        name: Of the folder and the data set.
+        operator: ONNX's name.
+        profile: That calls are made for.
+        attributes: Integers, lists of them and texts.
+        inputs: In the node's order; None for one that is left out.
+        output: What the node gives.
+    """
+
+    name: str
+    operator: str
+    profile: str
+    attributes: Mapping[str, int | str | Row]
+    inputs: Sequence[Array | None]
+    output: Array
+
+    def row(self, name: str, axes: int, default: int) -> Row:
+        """A list of one number for each axis."""
+        given = self.attributes.get(name, (default,) * axes)
+        if not isinstance(given, tuple) or len(given) != axes:
+            raise Inexpressible(f"{name}: given {given!r}, allowed are {axes} integers")
+        return given
+
+    def tensor(self, place: int, name: str) -> Array:
+        """An input that the node must have."""
+        found = self.inputs[place] if place < len(self.inputs) else None
+        if found is None:
+            raise Inexpressible(f"{name}: is missing")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenCase:
+    """A call whose operands are given, and what must come of it.
+
+    Attributes:
+        name: Of the folder and the data set.
+        case: The call; its inputs have no fill.
+        operands: By input.
+        outputs: What an output must be, by name.
+        products: What the sum of an output times an operand must be, by output: the operand's
+            name and the sum.
+    """
+
+    name: str
+    case: Case
+    operands: Mapping[str, Array]
+    outputs: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    products: Mapping[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
+
+
+def cases_of(node: Node) -> Sequence[GivenCase]:
+    """The calls that a node makes.
+
+    Raises:
+        Inexpressible: No operator here computes it.
+    """
+    if node.operator not in _MAKERS:
+        raise Inexpressible(f"operator: given {node.operator}, allowed are {', '.join(_MAKERS)}")
+    return _MAKERS[node.operator](node)
+
+
+def check_given(given: GivenCase, outputs: Mapping[str, Array]) -> tuple[Check, ...]:
+    """Whether outputs agree with what a folder says, as near as ONNX's own runner asks."""
+    checks: list[Check] = []
+    for name, expected in given.outputs.items():
+        wide = expected.astype(np.float64)
+        far = np.abs(outputs[name].astype(np.float64) - wide) > ABSOLUTE + RELATIVE * np.abs(wide)
+        wrong = int(np.count_nonzero(far | np.isnan(outputs[name])))
+        checks.append(_check(name, wrong, f"{wrong} of {far.size} elements are not ONNX's"))
+    for name, (operand, total) in given.products.items():
+        found = _dot(outputs[name], given.operands[operand])
+        is_near = abs(found - total) <= ABSOLUTE + RELATIVE * abs(total)
+        told = f"<{name}, {operand}> is {found!r}, ONNX's is {total!r}"
+        checks.append(_check(name, 0 if is_near else 1, told))
+    return tuple(checks)
+
+
+def _check(name: str, wrong: int, told: str) -> Check:
+    status = Status.FAILED if wrong else Status.PASSED
+    return Check(name="onnx", tensor=name, status=status, reason=f"{name}: {told}", elements=wrong)
+
+
+def _conv(node: Node) -> Sequence[GivenCase]:
+    image, weight = node.tensor(0, "X"), node.tensor(1, "W")
+    result = _without_bias(node)
+    call = _convolution(node, image.shape, weight.shape, result.shape)
+    mask = (True, True, False)
+    case = _offered(_in_dtype(call, image.dtype.name, mask).case(_setting(node)))
+    found: list[GivenCase] = []
+    for turn in range(_DRAWN):
+        key = key_of(f"{node.name} {turn}", 0, "grad_output")
+        chosen = drawn(key, result.size, _CHOICE, DataType.DOUBLE).reshape(result.shape)
+        signs = np.abs(chosen) * np.sign(result)
+        total = _dot(result, signs)
+        operands = {"grad_output": signs.astype(image.dtype), "input": image, "weight": weight}
+        products = {
+            "grad_input": ("input", total),
+            "grad_weight": ("weight", total),
+        }
+        found.append(GivenCase(name=node.name, case=case, operands=operands, products=products))
+    return found
+
+
+def _conv_transpose(node: Node) -> Sequence[GivenCase]:
+    image, weight = node.tensor(0, "X"), node.tensor(1, "W")
+    result = _without_bias(node)
+    call = _convolution(node, result.shape, weight.shape, image.shape)
+    mask = (True, False, False)
+    case = _offered(_in_dtype(call, image.dtype.name, mask).case(_setting(node)))
+    operands = {"grad_output": image, "input": np.zeros_like(result), "weight": weight}
+    given = GivenCase(name=node.name, case=case, operands=operands, outputs={"grad_input": result})
+    return (given,)
+
+
+def _col2im(node: Node) -> Sequence[GivenCase]:
+    columns = node.tensor(0, "input")
+    image, block = (
+        tuple(int(size) for size in node.tensor(place, name).reshape(-1))
+        for place, name in ((1, "image_shape"), (2, "block_shape"))
+    )
+    axes = len(image)
+    if axes != _PLANE or len(block) != _PLANE:
+        raise Inexpressible(f"image_shape: given {axes} dimensions, allowed are {_PLANE}")
+    pads = node.row("pads", 2 * axes, 0)
+    if pads[:axes] != pads[axes:]:
+        raise Inexpressible(f"pads: given {pads}, allowed are equal ones on both sides")
+    call = FoldCall(
+        out=node.output.shape,
+        kernel=block,
+        stride=node.row("strides", axes, 1),
+        padding=pads[:axes],
+        dilation=node.row("dilations", axes, 1),
+        dtypes=(_dtype(columns.dtype.name), _dtype(node.output.dtype.name)),
+    )
+    case = _offered(call.case(_setting(node)))
+    if case.tensors["grad_output"].shape != columns.shape:
+        raise Inexpressible(f"input: has shape {columns.shape}, which no im2col makes")
+    operands, outputs = {"grad_output": columns}, {"out": node.output}
+    return (GivenCase(name=node.name, case=case, operands=operands, outputs=outputs),)
+
+
+_MAKERS = {"Conv": _conv, "ConvTranspose": _conv_transpose, "Col2Im": _col2im}
+
+
+def _convolution(node: Node, image: Row, weight: Row, result: Row) -> ConvolutionCall:
+    """The convolution from image to result whose gradients a node is."""
+    axes = len(image) - 2
+    ranks = {len(image), len(weight), len(result)}
+    if len(ranks) > 1 or not 1 <= axes <= _MOST_RANK - 2:
+        raise Inexpressible(f"X: given {len(image)} dimensions, allowed are 3 to {_MOST_RANK}")
+    groups = node.attributes.get("group", 1)
+    stride, dilation = node.row("strides", axes, 1), node.row("dilations", axes, 1)
+    if not isinstance(groups, int) or min(*stride, *dilation, groups) < 1:
+        raise Inexpressible("strides, dilations or group: must be at least 1")
+    pads = _pads(node, image, weight, result)
+    before, behind = (tuple(sides) for sides in zip(*pads, strict=True))
+    for after in (before, tuple(max(0, side) for side in behind)):
+        is_by_side = after != before
+        if is_by_side and axes != _PLANE:
+            continue
+        padding = tuple(side for pair in zip(before, after, strict=True) for side in pair)
+        call = ConvolutionCall(
+            input=image,
+            weight=weight,
+            stride=stride,
+            padding=padding if is_by_side else before,
+            dilation=dilation,
+            groups=groups,
+        )
+        if call.output == result and weight[1] * groups == image[1]:
+            return call
+    raise Inexpressible(f"pads: none that are offered lead from {image} to {result}")
+
+
+def _pads(node: Node, image: Row, weight: Row, result: Row) -> list[tuple[int, int]]:
+    """Both sides by axis; where they are not said they follow from the sizes."""
+    axes = len(image) - 2
+    said, given = node.attributes.get("auto_pad", "NOTSET"), node.row("pads", 2 * axes, 0)
+    is_sized = node.operator == "ConvTranspose" and "output_shape" in node.attributes
+    if said == "VALID" or (said == "NOTSET" and not is_sized):
+        pairs = list(zip(given[:axes], given[axes:], strict=True))
+        if min(given) < 0:
+            raise Inexpressible(f"pads: given {given}, allowed are none below 0")
+        return [(0, 0)] * axes if said == "VALID" else pairs
+    rows = (node.row("strides", axes, 1), node.row("dilations", axes, 1))
+    extra = node.row("output_padding", axes, 0)
+    pairs = []
+    for axis, (step, apart) in enumerate(zip(*rows, strict=True)):
+        reach = apart * (weight[2 + axis] - 1) + 1
+        total = (result[2 + axis] - 1) * step + reach + extra[axis] - image[2 + axis]
+        total = total if is_sized else max(0, total)
+        first = total // 2 if said == "SAME_UPPER" else total - total // 2
+        pairs.append((max(0, first), total - first))
+    return pairs
+
+
+def _in_dtype(call: ConvolutionCall, dtype: str, mask: Mask) -> ConvolutionCall:
+    kinds = _dtype(dtype)
+    return replace(call, mask=mask, dtypes=(kinds, kinds, kinds))
+
+
+def _dtype(name: str) -> DataType:
+    if name not in _DTYPES:
+        raise Inexpressible(f"dtype: given {name}, allowed are {', '.join(_DTYPES)}")
+    return _DTYPES[name]
+
+
+def _setting(node: Node) -> Setting:
+    return Setting(profile=node.profile, tags=("onnx", node.operator), source=node.name)
+
+
+def _offered(case: Case) -> Case:
+    """The call with operands of its own instead of fills."""
+    found = offered(case)
+    if found is None:
+        raise Inexpressible(f"{case.profile}: has no such call")
+    tensors = {name: replace(tensor, fill=None) for name, tensor in found.tensors.items()}
+    return replace(found, tensors=tensors)
+
+
+def _without_bias(node: Node) -> Array:
+    """The result less the bias of its channel."""
+    bias = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004  # X, W, B
+    if bias is None:
+        return node.output
+    shape = (1, -1, *(1,) * (node.output.ndim - 2))
+    return node.output - bias.reshape(shape)
+
+
+def _dot(left: Array, right: Array) -> float:
+    return float(np.sum(left.astype(np.float64) * right.astype(np.float64)))

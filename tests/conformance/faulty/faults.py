@@ -1,0 +1,269 @@
+"""Wrong kernels: the right one with a stage replaced."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import ml_dtypes
+import numpy as np
+
+from conformance.faulty.correct import Array, Call
+from conformance.faulty.kernel import Kernel, Memory, Sums, nearest, refused, write
+from kernels.oracles.expectation import Doubles
+from opserve_kernels.cases.arrays import Placed
+from opserve_kernels.cases.case import Case
+from opserve_kernels.status import AnyStatus, Status
+from opserve_kernels.tensor import DataType
+
+_CHANNEL_BLOCK = 4
+_HALVES = (DataType.FLOAT16, DataType.BF16)
+_RACES_ONE_RUN_OF = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A wrong kernel.
+
+    Attributes:
+        told: What is wrong, for the table.
+        kernel: The kernel.
+    """
+
+    told: str
+    kernel: Kernel
+
+
+def _changed(call: Call, **operands: Array) -> Call:
+    return replace(call, operands={**call.operands, **operands})
+
+
+def _flipped(weight: Array) -> Array:
+    return np.flip(weight, tuple(range(2, weight.ndim)))
+
+
+def _flip(call: Call) -> Call:
+    weight = call.operands.get("weight")
+    return call if weight is None else _changed(call, weight=_flipped(weight))
+
+
+def _flip_back(_: Call, sums: Sums) -> Sums:
+    return {**sums, **{name: _flipped(sums[name]) for name in sums if name == "grad_weight"}}
+
+
+def _without_group_offset(call: Call) -> Call:
+    """Every group reads the weight and the large image of the first."""
+    if call.groups == 1:
+        return call
+    large = "grad_output" if call.transposed else "input"
+    image, weight = call.operands[large], call.operands["weight"]
+    channels, rows = image.shape[1] // call.groups, weight.shape[0] // call.groups
+    first = np.concatenate([image[:, :channels]] * call.groups, axis=1)
+    return _changed(call, weight=np.concatenate([weight[:rows]] * call.groups), **{large: first})
+
+
+def _without_output_padding(call: Call) -> Call:
+    """What lies in the added positions is not read."""
+    if not any(call.output_padding):
+        return call
+    image = call.operands["grad_output"].copy()
+    for axis, extra in enumerate(call.output_padding, 2):
+        np.moveaxis(image, axis, 0)[image.shape[axis] - extra :] = 0
+    return _changed(call, grad_output=image, bias=image)
+
+
+def _without_batch_tail(call: Call) -> Call:
+    """The last entry is not read, unless it is the only one."""
+    image = call.operands["grad_output"].copy()
+    image[max(1, image.shape[0] - 1) :] = 0
+    return _changed(call, grad_output=image)
+
+
+def _without_channel_tail(call: Call) -> Call:
+    """Channels beyond whole blocks are not read."""
+    image = call.operands["grad_output"].copy()
+    image[:, image.shape[1] // _CHANNEL_BLOCK * _CHANNEL_BLOCK :] = 0
+    return _changed(call, grad_output=image)
+
+
+def _in_halves(total: Array) -> Array:
+    return total.astype(np.float16).astype(total.dtype)
+
+
+def _with_half_sums(call: Call) -> Call:
+    """Sums of FLOAT16 operands are kept in FLOAT16."""
+    is_half = call.case.tensors["grad_output"].dtype == DataType.FLOAT16
+    return replace(call, kept=_in_halves) if is_half else call
+
+
+def _with_brain_operands(call: Call) -> Call:
+    rounded = {
+        name: array.astype(ml_dtypes.bfloat16).astype(array.dtype)
+        for name, array in call.operands.items()
+    }
+    return replace(call, operands=rounded)
+
+
+def _truncated_hf32(values: Doubles) -> Doubles:
+    bits = values.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFF000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def _rounded_twice(values: Doubles, dtype: DataType) -> Doubles:
+    """To one digit more than a 16-bit dtype has, then to it."""
+    if dtype in _HALVES:
+        digits = {DataType.FLOAT16: 12, DataType.BF16: 9}[dtype]
+        fraction, exponent = np.frexp(values)
+        values = np.ldexp(np.rint(np.ldexp(fraction, digits)), exponent - digits)
+    return nearest(values, dtype)
+
+
+def _flushed(values: Doubles, dtype: DataType) -> Doubles:
+    """Subnormal results are 0."""
+    least = {DataType.FLOAT16: 2.0**-14}.get(dtype, 2.0**-126)
+    rounded = nearest(values, dtype)
+    return np.where(np.abs(rounded) < least, 0.0, rounded)
+
+
+def _without_nan(_: Call, sums: Sums) -> Sums:
+    """As a maximum of a NaN and a number is the number."""
+    return {name: np.where(np.isnan(array), 0, array) for name, array in sums.items()}
+
+
+def _bias_over_wrong_axes(call: Call, sums: Sums) -> Sums:
+    """As if channels were the last dimension."""
+    if "grad_bias" not in sums:
+        return sums
+    bias = call.operands["bias"]
+    return {**sums, "grad_bias": bias.reshape(-1, bias.shape[1]).sum(axis=0)}
+
+
+def _added_padding(call: Call) -> Call:
+    return replace(call, padding=tuple(side + 1 for side in call.padding))
+
+
+def _write_all_but_last(memory: Placed, result: Array) -> None:
+    """The last row stays as it was."""
+    if result.ndim:
+        memory.elements[..., :-1] = result[..., :-1]
+
+
+def _write_over_gaps(memory: Placed, result: Array) -> None:
+    memory.storage[...] = 0
+    write(memory, result)
+
+
+def _add_to_output(memory: Placed, result: Array) -> None:
+    memory.elements[...] += result
+
+
+def _read_contiguously(memory: Placed) -> Array:
+    """As if the elements lay one after the other."""
+    if memory.storage.size < memory.elements.size:
+        return memory.elements
+    return memory.storage[: memory.elements.size].reshape(memory.elements.shape)
+
+
+def _race(case: Case, memory: Memory, turn: int) -> None:
+    """In one run of four, an element loses a bit."""
+    digest = sha256(f"{case.id} {turn}".encode()).digest()
+    if digest[0] % _RACES_ONE_RUN_OF:
+        return
+    for name in case.written[:1]:
+        elements = memory[name].elements
+        if elements.size:
+            place = np.unravel_index(digest[1] % elements.size, elements.shape)
+            elements[place] = np.nextafter(elements[place].astype(np.float32), np.float32(np.inf))
+
+
+def _overwrite_input(case: Case, memory: Memory, _: int) -> None:
+    first = next(iter(case.inputs))
+    memory[first].elements[...] = 0
+
+
+def _write_masked(case: Case, memory: Memory, _: int) -> None:
+    for name in set(case.outputs) - set(case.written):
+        memory[name].elements[...] = 0
+
+
+def _same_code(case: Case) -> AnyStatus | None:
+    return None if refused(case) is None else Status.ACLNN_ERR_PARAM_INVALID
+
+
+def _fault(told: str, kernel: Kernel) -> Fault:
+    return Fault(told=told, kernel=kernel)
+
+
+FAULTS: Mapping[str, Fault] = {
+    "padding": _fault("Padding is one more than it is.", Kernel(change=_added_padding)),
+    "padding sides": _fault(
+        "Padding behind the image is taken for that before it.",
+        Kernel(change=lambda call: replace(call, padding=call.after)),
+    ),
+    "strides swapped": _fault(
+        "Strides of the dimensions are in the wrong order.",
+        Kernel(change=lambda call: replace(call, stride=call.stride[::-1])),
+    ),
+    "dilation": _fault(
+        "Taps lie one apart.",
+        Kernel(change=lambda call: replace(call, dilation=(1,) * len(call.dilation))),
+    ),
+    "group offset": _fault(
+        "Every group reads the first one's channels.", Kernel(change=_without_group_offset)
+    ),
+    "output padding": _fault(
+        "What output_padding adds is not read.", Kernel(change=_without_output_padding)
+    ),
+    "kernel flipped": _fault("Taps are in reverse order.", Kernel(change=_flip, finish=_flip_back)),
+    "batch tail": _fault(
+        "The last entry of the batch is left out.", Kernel(change=_without_batch_tail)
+    ),
+    "channel tail": _fault(
+        "Channels that fill no block of 4 are left out.", Kernel(change=_without_channel_tail)
+    ),
+    "float16 sums": _fault(
+        "Sums of FLOAT16 products are kept in FLOAT16.", Kernel(change=_with_half_sums)
+    ),
+    "bfloat16 operands": _fault(
+        "Operands are rounded to BF16 first.", Kernel(change=_with_brain_operands)
+    ),
+    "hf32 truncates": _fault(
+        "Operands are cut to HF32 instead of rounded.", Kernel(hf32=_truncated_hf32)
+    ),
+    "hf32 left out": _fault(
+        "Operands keep all their bits where the call asks for HF32.",
+        Kernel(hf32=lambda values: values),
+    ),
+    "rounded twice": _fault(
+        "Sums are rounded to one digit more before they become FLOAT16 or BF16.",
+        Kernel(nearest=_rounded_twice),
+    ),
+    "subnormals": _fault("Subnormal results are flushed to 0.", Kernel(nearest=_flushed)),
+    "nan swallowed": _fault("A sum that is no number becomes 0.", Kernel(finish=_without_nan)),
+    "saturation": _fault(
+        "Results beyond FLOAT16's range are infinite on profiles that saturate.",
+        Kernel(saturate=lambda values: values),
+    ),
+    "bias axes": _fault(
+        "The bias sums as if channels were the last dimension.",
+        Kernel(finish=_bias_over_wrong_axes),
+    ),
+    "strides of views": _fault(
+        "Inputs are read as if they were contiguous.", Kernel(read=_read_contiguously)
+    ),
+    "stale output": _fault(
+        "The last column of an output is left as it was.", Kernel(write=_write_all_but_last)
+    ),
+    "adds to output": _fault(
+        "Results are added to what the output held.", Kernel(write=_add_to_output)
+    ),
+    "gaps": _fault(
+        "Storage between the elements of an output is set to 0.", Kernel(write=_write_over_gaps)
+    ),
+    "race": _fault("In one run of four, one element differs in its last bit.", Kernel(leave=_race)),
+    "input overwritten": _fault("An input is set to 0 afterwards.", Kernel(leave=_overwrite_input)),
+    "masked output": _fault(
+        "An output that the mask leaves out is written.", Kernel(leave=_write_masked)
+    ),
+    "refusal missing": _fault("Every call is accepted.", Kernel(refuse=lambda _: None)),
+    "refusal code": _fault("Every refusal has the code 161002.", Kernel(refuse=_same_code)),
+}

@@ -1,0 +1,144 @@
+"""A kernel in stages, each of which a fault replaces: refuse, read, sum, round, write."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes  # noqa: F401  # NumPy learns bfloat16 from it
+import numpy as np
+
+from conformance.faulty.correct import Array, Call, call_of, sums_of
+from kernels.cases.runs import ANY, plan_of
+from kernels.oracles.expectation import Doubles
+from kernels.oracles.rounding import round_to, round_to_half, round_to_hf32, saturate
+from opserve_kernels.cases.arrays import Placed
+from opserve_kernels.cases.case import Case
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.number_formats import promote
+from opserve_kernels.status import AnyStatus
+from opserve_kernels.tensor import DataType
+
+OPERATORS = ("convolution_backward", "im2col_backward")
+Sums = Mapping[str, Array]
+Memory = Mapping[str, Placed]
+_SATURATING = ("ascend910", "ascend310p")
+_EXACT = "reference"
+_HF32_TYPES = (1, 3)
+_USE_FP16 = 2
+_FLOAT, _HALF = DataType.FLOAT, DataType.FLOAT16
+
+
+def refused(case: Case) -> AnyStatus | None:
+    """The code of the contract."""
+    try:
+        plan_of(case, ANY)
+    except InvalidArgument as refusal:
+        return refusal.status
+    return None
+
+
+def read(memory: Placed) -> Array:
+    """The elements of a tensor."""
+    return memory.elements
+
+
+def nearest(values: Doubles, dtype: DataType) -> Doubles:
+    """To a dtype."""
+    return round_to(values, dtype)
+
+
+def write(memory: Placed, result: Array) -> None:
+    """Puts a result where it belongs."""
+    memory.elements[...] = result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """What a kernel does, stage by stage; the defaults make a right one.
+
+    Attributes:
+        refuse: The code that a call is refused with.
+        read: A tensor's elements.
+        hf32: An operand's rounding to HF32.
+        change: The call before it is computed.
+        finish: The sums before they are rounded.
+        nearest: Rounding to a dtype.
+        saturate: Results beyond FLOAT16's range, where the profile saturates.
+        write: How a result is written.
+        leave: What is done to memory afterwards; how often the case ran before is told.
+    """
+
+    refuse: Callable[[Case], AnyStatus | None] = refused
+    read: Callable[[Placed], Array] = read
+    hf32: Callable[[Doubles], Doubles] = round_to_hf32
+    change: Callable[[Call], Call] = lambda call: call
+    finish: Callable[[Call, Sums], Sums] = lambda _, sums: sums
+    nearest: Callable[[Doubles, DataType], Doubles] = nearest
+    saturate: Callable[[Doubles], Doubles] = saturate
+    write: Callable[[Placed, Array], None] = write
+    leave: Callable[[Case, Memory, int], None] = lambda *_: None
+
+
+def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:
+    """Writes the outputs of a case; `turn` tells how often it ran before."""
+    with np.errstate(all="ignore"):
+        call = kernel.change(call_of(case, _operands(kernel, case, memory)))
+        for name, sums in kernel.finish(call, sums_of(call)).items():
+            result = _rounded(kernel, case, name, sums.astype(np.float64))
+            dtype: np.dtype[Any] = memory[name].elements.dtype
+            kernel.write(memory[name], result.astype(dtype))
+        kernel.leave(case, memory, turn)
+
+
+def _operands(kernel: Kernel, case: Case, memory: Memory) -> dict[str, Array]:
+    accumulator = np.float64 if case.profile == _EXACT else np.float32
+    given = {name: kernel.read(memory[name]).astype(np.float64) for name in case.inputs}
+    found = {name: _operand(kernel, case, name, array) for name, array in given.items()}
+    found["bias"] = given["grad_output"]
+    return {name: array.astype(accumulator) for name, array in found.items()}
+
+
+def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
+    if case.operator != OPERATORS[0]:
+        return values
+    if _computed(case) == _HALF and case.tensors[name].dtype != _HALF:
+        return round_to_half(saturate(values) if case.profile in _SATURATING else values)
+    is_hf32 = case.arguments["cube_math_type"] in _HF32_TYPES
+    if is_hf32 and case.tensors[name].dtype == _FLOAT and _promoted(case) == _FLOAT:
+        return kernel.hf32(values)
+    return values
+
+
+def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
+    """Through the dtypes that a sum passes to its own."""
+    passed = [case.tensors[name].dtype]
+    if case.profile != _EXACT:
+        passed = [*_passed(case, name), *passed]
+    for dtype in passed:
+        sums = kernel.nearest(sums, dtype)
+        if case.profile in _SATURATING and dtype == _HALF:
+            sums = kernel.saturate(sums)
+    return sums
+
+
+def _passed(case: Case, name: str) -> list[DataType]:
+    if name in {"grad_bias", "out"}:
+        return [case.tensors["grad_output"].dtype]
+    computed = _computed(case)
+    if name == "grad_input":
+        return [computed]
+    is_wide = case.tensors[name].dtype == _FLOAT
+    grouped = case.arguments["groups"] != 1
+    return [_HALF] if grouped and is_wide and computed != _FLOAT else []
+
+
+def _promoted(case: Case) -> DataType:
+    dtypes = [case.tensors[name].dtype for name in ("grad_output", "input", "weight")]
+    return promote(promote(dtypes[0], dtypes[1]), dtypes[2])
+
+
+def _computed(case: Case) -> DataType:
+    promoted = _promoted(case)
+    without_float = case.profile in _SATURATING and promoted == _FLOAT
+    is_half = case.arguments["cube_math_type"] == _USE_FP16 or without_float
+    return _HALF if is_half else promoted
