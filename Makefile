@@ -9,10 +9,10 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage demo serve bench bench-tenants soak bench-kernels pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage demo serve bench bench-tenants soak bench-kernels bench-conformance pictures report-pictures operator constraints wheel clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -96,6 +96,12 @@ bench-tenants: $(READY) ## eight tenants, one of them hostile (ARGS="--rounds 3"
 
 soak: $(READY) ## mixed traffic for 10 minutes (ARGS="--minutes 1"), and whether anything grows; writes benchmarks/out/soak.json
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+bench-conformance: $(READY) ## what conformance costs (needs Chromium); writes benchmarks/out/conformance.json
+	$(BIN)/python -m benchmarks.conformance
+
+report-pictures: $(READY) ## draws the pictures of the conformance report in docs/pictures (needs Chromium)
+	$(BIN)/python -m tools.report_pictures
 
 # An environment of its own: PyTorch is large, and nothing else needs it.
 $(BENCH_READY): pyproject.toml constraints.txt

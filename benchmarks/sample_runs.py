@@ -52,6 +52,10 @@ def _border(given: Array) -> None:
     given[..., :, [0, -1]] -= 1
 
 
+def _precision_lost(given: Array) -> None:
+    given *= 1 + np.geomspace(1e-8, 1e-4, given.shape[-1])
+
+
 def _unwritten(given: Array) -> None:
     given[..., -1, -1] = np.nan
 
@@ -62,6 +66,7 @@ FAULTS: Sequence[Callable[[Array], None]] = (
     _channel_tail,
     _one_element,
     _border,
+    _precision_lost,
     _unwritten,
 )
 
@@ -80,7 +85,7 @@ def sample_run(
     random = np.random.default_rng(seed)
     small = SUITES["smoke"](0)
     suite = small if cases <= len(small.cases) else SUITES["exhaustive"](0)
-    places = sorted(random.choice(len(suite.cases), cases, replace=False))
+    places: list[int] = random.choice(len(suite.cases), cases, replace=False).tolist()
     header = Header(
         tool="0.1.0",
         suite=suite.name,
@@ -92,7 +97,8 @@ def sample_run(
         contracts={case.operator: "1" for case in suite.cases},
     )
     results = tuple(
-        _result(suite.cases[place], random, failing=failing, elements=elements) for place in places
+        _result(suite.cases[place], random, failing=failing, elements=elements)
+        for place in sorted(places)
     )
     return RunRecord(header=header, results=results)
 

@@ -1,29 +1,18 @@
-"""A headless Chromium that opens reports, and complains of whatever it did not like."""
+"""Reports opened in a browser, with complaints of whatever it did not like."""
 
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
 
+from benchmarks.browser import READY
 from opserve_client.conform.record import RunRecord
 from opserve_client.conform.report import write_report
 
-PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-PROGRAM = next((found for found in map(shutil.which, PROGRAMS) if found), None)
-
-
-@contextmanager
-def browser() -> Generator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=PROGRAM)
-        try:
-            yield chromium
-        finally:
-            chromium.close()
+WINDOW: ViewportSize = {"width": 1400, "height": 900}
+TIMEOUT_MS = 10_000
 
 
 @contextmanager
@@ -35,7 +24,6 @@ def opened(
     baseline: RunRecord | None = None,
     at: str = "",
     forgiven: str = "",
-    **context: Any,
 ) -> Generator[Page]:
     """The page of a run's report, ready; no error but forgiven ones, no request but the file's."""
     path = folder / "report.html"
@@ -43,14 +31,13 @@ def opened(
     address = path.as_uri()
     wrong: list[str] = []
     asked: list[str] = []
-    with chromium.new_context(**{"viewport": {"width": 1400, "height": 900}, **context}) as made:
-        page = made.new_page()
-        page.set_default_timeout(10_000)
+    with chromium.new_page(viewport=WINDOW, color_scheme="light") as page:
+        page.set_default_timeout(TIMEOUT_MS)
         page.on("console", partial(_note_error, wrong, forgiven))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: asked.append(request.url.partition("#")[0]))
         page.goto(address + at)
-        page.wait_for_selector("html[data-ready]")
+        page.wait_for_selector(READY)
         yield page
     assert not wrong, wrong
     assert set(asked) == {address}

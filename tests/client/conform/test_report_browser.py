@@ -10,11 +10,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from client.conform.browser import PROGRAM, browser, opened
+from benchmarks.browser import PROGRAM, browser
+from client.conform.browser import opened
 from client.conform.sample_results import (
     LAST_COLUMN,
     SAMPLE,
@@ -32,10 +34,12 @@ pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed"),
 ]
 
+Scheme = Literal["light", "dark"]
 Open = Callable[..., AbstractContextManager[Page]]
 FAILED = SAMPLE.results[0]
 ROWS = "#rows > div"
 MAP = ".map canvas"
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 TIMES = "\N{MULTIPLICATION SIGN}"
 HOSTILE = (
     "</script><img src=x onerror='hacked()'><script>hacked()</script> ${1} {{1}} \u2028 'q\" \\"
@@ -273,8 +277,8 @@ def test_only_rows_in_sight_exist(open_report: Open) -> None:
         assert page.locator(ROWS).count() == 200
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_stand_out_from_what_is_behind_them(open_report: Open, scheme: str) -> None:
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_texts_stand_out_from_what_is_behind_them(open_report: Open, scheme: Scheme) -> None:
     script = """() => [...document.querySelectorAll("main *, header *")].filter((element) =>
       [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
       && element.checkVisibility()).map((element) => {
@@ -285,8 +289,9 @@ def test_texts_stand_out_from_what_is_behind_them(open_report: Open, scheme: str
     })"""
     before = run(folded(nothing_wrong), folded(case=fold(4)))
     at = f"#case={FAILED.case.id}"
-    with open_report(SAMPLE, baseline=before, color_scheme=scheme, at=at) as page:
+    with open_report(SAMPLE, baseline=before, at=at) as page:
         page.wait_for_selector(MAP)
+        page.emulate_media(color_scheme=scheme)
         found: list[tuple[str, str, str]] = page.evaluate(script)
     assert len(found) > 100
     assert [one for one in found if contrast(one[1], one[2]) < 4.5] == []
@@ -306,14 +311,15 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_colours_go_one_way_and_stay_apart_for_colour_blind_eyes(
-    open_report: Open, scheme: str
+    open_report: Open, scheme: Scheme
 ) -> None:
     script = """canvas => [...canvas.getContext("2d").getImageData(3, 4, 1, 1).data].slice(0, 3)"""
     at = f"#case={FAILED.case.id}"
-    with open_report(SAMPLE, color_scheme=scheme, at=at) as page:
+    with open_report(SAMPLE, at=at) as page:
         page.wait_for_selector(".legend canvas")
+        page.emulate_media(color_scheme=scheme)
         steps = page.locator(".legend canvas").all()
         colours = [step.evaluate(script) for step in steps]
     right, wrong = colours[:5], colours[5:]
@@ -333,7 +339,7 @@ def deuteranope_distance(one: list[int], other: list[int]) -> float:
 
 
 def test_the_theme_can_be_chosen(open_report: Open) -> None:
-    with open_report(SAMPLE, color_scheme="light", at=f"#case={FAILED.case.id}") as page:
+    with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)
         before = pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1))
         page.click("#theme")
