@@ -26,6 +26,7 @@ PAGES = [
     "docs/numerics.md",
     "docs/kernels.md",
     "docs/conformance-verdicts.md",
+    "docs/conformance-report.md",
     "docs/observing.md",
     *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
@@ -46,6 +47,7 @@ PRINTED = {
         "['rounding', 'cann-ecosystem']",
         "True",
     ],
+    "docs/conformance-report.md": ["<!doctype html> False"],
     "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
 """What the Python examples of a page print, line by line, where the page says so."""

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 import zlib
 from base64 import b64decode
 from dataclasses import replace
@@ -159,3 +160,12 @@ def snippet_of(record: RunRecord) -> str:
 
 def test_the_snippet_is_python() -> None:
     assert ast.get_docstring(ast.parse(snippet_of(SAMPLE)))
+
+
+def test_the_command_names_the_run_and_is_one_command() -> None:
+    hostile = "cmd:./x {in} '; rm -rf *\n"
+    header = replace(SAMPLE.header, suite="smoke", target=hostile)
+    index, _ = unpacked(report_of(replace(SAMPLE, header=header)))
+    options = ["--suite", "smoke", "--seed", "7", "--target", hostile, "--case"]
+    assert shlex.split(index["command"]) == ["opserve", "conform", "repro", *options]
+    assert "--suite" not in unpacked(report_of(SAMPLE))[0]["command"]

@@ -1,6 +1,7 @@
 """What the page shows: an index of all cases in columns, and chunks of what is known of each."""
 
 import math
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 
 CHUNK_CASES = 32  # unpacked at once when one of them is opened: some milliseconds
 MAPPED_CASES = 1000  # with maps; what breaks everything needs no more, and a file must open
+_SUITES = frozenset(("smoke", "standard", "exhaustive"))  # others are files, whose path is not told
 _DIGITS = 4  # of a used fraction in the table
 _NAMED = ("status", "operator", "profile", "dtype", "kind", "change")
 
@@ -148,4 +150,8 @@ def _told(comparison: Comparison) -> str:
 
 
 def _command(run: RunRecord) -> str:
-    return f"opserve conform repro --seed {run.header.seed} --case"
+    """What tries a case again, but for its id."""
+    header = run.header
+    suite = f" --suite {header.suite}" if header.suite in _SUITES else ""
+    target = shlex.quote(header.target)
+    return f"opserve conform repro{suite} --seed {header.seed} --target {target} --case"
