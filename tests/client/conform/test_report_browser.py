@@ -246,8 +246,8 @@ def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: P
     with open_report(run(folded(case=case)), at=f"#case={case.id}") as page:
         page.wait_for_selector("#snippet")
         snippet = page.locator("#snippet").text_content() or ""
-        command = page.inner_text("#command")
-        assert command.endswith(f"--seed 7 --target my_kernels:backward --case {case.id}")
+        told = page.inner_text("#command")
+        assert told.endswith(f"--seed 7 --target my_kernels:backward --case {case.id}")
     (tmp_path / "snippet.py").write_text(snippet, encoding="utf-8")
     (tmp_path / "mine.py").write_text(
         "import numpy as np\n"
