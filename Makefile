@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage demo serve bench bench-tenants soak bench-kernels bench-conformance pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants soak bench-kernels bench-conformance pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -78,6 +78,10 @@ test-widths: $(READY) ## the kernels' tests on vectors of 4 and 8 values, and on
 		echo "$$width"; export "$$width" NUMBA_CACHE_DIR=".widths/$$width"; \
 		$(BIN)/opserve warmup; $(BIN)/python -m pytest -n 2 $(WIDTH_TESTS); unset "$${width%=*}"; \
 	done
+
+OPSERVE_FUZZ_S ?= 120
+fuzz: warm ## requests that no client writes, for long (OPSERVE_FUZZ_S=600 OPSERVE_FUZZ_SEED=7)
+	OPSERVE_FUZZ_S=$(OPSERVE_FUZZ_S) $(BIN)/python -m pytest -s tests/fuzz
 
 coverage: warm ## the tests of `make test` with branch coverage
 	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered

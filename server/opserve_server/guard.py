@@ -223,6 +223,13 @@ class Guard:
             raise PermissionDenied(principal, scope=asked)
         self._accounts.of(principal.tenant).admit_call()
 
+    def recheck(self, credentials: Credentials, principal: Principal) -> None:
+        """Refuses a caller whose key has ended since it was admitted; a long answer ends then."""
+        if self.keyless or principal in {ANYBODY, LOCAL}:
+            return
+        if self._recognised(credentials) != principal:
+            raise Unauthenticated("a key that is another's by now", principal=principal)
+
     def take_uses(self) -> Mapping[str, float]:
         """When keys were used last, by id, in seconds since 1970; each is told once."""
         used, self._used = self._used, {}

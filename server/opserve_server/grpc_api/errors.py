@@ -179,6 +179,7 @@ def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
                 call.principal = method.admit(credentials)
                 async with aclosing(behaviour(read(request), context)) as answers:
                     async for answer in answers:
+                        method.guard.recheck(credentials, call.principal)
                         await context.write(answer)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await _fail(context, error, call)

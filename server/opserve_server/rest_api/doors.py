@@ -1,17 +1,20 @@
 """Before every route: the guard, and who may be asked for by which name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from opserve_server.core.errors import NotAllowed
+from opserve_server.core.errors import NotAllowed, Unauthenticated
 from opserve_server.core.observations import CALL
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 from opserve_server.rest_api.connections import CERTIFICATE
 from opserve_server.settings import is_loopback_host
 
+Chunk = TypeVar("Chunk")
 Extensions = Mapping[str, Mapping[str, Sequence[str]]]
 
 
@@ -23,11 +26,27 @@ def guarded(route: Route, guard: Guard) -> Route:
         assert call is not None, "the middleware has made it"
         if guard.keyless:
             _check_host(request)
-        call.principal = guard.admit(_credentials(request), route.name)
+        credentials = _credentials(request)
+        call.principal = guard.admit(credentials, route.name)
         answer: Response = await route.endpoint(request)
+        if isinstance(answer, StreamingResponse):
+            recheck = partial(guard.recheck, credentials, call.principal)
+            answer.body_iterator = _while_allowed(answer.body_iterator, recheck)
         return answer
 
     return Route(route.path, endpoint, methods=list(route.methods or ()), name=route.name)
+
+
+async def _while_allowed(
+    chunks: AsyncIterable[Chunk], recheck: Callable[[], None]
+) -> AsyncIterator[Chunk]:
+    """A long answer, which ends when its caller's key does."""
+    async for chunk in chunks:
+        try:
+            recheck()
+        except Unauthenticated:
+            return
+        yield chunk
 
 
 def _check_host(request: Request) -> None:

@@ -16,8 +16,10 @@ from starlette.responses import Response
 from opserve_kernels.operator import Operator
 from opserve_kernels.tensor import DataType
 from opserve_server.calls import caller, malformed
+from opserve_server.core.accounts import Holding
 from opserve_server.core.one_shot import OneShotCall, run_once
 from opserve_server.core.service import Service
+from opserve_server.core.tenants import Resource
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type
 from opserve_server.rest_api.errors import BodyTooLarge
 from opserve_server.rest_api.models import parse, run_body, values_of
@@ -53,7 +55,8 @@ def run_endpoint(
     model = run_body(operator.name)
 
     async def endpoint(request: Request) -> Response:
-        async with _parts(request, limits) as form:
+        moving = service.accounts.of(caller().tenant).holding(Resource.BYTES_IN_FLIGHT)
+        async with _parts(request, limits, moving) as form:
             args = values_of(parse(model, await _args(form, limits), inside="args"))
             async with turn:
                 arrays = await _arrays(form, limits)
@@ -64,6 +67,7 @@ def run_endpoint(
                     arrays=arrays,
                     output_bytes_limit=limits.run_bytes,
                 )
+                moving.hold(0)  # from here on the call itself is charged
                 running = run_once(service, caller(), call)
                 return await _answer(await _while_awaited(request, running))
 
@@ -95,25 +99,37 @@ async def _leaves(request: Request) -> None:
 
 
 @asynccontextmanager
-async def _parts(request: Request, limits: RunLimits) -> AsyncGenerator[FormData]:
+async def _parts(request: Request, limits: RunLimits, moving: Holding) -> AsyncGenerator[FormData]:
     """The parts of the body; large ones lie in temporary files until the call is over."""
     if media_type(request) != MULTIPART:
         raise malformed("Content-Type", given=media_type(request), allowed=MULTIPART)
     parser = MultiPartParser(
         request.headers,
-        bounded(request, limit=limits.run_bytes),
+        _charged(bounded(request, limit=limits.run_bytes), moving),
         max_files=_PARTS,
         max_fields=_PARTS,
         max_part_size=limits.args_bytes,
     )
     try:
         form = await parser.parse()
+        try:
+            yield form
+        finally:
+            await form.close()
     except MultiPartException as error:
         raise malformed("body", given=error.message, allowed="the parts args, tensors") from error
-    try:
-        yield form
     finally:
-        await form.close()
+        moving.hold(0)
+
+
+async def _charged(chunks: AsyncGenerator[bytes], moving: Holding) -> AsyncGenerator[bytes]:
+    """A body, which its tenant holds as it comes."""
+    size_bytes = 0
+    async for chunk in chunks:
+        moving.check(len(chunk))
+        size_bytes += len(chunk)
+        moving.hold(size_bytes)
+        yield chunk
 
 
 async def _args(form: FormData, limits: RunLimits) -> bytes:

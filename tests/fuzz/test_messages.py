@@ -1,0 +1,183 @@
+"""The real gRPC face under requests that no client writes: refused clearly, and nothing is left.
+
+`make fuzz` does so for longer: OPSERVE_FUZZ_S says how long, OPSERVE_FUZZ_SEED where to begin.
+"""
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.descriptor import MethodDescriptor
+
+from benchmarks.census import census
+from fuzz.mutations import broken, fill, made
+from opserve.v1 import command_service_pb2 as command_pb
+from opserve.v1 import memory_service_pb2 as memory_pb
+from opserve.v1 import operator_service_pb2 as operator_pb
+from opserve.v1 import session_service_pb2 as session_pb
+from server.doors import every_rpc
+from system.drills import own_process
+
+SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "15"))
+SEED = int(os.environ.get("OPSERVE_FUZZ_SEED", "6"))
+pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 120)]
+LIMITS = {
+    "devices": '["ascend910b", "ascend310p", "ft78ne"]',
+    "device_memory_bytes": str(2**26),
+    "slab_bytes": str(2**20),
+    "sessions_limit": "32",
+    "lease_maximum_s": "5",
+    "lease_default_s": "5",
+    "wait_limit_s": "0.2",
+    "watch_limit_s": "0.2",
+    "call_time_limit_s": "2",
+    "chunk_bytes": str(2**18),
+    "log_level": "WARNING",
+}
+GROWTH_MIB = 200
+ANSWER_S = 20.0
+"""In which each call is answered, whatever it asks."""
+PROFILES = ("ascend910b", "ascend310p", "ft78ne")
+WRONG = {"UNKNOWN", "CANCELLED", "UNAVAILABLE"}
+"""Codes that no request may come to; INTERNAL is that of kernels that fail, and no other."""
+
+
+@dataclass
+class Fuzzer:
+    """Sends requests of one seed."""
+
+    channel: grpc.aio.Channel
+    source: random.Random
+    sessions: list[str] = field(default_factory=list[str])
+    codes: Counter[str] = field(default_factory=Counter[str])
+    faults: list[str] = field(default_factory=list[str])
+
+    async def begin(self) -> None:
+        """A session on each profile, with a few handles in it."""
+        self.sessions.clear()
+        for profile in PROFILES:
+            opening = session_pb.OpenSessionRequest(profile=profile, lease_s=5)
+            answer = await self.call(OPEN, opening.SerializeToString())
+            self.sessions.append(session_pb.OpenSessionResponse.FromString(answer).session)
+        for session in self.sessions:
+            for _ in range(3):
+                request = memory_pb.AllocateRequest(session=session, size_bytes=2**16)
+                await self.call(RPCS["Allocate"], request.SerializeToString())
+            await self.call(RPCS["CreateStream"], _of(RPCS["CreateStream"], session))
+            await self.call(RPCS["CreateEvent"], _of(RPCS["CreateEvent"], session))
+
+    async def end(self) -> None:
+        for session in self.sessions:
+            await self.call(RPCS["CloseSession"], _of(RPCS["CloseSession"], session))
+
+    async def step(self) -> None:
+        """One request, whole or broken."""
+        rpc = self.source.choice(METHODS)
+        session = self.source.choice(self.sessions)
+        known: Mapping[str, object] = {"session": session, "request_id": "", "lease_s": 2.0}
+        message = made(rpc.input_type)
+        fill(message, self.source, keep=known.get)
+        data = message.SerializeToString()
+        if self.source.random() < 0.4:
+            data = broken(data, self.source)
+        await self.call(rpc, data)
+
+    async def call(self, rpc: MethodDescriptor, data: bytes) -> bytes:
+        """The last answer, or nothing."""
+        path = f"/{rpc.containing_service.full_name}/{rpc.name}"
+        kind = ("stream" if rpc.client_streaming else "unary") + "_"
+        kind += "stream" if rpc.server_streaming else "unary"
+        made_call: Any = getattr(self.channel, kind)(path)
+        began = time.monotonic()
+        answer = b""
+        try:
+            call = made_call(iter([data, data]) if rpc.client_streaming else data, timeout=ANSWER_S)
+            if rpc.server_streaming:
+                async for answer in call:  # noqa: B007  # the last one
+                    pass
+            else:
+                answer = await call
+            code = "OK"
+        except grpc.aio.AioRpcError as error:
+            code = error.code().name
+            late = time.monotonic() - began >= ANSWER_S
+            if late or code in WRONG or (code == "INTERNAL" and "internal" in f"{error.details()}"):
+                told = f"{rpc.name}: {code} {error.details()} of {data[:400].hex()}"
+                self.faults.append(told)
+        self.codes[code] += 1
+        return answer
+
+
+def _rpcs() -> Iterator[tuple[str, MethodDescriptor]]:
+    for rpc in every_rpc():
+        yield rpc.name, rpc
+
+
+RPCS = dict(_rpcs())
+OPEN = RPCS["OpenSession"]
+METHODS = [
+    *(rpc for rpc in RPCS.values() if rpc.name != "CloseSession"),
+    *[RPCS["GetWorkspaceSize"]] * 20,
+    *[RPCS["Submit"]] * 10,
+]
+
+
+def _of(rpc: MethodDescriptor, session: str) -> bytes:
+    return made(rpc.input_type, session=session).SerializeToString()
+
+
+async def test_no_request_breaks_the_service() -> None:
+    source = random.Random(SEED)  # noqa: S311  # not for secrets
+    sys.stdout.write(f"seed {SEED}, {SECONDS:g} s\n")
+    async with own_process(**LIMITS) as (process, addresses):
+        async with grpc.aio.insecure_channel(addresses.grpc) as channel:
+            fuzzer = Fuzzer(channel, source)
+            await fuzzer.begin()
+            before = census(process.pid).front_mib
+            until = time.monotonic() + SECONDS
+            while time.monotonic() < until and not fuzzer.faults:
+                await asyncio.gather(*(fuzzer.step() for _ in range(8)))
+                if source.random() < 0.02:
+                    await fuzzer.end()
+                    await fuzzer.begin()
+            grown = census(process.pid).front_mib - before
+            assert fuzzer.faults == []
+            assert process.returncode is None
+            assert grown < GROWTH_MIB, f"{grown} MiB"
+            assert fuzzer.codes["OK"] > 50
+            assert fuzzer.codes["INVALID_ARGUMENT"] > 50
+            await _everything_is_given_back(fuzzer)
+        sys.stdout.write(f"{dict(fuzzer.codes)}, {grown:.0f} MiB\n")
+
+
+async def _everything_is_given_back(fuzzer: Fuzzer) -> None:
+    """All memory is free once the leases of what was opened have ended."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        answer = await fuzzer.call(RPCS["ListDevices"], b"")
+        devices = session_pb.ListDevicesResponse.FromString(answer).devices
+        if all(one.free_memory_bytes == one.memory_bytes and one.ready for one in devices):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("memory is held, or a worker is gone")
+
+
+def test_the_fuzzer_reaches_every_message() -> None:
+    assert {"Submit", "GetWorkspaceSize", "Write", "WatchStream"} <= RPCS.keys()
+    source = random.Random(SEED)  # noqa: S311  # not for secrets
+    message = made(operator_pb.GetWorkspaceSizeRequest.DESCRIPTOR)
+    seen: set[str] = set()
+    for _ in range(300):
+        message.Clear()
+        fill(message, source, keep=lambda _: None)
+        seen |= {described.name for described, _ in message.ListFields()}
+    assert seen == {described.name for described in message.DESCRIPTOR.fields}
+    assert command_pb.SubmitRequest.DESCRIPTOR is RPCS["Submit"].input_type

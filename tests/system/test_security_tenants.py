@@ -1,0 +1,227 @@
+"""What a tenant may not do: see another, outlive its key, or hold what it is not charged for."""
+
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from typing_extensions import override
+
+from opserve.v1 import stream_service_pb2 as stream_pb
+from opserve_server.core import commands as c
+from opserve_server.core.directory import Directory
+from opserve_server.core.errors import HandleNotFound, OpserveError, OutOfMemory
+from opserve_server.core.keys import sha256_of
+from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.service import Service
+from opserve_server.core.tenants import Quota, Resource
+from opserve_server.guard import Guard
+from opserve_server.rest_api.doors import guarded
+from opserve_server.rest_api.middleware import Calls
+from opserve_server.telemetry.metrics import Metrics
+from server.core.fakes import KIB, FakeDevice, make_service
+from server.doors import Doors, every_route, every_rpc, headers, open_doors, request_in
+from server.guards import TENANTS, Keyed, keyed_guard
+
+LAB, MILL = (
+    Principal(tenant=name, name="tester", scopes=frozenset({Scope.OPERATE}))
+    for name in ("lab", "mill")
+)
+SECRET = random.Random(6).randbytes(KIB)  # noqa: S311  # told apart from zeros, no more
+
+
+@pytest.fixture
+def device() -> Iterator[FakeDevice]:
+    made = FakeDevice()
+    yield made
+    made.slabs.close()
+
+
+@pytest.fixture
+async def core(device: FakeDevice) -> AsyncIterator[Service]:
+    made = make_service(device)
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+def keyed(core: Service) -> Keyed:
+    return keyed_guard(accounts=core.accounts)
+
+
+@pytest.fixture
+async def doors(core: Service, keyed: Keyed) -> AsyncIterator[Doors]:
+    async with open_doors(core, keyed.guard, Metrics()) as opened:
+        yield opened
+
+
+async def whole_memory(core: Service, whose: Principal) -> tuple[str, list[int]]:
+    """A session and buffers that take all that the device has."""
+    session = (await core.open_session(whose)).session
+    buffers: list[int] = []
+    with suppress(OutOfMemory):
+        while True:
+            made: Any = await core.run(whose, session, c.Allocate(size_bytes=64 * KIB))
+            buffers.append(made.buffer)
+    return session, buffers
+
+
+async def read(core: Service, whose: Principal, session: str, buffer: int) -> bytes:
+    chunks = core.read(whose, session, buffer=buffer, offset=0, size_bytes=64 * KIB)
+    return b"".join([bytes(chunk) async for chunk in chunks])
+
+
+@pytest.mark.usefixtures("keyed")
+@pytest.mark.parametrize("by_free", [False, True])
+async def test_no_tenant_reads_what_another_left_in_memory(core: Service, *, by_free: bool) -> None:
+    session, buffers = await whole_memory(core, LAB)
+    assert len(buffers) >= 8
+    for buffer in buffers:
+        await core.run(LAB, session, c.Write(buffer=buffer, offset=0, data=SECRET * 60))
+        if by_free:
+            await core.run(LAB, session, c.Free(buffer=buffer))
+    await core.close_session(LAB, session)
+    session, mine = await whole_memory(core, MILL)
+    assert len(mine) == len(buffers), "all of it is given to the next one"
+    for buffer in mine:
+        assert not any(await read(core, MILL, session, buffer))
+
+
+class Counting(dict[str, Any]):
+    """Sessions by name; counts what is asked of it."""
+
+    asked = 0
+
+    @override
+    def get(self, *key: Any) -> Any:
+        self.asked += 1
+        return super().get(*key)
+
+
+async def test_a_foreign_session_costs_the_steps_of_none(
+    core: Service, doors: Doors, keyed: Keyed
+) -> None:
+    theirs, none = (await core.open_session(LAB)).session, "0" * 32
+    sessions = core._sessions
+    counting = sessions._sessions = Counting(sessions._sessions)
+    for rpc in every_rpc():
+        steps: list[int] = []
+        for name in (theirs, none):
+            request = request_in(rpc, name)
+            if request is None:
+                continue
+            counting.asked = 0
+            await doors.grpc_answer(rpc, request.SerializeToString(), keyed.mill)
+            steps.append(counting.asked)
+        assert len(set(steps)) <= 1, f"{rpc.full_name} took {steps} look-ups"
+
+
+async def test_nothing_that_a_tenant_is_told_names_another(
+    core: Service, doors: Doors, keyed: Keyed
+) -> None:
+    opened = await core.open_session(LAB)
+    allocated: Any = await core.run(LAB, opened.session, c.Allocate(size_bytes=48_611))
+    secrets = (opened.session, opened.session[:8], opened.local_lane_token, "48611", '"lab"')
+    seen: list[str] = []
+    mine = (await core.open_session(MILL)).session
+    for _, verb, path in every_route(doors.app, session=mine):
+        answer = await doors.rest_answer(verb, path, keyed.mill)
+        seen += [answer.text, *answer.headers.values()]
+    for rpc in every_rpc():
+        request = request_in(rpc, mine)
+        data = b"" if request is None else request.SerializeToString()
+        _, told = await doors.grpc_answer(rpc, data, keyed.mill)
+        seen.append(told.decode(errors="replace"))
+    pages = [text for text in seen if not text.startswith("# HELP")]  # /metrics has a scope
+    assert len(pages) > 80
+    assert [secret for secret in secrets for text in pages if secret and secret in text] == []
+    assert allocated.buffer == 1
+
+
+async def test_handles_of_another_are_none_of_mine(core: Service, keyed: Keyed) -> None:
+    assert keyed.lab
+    theirs, mine = [(await core.open_session(who)).session for who in (LAB, MILL)]
+    made: Any = await core.run(LAB, theirs, c.Allocate(size_bytes=KIB))
+    for session in (mine, theirs):
+        with pytest.raises(HandleNotFound):
+            await core.run(MILL, session, c.Free(buffer=made.buffer))
+    await core.run(LAB, theirs, c.Free(buffer=made.buffer))
+
+
+def end_of(guard: Guard, key: str) -> None:
+    """Revokes a key as a look at the store would."""
+    known = guard._directory
+    held = {
+        digest: replace(record, revoked_at=1.0) if digest == sha256_of(key) else record
+        for digest, record in known.keys.items()
+    }
+    guard.refresh(Directory(tenants=TENANTS, keys=held, certificates={}))
+
+
+async def test_a_watch_over_grpc_ends_with_its_key(
+    core: Service, doors: Doors, keyed: Keyed
+) -> None:
+    session = (await core.open_session(LAB)).session
+    stream: Any = await core.run(LAB, session, c.CreateStream())
+    event: Any = await core.run(LAB, session, c.CreateEvent())
+    record = c.RecordEvent(event=event.event, stream=stream.stream)
+    watch: Any = doors.channel.unary_stream("/opserve.v1.StreamService/WatchStream")
+    request = stream_pb.WatchStreamRequest(session=session, stream=stream.stream)
+    call = watch(request.SerializeToString(), metadata=list(headers(keyed.lab).items()))
+    await core.run(LAB, session, record)
+    assert await call.read()
+    end_of(keyed.guard, keyed.lab)
+    await core.run(LAB, session, record)
+    with pytest.raises(grpc.aio.AioRpcError) as ended:
+        await call.read()
+    assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_long_answer_over_rest_ends_with_its_key(keyed: Keyed) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"before"
+        end_of(keyed.guard, keyed.lab)
+        yield b"behind"
+
+    async def endpoint(_: Request) -> Response:
+        return StreamingResponse(parts())
+
+    def observe(_: object) -> None:
+        pass
+
+    route = guarded(Route("/long", endpoint, name="listDevices"), keyed.guard)
+    app = Calls(Starlette(routes=[route]), observe=observe, names={})
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://farm.example") as client:
+        answer = await client.get("/long", headers=headers(keyed.lab))
+    assert answer.content == b"before"
+
+
+async def test_the_body_of_a_whole_call_is_charged_as_it_comes(
+    core: Service, doors: Doors, keyed: Keyed
+) -> None:
+    account = core.accounts.of("lab")
+    account.renew(replace(TENANTS["lab"], quota=Quota(bytes_in_flight=300)))
+    path = "/v1/operators/aclnnIm2colBackward:run"
+    answer = await doors.rest.post(
+        path, files={"args": b"{}", "tensors": b"0" * 400}, headers=headers(keyed.lab)
+    )
+    assert answer.status_code == 429
+    assert answer.json()["parameter"] == Resource.BYTES_IN_FLIGHT
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+    answer = await doors.rest.post(path, files={"args": b"{}"}, headers=headers(keyed.lab))
+    assert answer.status_code != 429
+
+
+async def test_what_is_wrong_with_a_handle_says_nothing_of_others(core: Service) -> None:
+    with pytest.raises(OpserveError) as refusal:
+        core.get_session(MILL, "../../etc/passwd\r\nx: y" * 100)
+    assert len(refusal.value.message) < 200
