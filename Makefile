@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants soak bench-kernels bench-conformance pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants soak bench-kernels bench-conformance conformance-faults pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -106,6 +106,10 @@ bench-conformance: $(READY) ## what conformance costs (needs Chromium); writes b
 
 report-pictures: $(READY) ## draws the pictures of the conformance report in docs/pictures (needs Chromium)
 	$(BIN)/python -m tools.report_pictures
+
+conformance-faults: $(READY) $(BENCH_READY) ## kernels that are wrong on purpose, which must be caught; PyTorch's and ours over 20 seeds, which must not; writes docs/conformance-faults.md
+	PYTHONPATH=tests $(BIN)/python -m conformance.page
+	PYTHONPATH=tests $(BENCH_BIN)/python -m conformance.alarms $(ARGS)
 
 # An environment of its own: PyTorch is large, and nothing else needs it.
 $(BENCH_READY): pyproject.toml constraints.txt

@@ -1,0 +1,102 @@
+"""PyTorch's kernels on the CPU as a target.
+
+    opserve conform run --suite standard --match '*.ascend910b.*'
+        --target opserve_client.conform.examples.torch_cpu:kernels
+
+Needs the package torch. In FLOAT16 it fails, and rightly so: PyTorch adds partial sums in
+FLOAT16. It does so in BF16 too when columns are folded, which is computed in FLOAT here.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+torch: Any = import_module("torch")  # which this environment need not have
+Array = NDArray[Any]
+Tensor = Any
+_BY_SIZE = {2: np.int16, 4: np.int32, 8: np.int64}
+_DTYPES = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
+_SUMMED = {torch.bfloat16: torch.float32}
+_UNCHANGED = {"float16": range(4), "bfloat16": (0, 1, 3), "float32": (0,), "float64": (0,)}
+"""The values of cube_math_type that leave operands of a dtype as they are."""
+
+
+def kernels(
+    *,
+    operator: str,
+    grad_input: Array | None = None,
+    grad_weight: Array | None = None,
+    grad_bias: Array | None = None,
+    out: Array | None = None,
+    **call: Any,  # noqa: ANN401  the operators' arguments
+) -> None:
+    """convolution_backward and im2col_backward, of operands and results of one dtype.
+
+    Raises:
+        NotImplementedError: PyTorch has no such call.
+    """
+    if operator not in _COMPUTED:
+        raise NotImplementedError(operator)
+    operands = [call[name] for name in ("grad_output", "input", "weight") if name in call]
+    results = [array for array in (grad_input, grad_weight, grad_bias, out) if array is not None]
+    if len({array.dtype.name for array in (*operands, *results)}) > 1:
+        raise NotImplementedError("operands and results of several dtypes")
+    made = _COMPUTED[operator]([_tensor(array) for array in operands], call)
+    for array, tensor in zip(results, made, strict=True):
+        _bits(array)[...] = _bits_of(tensor)
+
+
+def _convolution_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
+    dtype = call["grad_output"].dtype.name
+    if call["cube_math_type"] not in _UNCHANGED[dtype]:
+        raise NotImplementedError(f"cube_math_type {call['cube_math_type']} of {dtype}")
+    if len(call["padding"]) != len(call["stride"]):
+        raise NotImplementedError("padding that differs by side")
+    if any(call["padding"]) and not all(bool(tensor.isfinite().all()) for tensor in given):
+        raise NotImplementedError("padding is multiplied too: 0 by an infinity is no number")
+    rows = [list(call[name]) for name in ("bias_sizes", "stride", "padding", "dilation")]
+    extra, mask = list(call["output_padding"]), list(call["output_mask"])
+    found = torch.ops.aten.convolution_backward(
+        *given, *rows, call["transposed"], extra, call["groups"], mask
+    )
+    return [tensor for tensor, wanted in zip(found, mask, strict=True) if wanted]
+
+
+def _im2col_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
+    (columns,) = given
+    if not columns.numel():
+        raise NotImplementedError("columns of nothing")
+    names = ("input_size", "kernel_size", "dilation", "padding", "stride")
+    wide = columns.to(_SUMMED.get(columns.dtype, columns.dtype))
+    image = torch.ops.aten.col2im(wide, *(list(call[name]) for name in names))
+    return [image.to(columns.dtype)]
+
+
+_COMPUTED = {
+    "convolution_backward": _convolution_backward,
+    "im2col_backward": _im2col_backward,
+}
+
+
+def _tensor(array: Array) -> Tensor:
+    """Shares the array's memory; NumPy's bfloat16 is not PyTorch's."""
+    return torch.from_numpy(_bits(array)).view(_DTYPES[array.dtype.name])
+
+
+def _bits_of(tensor: Tensor) -> Array:
+    size = tensor.element_size()
+    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    bits: Array = tensor.contiguous().view(kind).numpy()
+    return bits
+
+
+def _bits(array: Array) -> Array:
+    return array.view(_BY_SIZE[array.itemsize])
