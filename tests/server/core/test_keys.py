@@ -5,6 +5,8 @@ import string
 import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from opserve_server.core.keys import is_well_formed, new_key, sha256_of
 
@@ -36,3 +38,54 @@ def test_a_typo_is_seen(seed: int) -> None:
 @pytest.mark.parametrize("text", ["", "opserve_", "opserve_" + "0" * 36, "é" * 44, "a" * 100])
 def test_what_is_no_key_is_seen(text: str) -> None:
     assert not is_well_formed(text)
+
+
+# Worked out apart from the code: the CRC-32 by gzip, its digits to base 62 by hand (903272177 is
+# 61*62^4 + 8*62^3 + 2*62^2 + 22*62 + 5), the hash by sha256sum.
+KNOWN = "opserve_0000000000000000000000000000000z82M5"
+KNOWN_SHA256 = "3391f020c93eed90694c8cb81411dec8d97bcda20c22442adb09b922f74efa2e"
+OTHERS = (
+    "opserve_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz35bif0",
+    "opserve_AbCdEfGhIjKlMnOpQrStUvWxYz01233yKBIL",
+)
+
+
+def test_a_key_that_was_worked_out_by_hand_is_one() -> None:
+    assert all(map(is_well_formed, (KNOWN, *OTHERS)))
+    assert sha256_of(KNOWN).hex() == KNOWN_SHA256
+
+
+@given(st.text(max_size=60) | st.text(ALPHABET + "_", min_size=44, max_size=44))
+def test_any_text_is_judged_and_what_is_judged_well_has_the_form(text: str) -> None:
+    if is_well_formed(text):
+        assert (text[:8], len(text)) == ("opserve_", 44)
+        assert set(text[8:]) <= set(ALPHABET)
+
+
+@given(
+    body=st.text(ALPHABET, min_size=30, max_size=30),
+    place=st.integers(8, 34),
+    wrong=st.text(ALPHABET, min_size=1, max_size=4),
+)
+def test_every_run_of_up_to_four_wrong_characters_is_seen(
+    body: str, place: int, wrong: str
+) -> None:
+    """A CRC-32 finds every burst of 32 bits."""
+    key = "opserve_" + body
+    key += base62(zlib.crc32(key.encode()))
+    assert is_well_formed(key)
+    typo = key[:place] + wrong + key[place + len(wrong) :]
+    assert is_well_formed(typo) == (typo == key)
+
+
+@given(body=st.text(ALPHABET, min_size=30, max_size=30), place=st.integers(8, 36))
+def test_neighbours_that_changed_places_are_seen(body: str, place: int) -> None:
+    key = "opserve_" + body
+    key += base62(zlib.crc32(key.encode()))
+    typo = key[:place] + key[place + 1] + key[place] + key[place + 2 :]
+    assert is_well_formed(typo) == (typo == key)
+
+
+def base62(number: int) -> str:
+    """Six digits."""
+    return "".join(ALPHABET[number // 62**place % 62] for place in reversed(range(6)))
