@@ -1,11 +1,10 @@
-"""The command line: opserve serve | warmup | devices | operators | run | conform | demo."""
+"""The command line: opserve serve | devices | operators | run | conform | tenant | ..."""
 
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from opserve_client._sync.client import DEFAULT_ADDRESS, Client
-from opserve_client.access import TlsFiles
+from opserve_client import cli_admin, cli_keys, cli_tenants, cli_top
+from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import KEY_VARIABLE, TlsFiles
+from opserve_client.cli_connection import Address, Ways, connected
+from opserve_client.cli_rows import printable
 from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
 from opserve_client.operator_pages import show_all, show_one
@@ -35,13 +37,12 @@ _ARGUMENTS_HELP = (
     "The arguments, in JSON; a dtype is the vendor's name (FLOAT, FLOAT16, BF16) or NumPy's "
     "(float32, float16, bfloat16)."
 )
-Address = Annotated[
-    str,
-    typer.Option(
-        help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST; grpcs:// and "
-        "https:// under TLS."
-    ),
-]
+app.add_typer(cli_tenants.tenants, name="tenant")
+app.add_typer(cli_tenants.quotas, name="quota")
+app.add_typer(cli_keys.keys, name="key")
+app.add_typer(cli_keys.certificates, name="certificate")
+for command in (cli_admin.usage, cli_admin.audit, cli_admin.who, cli_admin.release, cli_top.top):
+    app.command()(command)
 
 
 def main() -> None:
@@ -49,26 +50,26 @@ def main() -> None:
     try:
         app()
     except (OpserveError, FileError, OSError) as error:
-        one_line = " ".join(str(error).split())
+        one_line = printable(" ".join(str(error).split()))
         sys.stderr.write(f"opserve: {one_line}\n")
         sys.exit(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """What every command that calls a service is told before its name."""
-
-    tls: TlsFiles | None
-    allow_plaintext: bool
-
-
 @app.callback(invoke_without_command=True)
-def options(  # options of the program
+def options(  # noqa: PLR0913  # options of the program
     context: typer.Context,
     *,
     ca: Annotated[Path | None, typer.Option(help="Authorities of the service, PEM.")] = None,
     certificate: Annotated[Path | None, typer.Option(help="Shown to the service, PEM.")] = None,
     key: Annotated[Path | None, typer.Option(help="Private key of that, PEM.")] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=KEY_VARIABLE,
+            show_envvar=False,
+            help=f"Who calls. Others on this machine see options: {KEY_VARIABLE} is better.",
+        ),
+    ] = None,
     allow_plaintext: Annotated[
         bool, typer.Option("--allow-plaintext", help="Send the API key without TLS.")
     ] = False,
@@ -76,7 +77,7 @@ def options(  # options of the program
 ) -> None:
     """Convolution-backward operators on virtual devices; OPSERVE_API_KEY says who calls."""
     tls = TlsFiles(ca=ca, certificate=certificate, key=key) if ca or certificate else None
-    context.obj = Ways(tls=tls, allow_plaintext=allow_plaintext)
+    context.obj = Ways(api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
     if show_version:
         typer.echo(f"opserve {version('opserve')}")
         raise typer.Exit
@@ -105,16 +106,27 @@ def warmup() -> None:
     _become("opserve_server.warmup", {})
 
 
-def connected(context: typer.Context, address: str) -> Client:
-    """A client of the service at an address, as the options of the program say."""
-    ways: Ways = context.find_root().obj
-    return Client(address, tls=ways.tls, allow_plaintext=ways.allow_plaintext)
+@app.command()
+def bootstrap(
+    store: Annotated[
+        str | None, typer.Option(help="Where; else OPSERVE_STORE_URL says it.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Whose the key is.")] = "admin",
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if somebody can administer; revokes its last key.")
+    ] = False,
+) -> None:
+    """Make the first key with the scope admin, in the store itself, and show it this once."""
+    arguments = ["--tenant", tenant, *(["--force"] if force else [])]
+    settings = {} if store is None else {"OPSERVE_STORE_URL": store}
+    _become("opserve_server.bootstrap", settings, arguments)
 
 
-def _become(module: str, settings: Mapping[str, str]) -> None:
+def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
     if importlib.util.find_spec("opserve_server") is None:
         raise FileError("the service is not installed: pip install 'opserve[server]'")
-    command = [sys.executable, "-m", module]
+    command = [sys.executable, "-m", module, *arguments]
     os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  our own interpreter
 
 

@@ -22,7 +22,7 @@ from opserve.v1.operator_description_pb2 import (
     ParameterDescription,
     SupportDescription,
 )
-from opserve_client import Client, cli
+from opserve_client import Client, cli, cli_connection
 from opserve_client.transports import MemoryTransport
 
 Capture = pytest.CaptureFixture[str]
@@ -41,7 +41,7 @@ def memory(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     def client(_: str, **__: object) -> Client:
         return Client(transport=MemoryTransport(fake))
 
-    monkeypatch.setattr(cli, "Client", client)
+    monkeypatch.setattr(cli_connection, "Client", client)
 
 
 def invoke(*arguments: str | Path) -> Result:

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str], context: object) -> None:
 
     Args:
         arguments: Behind "conform".
-        context: The program's options on the way to a service (cli.Ways).
+        context: The program's options on the way to a service (cli_connection.Ways).
     """
     try:
         app(args=list(arguments), prog_name="opserve conform", obj=context)

@@ -26,7 +26,7 @@ from opserve_kernels.verdict.vendor.grade import STANDARDS
 
 
 class Ways(Protocol):
-    """The program's options on the way to a service: cli.Ways."""
+    """The program's options on the way to a service: cli_connection.Ways."""
 
     @property
     def tls(self) -> TlsFiles | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from client.conform import kernels
-from opserve_client import cli
+from opserve_client.cli_connection import Ways
 from opserve_client.conform import command_line
 from opserve_client.private_service import Addresses
 from opserve_kernels.cases.calls import FoldCall, Setting
@@ -19,7 +19,7 @@ from opserve_kernels.cases.suite import Suite, write_suite
 REAL = Setting(kind=Kind.NORMAL)
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (FOLD.case(), FOLD.case(REAL))
-WAYS = cli.Ways(tls=None, allow_plaintext=False)
+WAYS = Ways(tls=None, allow_plaintext=False)
 WRONG, RIGHT = "client.conform.kernels:one_wrong", "client.conform.kernels:fold"
 Capture = pytest.CaptureFixture[str]
 

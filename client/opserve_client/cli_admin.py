@@ -1,0 +1,115 @@
+"""The commands `opserve usage`, `audit`, `who` and `release`."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from google.protobuf.message import Message
+
+from opserve.v1.admin_service_pb2 import AuditEntry
+from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.cli_connection import Address, connected
+from opserve_client.cli_keys import AnyName
+from opserve_client.cli_rows import Form, Output, Row, moment, show
+from opserve_client.errors import invalid_parameter
+
+_PAGE = 1000
+"""Entries of the audit that a service tells at once."""
+
+
+def usage(
+    context: typer.Context,
+    tenant: AnyName = "",
+    first_day: Annotated[str, typer.Option(help="In UTC, 2026-11-21; else 6 days before.")] = "",
+    last_day: Annotated[str, typer.Option(help="In UTC; else today.")] = "",
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show device time by day, tenant and profile."""
+    with connected(context, address) as client:
+        found = client.admin.list_usage(tenant, first_day=first_day, last_day=last_day)
+    columns = ("day", "tenant", "profile", "device_s", "calls")
+    show(_rows(found, columns), columns=columns, output=output)
+
+
+def audit(  # noqa: PLR0913  # options of the command
+    context: typer.Context,
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Whose calls.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="OK, UNAUTHENTICATED, 401, ...")] = None,
+    since: Annotated[str, typer.Option(help="In UTC: 2026-11-21 or 2026-11-21T17:00:00.")] = "",
+    until: Annotated[str, typer.Option(help="The same; until before it.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Entries at most.")] = 100,
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show calls of administration and refused callers, the newest first."""
+    entries: list[AuditEntry] = []
+    begin, end = _time("since", since), _time("until", until)
+    with connected(context, address) as client:
+        cursor = ""
+        while len(entries) < limit:
+            page = client.admin.list_audit(
+                tenant=tenant,
+                outcome=outcome,
+                since=begin,
+                until=end,
+                cursor=cursor,
+                limit=min(limit - len(entries), _PAGE),
+            )
+            entries += page.entries
+            cursor = page.cursor
+            if not cursor:
+                break
+    times = [{"at": moment(entry.at)} for entry in entries]
+    rows = [{**row, **time} for row, time in zip(_rows(entries, _AUDIT), times, strict=True)]
+    show(rows, columns=_AUDIT, output=output)
+
+
+def who(
+    context: typer.Context,
+    tenant: AnyName = "",
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show who has which session."""
+    with connected(context, address) as client:
+        show(_rows(client.admin.list_sessions(tenant), _WHO), columns=_WHO, output=output)
+
+
+def release(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="Its id, as `opserve who` shows it.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Even if it works.")] = False,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """End a session."""
+    with connected(context, address) as client:
+        client.admin.release_session(session, force=force)
+
+
+_WHO = (
+    *("id", "tenant", "device", "open_s", "expires_in_s", "calls"),
+    *("queued_entries", "working", "memory_bytes"),
+)
+_AUDIT = (
+    *("at", "tenant", "principal", "face", "method", "outcome"),
+    *("reason", "detail", "count", "request_id"),
+)
+
+
+def _rows(messages: Iterable[Message], columns: Sequence[str]) -> list[Row]:
+    return [{name: getattr(message, name) for name in columns} for message in messages]
+
+
+def _time(parameter: str, given: str) -> float | None:
+    """Seconds since 1970; a time without a zone is in UTC."""
+    if not given:
+        return None
+    try:
+        read = datetime.fromisoformat(given)
+    except ValueError:
+        raise invalid_parameter(parameter, given, "2026-11-21 or 2026-11-21T17:00:00") from None
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,32 @@
+"""How commands reach a service: options of the program, and those that every command has."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from opserve_client._sync.client import Client
+from opserve_client.access import TlsFiles
+
+Address = Annotated[
+    str,
+    typer.Option(
+        help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST; grpcs:// and "
+        "https:// under TLS."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """What every command that calls a service is told before its name; the key is a secret."""
+
+    api_key: str | None = None
+    tls: TlsFiles | None
+    allow_plaintext: bool
+
+
+def connected(context: typer.Context, address: str) -> Client:
+    """A client of the service at an address, as the options of the program say."""
+    ways: Ways = context.find_root().obj
+    return Client(address, api_key=ways.api_key, tls=ways.tls, allow_plaintext=ways.allow_plaintext)

@@ -1,0 +1,175 @@
+"""The commands `opserve tenant` and `opserve quota`."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from opserve.v1.admin_service_pb2 import Tenant
+from opserve.v1.usage_service_pb2 import ResourceUse
+from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.cli_connection import Address, connected
+from opserve_client.cli_rows import Form, Output, Row, show
+from opserve_client.errors import invalid_parameter
+
+tenants = typer.Typer(no_args_is_help=True, help="Who shares the service.")
+quotas = typer.Typer(no_args_is_help=True, help="What tenants may use, and what they do.")
+
+_QUOTA_HELP = "RESOURCE=LIMIT, such as sessions=4, or RESOURCE=none; repeat."
+Name = Annotated[str, typer.Argument(help="A tenant.")]
+Limits = Annotated[list[str] | None, typer.Option("--quota", help=_QUOTA_HELP)]
+Force = Annotated[bool, typer.Option("--force", help="Even if nobody can administer then.")]
+Weight = Annotated[int | None, typer.Option(help="Share of a device beside others, 1 to 1000.")]
+Priority = Annotated[int | None, typer.Option(help="Greatest priority it may ask for.")]
+
+
+@tenants.command("create")
+def create_tenant(  # noqa: PLR0913  # options of the command
+    context: typer.Context,
+    name: Name,
+    *,
+    weight: Weight = None,
+    priority_limit: Priority = None,
+    quota: Limits = None,
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Add a tenant."""
+    limits = {key: limit for key, limit in _limits(quota or []).items() if limit is not None}
+    with connected(context, address) as client:
+        made = client.admin.create_tenant(
+            name, weight=weight, priority_limit=priority_limit, quota=limits
+        )
+    _show_tenants([made], output)
+
+
+@tenants.command("list")
+def list_tenants(
+    context: typer.Context, output: Output = Form.TABLE, address: Address = DEFAULT_ADDRESS
+) -> None:
+    """Show all tenants."""
+    with connected(context, address) as client:
+        _show_tenants(client.admin.list_tenants(), output)
+
+
+@tenants.command("show")
+def show_tenant(
+    context: typer.Context,
+    name: Name,
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show one tenant."""
+    with connected(context, address) as client:
+        _show_tenants([client.admin.get_tenant(name).tenant], output)
+
+
+@tenants.command("update")
+def update_tenant(  # noqa: PLR0913  # options of the command
+    context: typer.Context,
+    name: Name,
+    *,
+    weight: Weight = None,
+    priority_limit: Priority = None,
+    disabled: Annotated[
+        bool | None, typer.Option("--disable/--enable", help="Whether its keys are refused.")
+    ] = None,
+    quota: Limits = None,
+    force: Force = False,
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Change what is given of a tenant."""
+    with connected(context, address) as client:
+        changed = client.admin.update_tenant(
+            name,
+            weight=weight,
+            priority_limit=priority_limit,
+            disabled=disabled,
+            quota=_limits(quota or []),
+            force=force,
+        )
+    _show_tenants([changed], output)
+
+
+@tenants.command("delete")
+def delete_tenant(
+    context: typer.Context, name: Name, *, force: Force = False, address: Address = DEFAULT_ADDRESS
+) -> None:
+    """End a tenant, its keys and its sessions; nobody else gets its name."""
+    with connected(context, address) as client:
+        client.admin.delete_tenant(name, force=force)
+
+
+@quotas.command("show")
+def show_quota(
+    context: typer.Context,
+    tenant: Annotated[str, typer.Argument(help="Unless given, the caller's own.")] = "",
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show what a tenant may use, and what it does."""
+    with connected(context, address) as client:
+        uses = client.admin.get_tenant(tenant).uses if tenant else client.get_usage().uses
+    show([_use(use) for use in uses], columns=_USE, output=output)
+
+
+@quotas.command("set")
+def set_quota(
+    context: typer.Context,
+    tenant: Name,
+    limits: Annotated[list[str], typer.Argument(metavar="RESOURCE=LIMIT...", help=_QUOTA_HELP)],
+    *,
+    force: Force = False,
+    output: Output = Form.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Set limits, and leave the others."""
+    with connected(context, address) as client:
+        client.admin.update_tenant(tenant, quota=_limits(limits), force=force)
+        uses = client.admin.get_tenant(tenant).uses
+    show([_use(use) for use in uses], columns=_USE, output=output)
+
+
+_TENANT = ("name", "weight", "priority_limit", "disabled", "quota")
+_USE = ("resource", "limit", "use", "refusals")
+
+
+def _show_tenants(found: Iterable[Tenant], output: Form) -> None:
+    show([_tenant(tenant) for tenant in found], columns=_TENANT, output=output)
+
+
+def _tenant(tenant: Tenant) -> Row:
+    limits = (f"{field.name}={limit:.15g}" for field, limit in tenant.quota.ListFields())
+    return {
+        "name": tenant.name,
+        "weight": tenant.weight,
+        "priority_limit": tenant.priority_limit,
+        "disabled": tenant.disabled,
+        "quota": " ".join(limits),
+    }
+
+
+def _use(use: ResourceUse) -> Row:
+    return {
+        "resource": use.resource,
+        "limit": use.limit if use.HasField("limit") else None,
+        "use": use.use,
+        "refusals": use.refusals,
+    }
+
+
+def _limits(given: Iterable[str]) -> dict[str, float | None]:
+    """Limits by resource; None lifts one."""
+    limits: dict[str, float | None] = {}
+    for pair in given:
+        resource, _, limit = pair.partition("=")
+        limits[resource] = None if limit == "none" else _number(pair, limit)
+    return limits
+
+
+def _number(pair: str, limit: str) -> float:
+    try:
+        return int(limit) if limit.isdigit() else float(limit)
+    except ValueError:
+        raise invalid_parameter("quota", pair, "RESOURCE=LIMIT, or RESOURCE=none") from None
