@@ -1,0 +1,151 @@
+"""The whole path of an operator: the commands of the page, and what a tenant's client sees."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opserve_client import AuthenticationError, Client, Im2colBackward
+from opserve_client.errors import QuotaExceeded
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(sys.executable).with_name("opserve")
+SETTINGS = {
+    "OPSERVE_GRPC_ADDRESS": "127.0.0.1:0",
+    "OPSERVE_REST_ADDRESS": "127.0.0.1:0",
+    "OPSERVE_DEVICES": '["ascend910b"]',
+    "OPSERVE_DEVICE_MEMORY_BYTES": str(2**26),
+    "OPSERVE_SLAB_BYTES": str(2**20),
+}
+CALL = Im2colBackward(
+    grad_output=np.ones((1, 4, 4), np.float32),
+    input_size=[3, 3],
+    kernel_size=[2, 2],
+    dilation=[1, 1],
+    padding=[0, 0],
+    stride=[1, 1],
+)
+
+
+class Operator:
+    """Someone at a terminal, whose environment knows the store and a key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = ""
+        store = {"OPSERVE_STORE_URL": f"sqlite:///{folder / 'farm.db'}"}
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if k != "OPSERVE_API_KEY"},
+            **SETTINGS,
+            **store,
+        }
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command."""
+        address = [] if arguments[0] == "bootstrap" else ["--address", self.address]
+        command = [str(PROGRAM), *arguments, *address]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def told(self, *arguments: str) -> str:
+        """What a command writes that succeeds."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        """The rows of a command in JSON."""
+        rows: list[dict[str, Any]] = json.loads(self.told(*arguments, "--output", "json"))
+        return rows
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Operator]:
+    """An operator who has bootstrapped a service that runs."""
+    at_terminal = Operator(tmp_path)
+    at_terminal.environment["OPSERVE_API_KEY"] = at_terminal.told("bootstrap").strip()
+    service = subprocess.Popen(
+        [sys.executable, "-m", "opserve_server"],
+        env=at_terminal.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert service.stdout is not None
+        ready = json.loads(service.stdout.readline())
+        assert ready["keys"]
+        at_terminal.address = ready["grpc"]
+        yield at_terminal
+    finally:
+        service.terminate()
+        service.communicate(timeout=30)
+
+
+def test_an_operator_gives_a_tenant_its_share_and_takes_it_back(operator: Operator) -> None:
+    again = operator.run("bootstrap")
+    assert (again.returncode, again.stdout) == (1, "")
+    operator.told("tenant", "create", "lab", "--quota", "sessions=1")
+    key = operator.told("key", "create", "lab", "ci").strip()
+    with Client(operator.address, api_key=key) as client:
+        with client.open_session() as session:
+            assert session.run(CALL).out.shape == (1, 1, 3, 3)
+            with pytest.raises(QuotaExceeded) as caught:
+                client.open_session().__enter__()
+            assert (caught.value.parameter, caught.value.limit) == ("sessions", 1)
+            (seen,) = operator.rows("who")
+            assert session.name.startswith(seen["id"])
+            assert seen["tenant"] == "lab"
+        (row,) = operator.rows("usage", "lab")
+        assert row["calls"] == 1
+        assert row["device_s"] > 0
+        page = operator.told("top", "--once")
+        assert re.search(r"^lab +1 +[\d.e-]+ +100 +0 +0 +0 ", page, re.MULTILINE), page
+        (known,) = operator.rows("key", "list", "lab")
+        operator.told("key", "revoke", known["id"])
+        with pytest.raises(AuthenticationError):
+            client.list_devices()
+    entries = operator.rows("audit")
+    assert {entry["tenant"] for entry in entries} <= {"", "admin", "lab"}
+    methods = [entry["method"] for entry in reversed(entries) if entry["outcome"] == "OK"]
+    assert methods == [
+        *("CreateTenant", "CreateKey", "CreateTenant", "CreateKey", "ListSessions"),
+        *("ListUsage", "GetActivity", "ListKeys", "RevokeKey"),
+    ]
+    assert key not in json.dumps(entries)
+
+
+def test_the_commands_of_the_page_run(operator: Operator) -> None:
+    page = (ROOT / "docs" / "administration.md").read_text()
+    first, *blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert "bootstrap" in first
+    commands = "".join(blocks).replace(".venv/bin/opserve", "opserve")
+    function = f'opserve() {{ "{PROGRAM}" "$@" --address "{operator.address}"; }}\n'
+    command = ["bash", "-euo", "pipefail", "-c", function + commands]
+    done = subprocess.run(
+        command,
+        cwd=operator.folder,
+        env=operator.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lab,3,0,False,sessions=2 calls_per_s=200" in done.stdout
+    assert "URI:spiffe://farm/ci" in done.stdout
+    assert "207006" in done.stderr, "the revoked key is refused"
+    assert done.stdout.rstrip().splitlines()[-1].count("UNAUTHENTICATED") == 1
