@@ -53,7 +53,7 @@ def test_every_test_that_a_rule_names_is_there() -> None:
 
 def test_nothing_is_unpickled_evaluated_or_run() -> None:
     found = [
-        f"{path}:{node.lineno}"
+        f"{path}: {ast.unparse(node)}"
         for path, module in modules()
         for node in ast.walk(module)
         if imports(node) & FORBIDDEN_MODULES or calls_what_is_forbidden(node)
