@@ -347,3 +347,17 @@ def test_the_theme_can_be_chosen(open_report: Open) -> None:
         assert page.inner_text("#theme") == "Light"
         after = pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1))
         assert sum(before[:3]) > sum(after[:3])
+
+
+def test_what_is_printed_is_light_and_flows(open_report: Open) -> None:
+    with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector(MAP)
+        light = pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1))
+        page.emulate_media(color_scheme="dark")
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1)) == light
+        position = "element => getComputedStyle(element).position"
+        assert {page.locator(name).evaluate(position) for name in ("#head", "#rows")} == {"static"}
+        wide = "document.documentElement.scrollWidth <= innerWidth"
+        assert page.evaluate(wide)

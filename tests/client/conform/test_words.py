@@ -24,8 +24,8 @@ WRONG = {
 }
 
 
-def told(*wrong: Any) -> list[str]:
-    golden = np.zeros((2, 6, 8, 8))
+def told(*wrong: Any, shape: tuple[int, ...] = (2, 6, 8, 8)) -> list[str]:
+    golden = np.zeros(shape)
     given = golden.astype(np.float32)
     for index in wrong:
         given[index] = 1
@@ -54,3 +54,8 @@ def test_every_axis_with_a_pattern_has_a_sentence() -> None:
 def test_there_is_nothing_to_say_of_what_is_right_or_all_wrong() -> None:
     assert told() == []
     assert told(...) == []
+
+
+def test_a_cell_of_several_entries_is_told_by_its_entries() -> None:
+    tail = (EVERYTHING, slice(4002, None))
+    assert told(tail, shape=(1, 4095, 1, 1)) == ["the last c (4000 to 4094 of 4095)"]

@@ -19,6 +19,7 @@ const WRAPPED_CELLS = 64; // of a map with one row
 const MAP_TITLES = { plane: "Planes", position: "Positions", tap: "Taps of the kernel" };
 
 function isDark() {
+  if (printing) return false;
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }

@@ -102,5 +102,5 @@ function showRows(rows) {
 grid.addEventListener("scroll", () => requestAnimationFrame(drawRows), { passive: true });
 addEventListener("resize", drawRows);
 for (const [event, held] of [["beforeprint", true], ["afterprint", false]]) {
-  addEventListener(event, () => { printing = held; drawRows(); });
+  addEventListener(event, () => { printing = held; drawRows(); redrawMaps(); });
 }
