@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from benchmarks.conformance_cases import case_goals
 from benchmarks.conformance_report import report_goals
 from benchmarks.report import Goal, show_goals, write_goals
 
-PARTS: Sequence[Callable[[], Sequence[Goal]]] = (report_goals,)
+PARTS: Sequence[Callable[[], Sequence[Goal]]] = (case_goals, report_goals)
 """What is measured, each part on its own."""
 
 

@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests python -m conformance.alarms --seeds 20
 
-PyTorch's, where it is installed, in FLOAT and BF16; our own on every profile.
+PyTorch's and ONNX Runtime's in FLOAT and BF16; our own on every profile.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from conformance.judging import Golden, Memory, golden_for
 from conformance.survey import PRODUCTS_LIMIT
 from kernels.cases.runs import judged, run
-from opserve_client.conform.examples.torch_cpu import kernels
+from opserve_client.conform.examples import onnx_runtime, torch_cpu
 from opserve_client.conform.targets.function import FunctionTarget
 from opserve_client.conform.targets.target import Broken, Missing
 from opserve_kernels.cases.arrays import arrays_of
@@ -23,9 +23,12 @@ from opserve_kernels.cases.sums import multiply_adds, sums_of
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.verdict import Status
 
-_TORCH = FunctionTarget(kernels)
-_JUDGED_DTYPES = (DataType.FLOAT, DataType.BF16)  # in FLOAT16 it adds partial sums in FLOAT16
-_PROFILE = "ascend910b"  # sums in float32 and rounds once, as PyTorch does
+_TARGETS = {
+    "torch": FunctionTarget(torch_cpu.kernels),
+    "onnxruntime": FunctionTarget(onnx_runtime.kernels),
+}
+_JUDGED_DTYPES = (DataType.FLOAT, DataType.BF16)  # PyTorch adds partial sums of FLOAT16 in it
+_PROFILE = "ascend910b"  # sums in float32 and rounds once, as these do
 
 
 def main() -> int:
@@ -37,7 +40,7 @@ def main() -> int:
     for seed in range(seeds):
         for case in _cases(seed):
             golden = golden_for(case, seed)
-            for name, alarm in (*_of_ours(case, seed, golden), *_of_torch(case, seed, golden)):
+            for name, alarm in (*_of_ours(case, seed, golden), *_of_others(case, seed, golden)):
                 counts[name] += 1
                 counts[f"{name}, false alarms"] += bool(alarm)
                 if alarm:
@@ -61,16 +64,17 @@ def _of_ours(case: Case, seed: int, golden: Golden) -> Iterator[tuple[str, str]]
     yield case.profile, _alarm(case, golden, memory)
 
 
-def _of_torch(case: Case, seed: int, golden: Golden) -> Iterator[tuple[str, str]]:
+def _of_others(case: Case, seed: int, golden: Golden) -> Iterator[tuple[str, str]]:
     first = next(iter(case.inputs.values()))
     if case.profile != _PROFILE or first.dtype not in _JUDGED_DTYPES:
         return
-    memory = arrays_of(case, seed)
-    outcome = _TORCH.run(case, memory)
-    if isinstance(outcome, Broken):
-        yield "torch", outcome.reason
-    elif not isinstance(outcome, Missing):
-        yield "torch", _alarm(case, golden, memory)
+    for name, target in _TARGETS.items():
+        memory = arrays_of(case, seed)
+        outcome = target.run(case, memory)
+        if isinstance(outcome, Broken):
+            yield name, outcome.reason
+        elif not isinstance(outcome, Missing):
+            yield name, _alarm(case, golden, memory)
 
 
 def _alarm(case: Case, golden: Golden, memory: Memory) -> str:

@@ -1,0 +1,105 @@
+"""What cases cost: on one device and on two, and what golden values add to kernels."""
+
+import json
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from benchmarks.report import Goal
+from opserve_client.conform.record import Header, Result
+from opserve_client.conform.run import run_cases
+from opserve_client.conform.selection import digest_of, suite_named
+from opserve_client.conform.service import REFERENCE, contracts_of
+from opserve_client.conform.targets.named import ITSELF, Access
+from opserve_client.conform.targets.target import Ran
+from opserve_client.conform.workers import Setup, make_trial
+from opserve_client.private_service import private_service
+from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.case import Case
+
+_PROFILE = "ascend910b"
+_STEP = 6  # one case of so many: a fraction of `standard` tells its rate
+_CACHE = "XDG_CACHE_HOME"  # golden values that are kept cost nothing
+
+
+def case_goals() -> Sequence[Goal]:
+    """Cases per second of `standard`, how they grow, and the golden values' share."""
+    suite = suite_named("standard", 0)
+    offered = [case for case in suite.cases if case.profile == _PROFILE and not case.is_refused]
+    cases = offered[::_STEP]
+    one, two = (_rate(cases, devices=count) for count in (1, 2))
+    golden, kernels = _costs(cases)
+    return [
+        Goal(
+            goal="standard: cases per second on one device", value=one, target=15, better="higher"
+        ),
+        Goal(
+            goal="standard: growth with two devices", value=two / one, target=1.4, better="higher"
+        ),
+        Goal(
+            goal="golden values: their cost by that of the kernels that are tried",
+            value=golden / kernels,
+            target=4,
+            better="lower",
+        ),
+    ]
+
+
+def _rate(cases: Sequence[Case], *, devices: int) -> float:
+    """Cases per second from the first answer on, with as many processes as devices."""
+    answered: list[float] = []
+
+    def note(_: Result) -> None:
+        answered.append(perf_counter())
+
+    with _begun(cases, devices) as setup:
+        run_cases(cases, setup, jobs=devices, folder=None, resume=False, told=note)
+    return (len(answered) - 1) / (answered[-1] - answered[0])
+
+
+def _costs(cases: Sequence[Case]) -> tuple[float, float]:
+    """Seconds of all golden values and of all calls of the target."""
+    golden = kernels = 0.0
+    with _begun(cases, 1) as setup:
+        trial, sessions = make_trial(setup)
+        for case in cases:
+            started = perf_counter()
+            trial.goldens.of(case, 0)
+            golden += perf_counter() - started
+            outcome = trial.target.run(case, arrays_of(case, 0))
+            kernels += outcome.seconds if isinstance(outcome, Ran) else 0.0
+        trial.target.close()
+        sessions.close()
+    return golden, kernels
+
+
+@contextmanager
+def _begun(cases: Sequence[Case], devices: int) -> Generator[Setup]:
+    """A service of its own, and nothing in the cache."""
+    names = json.dumps([REFERENCE, _PROFILE] * devices)
+    kept = os.environ.get(_CACHE)
+    with TemporaryDirectory() as folder, private_service(devices=names) as addresses:
+        os.environ[_CACHE] = str(Path(folder))
+        access = Access(address=addresses.grpc)
+        try:
+            yield Setup(header=_header(cases, access), access=access, timeout_s=60.0)
+        finally:
+            os.environ.pop(_CACHE)
+            os.environ.update({} if kept is None else {_CACHE: kept})
+
+
+def _header(cases: Sequence[Case], access: Access) -> Header:
+    return Header(
+        tool=version("opserve"),
+        suite="standard",
+        digest="",
+        cases=len(cases),
+        chosen=digest_of(cases),
+        seed=0,
+        target=ITSELF,
+        contracts=contracts_of(access),
+    )
