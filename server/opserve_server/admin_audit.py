@@ -5,7 +5,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, cast
 
 from opserve_server.calls import caller, shortened
 from opserve_server.core.audit import AuditEntry
@@ -52,8 +52,9 @@ def audited() -> Generator[None]:
 
 def detail_of(request: Any, **more: str) -> str:  # noqa: ANN401  # a dataclass
     """What a request says, as "name=value" pairs."""
-    pairs = {**given_in(request), **more}
-    pairs |= pairs.pop("quota", {})
+    given = given_in(request)
+    limits: dict[str, object] = given.pop("quota", {})
+    pairs: dict[str, object] = {**given, **more, **limits}
     return shortened(" ".join(f"{name}={_told(value)}" for name, value in pairs.items()))
 
 
@@ -69,5 +70,6 @@ def given_in(values: Any) -> dict[str, Any]:  # noqa: ANN401  # a dataclass
 
 
 def _told(value: object) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    text = ",".join(map(str, parts))
     return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -130,7 +130,7 @@ class Administration:
             StoreUnavailable: 507901, the store does not answer.
         """
         check_filters(getattr(request, "tenant", None), getattr(request, "outcome", None))
-        kind = type(request)
+        kind: type[object] = type(request)
         if kind is CreateKey:
             return await self._create_key(request)
         if kind is ReleaseSession:
@@ -252,9 +252,8 @@ class Administration:
 
     async def _tenant(self, asked: GetTenant) -> TenantAtWork:
         tenant = await self._store.tenants.get(asked.tenant)
-        accounts = self._service.accounts
-        uses = next((one.uses() for one in accounts if one.tenant.name == tenant.name), [])
-        return TenantAtWork(tenant=tenant, uses=uses)
+        accounts = [one for one in self._service.accounts if one.tenant.name == tenant.name]
+        return TenantAtWork(tenant=tenant, uses=[use for one in accounts for use in one.uses()])
 
     async def _keys(self, asked: ListKeys) -> SomeKeys:
         known = (await self._store.directory()).keys.values()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from typing_extensions import override
 
 from opserve_server import identity as module
 from opserve_server.core.audit import AuditEntry, RefusedCalls
@@ -96,6 +97,40 @@ async def test_who_may_call_stays_while_the_store_is_away_and_follows_it_again(
     keeping.cancel()
     await asyncio.wait([keeping])
     await kept.stop()
+    await service.stop()
+    device.slabs.close()
+
+
+@dataclass
+class SlowStore(FakeStore):
+    """A store whose first look takes until `waited` is set."""
+
+    waited: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @override
+    async def directory(self) -> Directory:
+        found, first = self.answers, self.looks == 0
+        self.looks += 1
+        if first:
+            await self.waited.wait()
+        return found
+
+
+async def test_an_older_look_never_takes_the_place_of_a_newer_one() -> None:
+    device, store, guard = FakeDevice(), SlowStore(answers=KEYED), keyless_guard()
+    service = make_service(device)
+    kept = Identity(guard, service, cast(Store, store), RefusedCalls(limit=1, clock=lambda: 1.0))
+    older = asyncio.create_task(kept.refresh())
+    await asyncio.sleep(0)
+    assert store.looks == 1
+    mill = Directory(tenants={"mill": Tenant(name="mill")}, keys=KEYED.keys, certificates={})
+    store.answers = mill
+    newer = asyncio.create_task(kept.refresh())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    store.waited.set()
+    await asyncio.gather(older, newer)
+    assert {account.tenant.name for account in service.accounts} == {"local", "mill"}
     await service.stop()
     device.slabs.close()
 
