@@ -73,6 +73,8 @@ def _details(entry: StreamEntry) -> Event:
     details: Event = {"number": entry.number, "handle": entry.handle}
     if entry.HasField("started_s"):
         details["queue_ms"] = round((entry.started_s - entry.queued_s) * _MS_PER_S, 6)
+    if entry.HasField("kernel_s"):  # less than the slice, where the call paused for others
+        details["kernel_ms"] = round(entry.kernel_s * _MS_PER_S, 6)
     if entry.outcome != OUTCOME_DONE:
         details |= {"outcome": Outcome.Name(entry.outcome)[8:], "reason": entry.reason}
     return details

@@ -73,8 +73,8 @@ def assert_well_formed(found: list[dict[str, Any]]) -> None:
         free_us[event["tid"]] = round(event["ts"] + event["dur"], 3)
 
 
-def test_a_call_is_a_slice_with_its_queue_time() -> None:
-    found = events(entry(1))
+def test_a_call_is_a_slice_with_its_queue_time_and_its_time_without_pauses() -> None:
+    found = events(entry(1, kernel_s=0.25))
     assert_well_formed(found)
     (kernel,) = [event for event in found if event["ph"] == "X"]
     assert kernel == {
@@ -85,7 +85,7 @@ def test_a_call_is_a_slice_with_its_queue_time() -> None:
         "cat": "kernel",
         "ts": 1e6,
         "dur": 5e5,
-        "args": {"number": 1, "handle": 7, "queue_ms": 1000.0},
+        "args": {"number": 1, "handle": 7, "queue_ms": 1000.0, "kernel_ms": 250.0},
     }
 
 
