@@ -42,7 +42,11 @@ class Device(Protocol):
         ...
 
     def attach(self, slab: Slab) -> None:
-        """Lets the worker see a slab."""
+        """Lets the worker see a slab.
+
+        Raises:
+            OSError: No descriptor is left for it, or the worker has not read for long.
+        """
         ...
 
     def detach(self, slab: Slab) -> None:

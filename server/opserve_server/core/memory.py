@@ -125,9 +125,9 @@ class SessionMemory:
             slab = self._take_last_slab(size_bytes)
         try:
             self._device.attach(slab)
-        except BaseException:
+        except OSError:
             self._device.slabs.give_back(slab)
-            raise
+            raise _out_of_memory(size_bytes, free=None) from None
         return slab
 
     def _take_last_slab(self, size_bytes: int) -> Slab:
@@ -135,16 +135,21 @@ class SessionMemory:
         try:
             return self._device.slabs.take(_aligned(size_bytes), maximum_bytes=self._held.room)
         except NoMemory as error:
-            free = self._device.slabs.free_bytes
-            of_host = "less, since the service's host has no more memory or descriptors now"
-            allowed = of_host if error.__cause__ else f"at most the {free} bytes that are free"
-            raise OutOfMemory(
-                Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-                f"size_bytes: given {size_bytes}, allowed {allowed}",
-                parameter="size_bytes",
-                given=size_bytes,
-                allowed="less" if error.__cause__ else free,
-            ) from None
+            free = None if error.__cause__ else self._device.slabs.free_bytes
+            raise _out_of_memory(size_bytes, free=free) from None
+
+
+def _out_of_memory(size_bytes: int, *, free: int | None) -> OutOfMemory:
+    """What tells how much is free; None where the host has no more."""
+    of_host = "less, since the service's host has no more memory or descriptors now"
+    allowed = of_host if free is None else f"at most the {free} bytes that are free"
+    return OutOfMemory(
+        Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+        f"size_bytes: given {size_bytes}, allowed {allowed}",
+        parameter="size_bytes",
+        given=size_bytes,
+        allowed="less" if free is None else free,
+    )
 
 
 def _aligned(size_bytes: int) -> int:

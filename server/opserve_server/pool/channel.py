@@ -14,7 +14,7 @@ QUEUED_PACKETS_LIMIT = 4096
 log = logging.getLogger(__name__)
 
 
-class ChannelOverflowError(RuntimeError):
+class ChannelOverflowError(OSError):
     """The worker does not read, and too many packets wait for it."""
 
 
@@ -52,6 +52,7 @@ class Channel:
 
         Raises:
             ChannelOverflowError: Too much waits already.
+            OSError: There is no room for the copy of the descriptor.
         """
         if self._closed:
             return

@@ -15,7 +15,6 @@ from itertools import count
 from typing import Any
 
 from opserve_kernels.registry import OPERATORS
-from opserve_server.pool.channel import ChannelOverflowError
 from opserve_server.pool.messages import (
     Attach,
     Cancel,
@@ -38,7 +37,7 @@ from opserve_server.pool.process import WorkerProcess
 from opserve_server.pool.pulse import Pulse
 from opserve_server.pool.slabs import Slab, SlabPool
 
-CALLS_IN_FLIGHT_LIMIT = 256
+CALLS_IN_FLIGHT_LIMIT = 1024
 DEATHS_LIMIT = 2
 RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
@@ -182,11 +181,11 @@ class Device:
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:
-        """Lets the worker, and every later one, see a slab."""
-        self._attached[slab.id] = slab
+        """Lets the worker, and every later one, see a slab; OSError where there is no way to it."""
         if self._worker is not None:
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
-            self._tell(self._worker, frame, fd=slab.fd)
+            self._worker.channel.send(frame, fd=slab.fd)
+        self._attached[slab.id] = slab
 
     def detach(self, slab: Slab) -> None:
         """Takes a slab from the worker's sight; no call may use it."""
@@ -327,7 +326,7 @@ class Device:
         """Says something to a worker; one that does not hear is killed, the next is told all."""
         try:
             current.channel.send(frame, fd=fd)
-        except (ChannelOverflowError, OSError):
+        except OSError:
             log.exception("%s: worker %d cannot be told and is killed", self.name, current.pid)
             current.kill()
 

@@ -167,8 +167,9 @@ async def test_a_slab_that_the_device_does_not_take_is_not_lost(
 
     with monkeypatch.context() as patch:
         patch.setattr(FakeDevice, "attach", attach)
-        with pytest.raises(OSError, match="planted"):
+        with pytest.raises(OutOfMemory, match="no more memory or descriptors now") as refusal:
             await caller.buffer()
+    assert refusal.value.status is Status.ACL_ERROR_RT_MEMORY_ALLOCATION
     await caller.buffer(caller.device.memory_bytes)
 
 

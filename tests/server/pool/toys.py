@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -63,14 +64,17 @@ async def run(
     return await device.run(call, flow=flow, used=used)
 
 
-def open_descriptors() -> list[str]:
-    """What this process holds open, but for what only waits to be collected."""
+def open_descriptors() -> Counter[str]:
+    """What this process holds open, but for what only waits to be collected.
+
+    Threads that other tests left may close theirs at any time: look for what came, not what went.
+    """
     gc.collect()
-    targets: list[str] = []
+    targets = Counter[str]()
     for link in list(Path("/proc/self/fd").iterdir()):
         with suppress(FileNotFoundError):  # the listing's own
-            targets.append(str(link.readlink()))
-    return sorted(targets)
+            targets[str(link.readlink())] += 1
+    return targets
 
 
 def kill_worker(device: Device) -> None:
