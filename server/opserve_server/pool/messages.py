@@ -1,14 +1,12 @@
 """What crosses between the front and a device worker, and nothing else does: frames of integers.
 
-A frame is a row of little-endian 64-bit integers: its length in integers, its kind, its fields.
-A packet is whole frames. A slab's descriptor travels beside the packet that attaches it.
+A frame is a row of 64-bit integers as this host has them: its length in integers, its kind, its
+fields. A packet is whole frames. A slab's descriptor travels beside the packet that attaches it.
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from opserve_kernels.operator import PARAMETERS_LIMIT
 
@@ -200,7 +198,7 @@ def encode(message: Message, operators: Sequence[str]) -> bytes:
     """
     fields = _fields(message, operators)
     try:
-        frame = np.array([_HEADER_WORDS + len(fields) - 1, *fields], dtype="<i8").tobytes()
+        frame = array("q", [_HEADER_WORDS + len(fields) - 1, *fields]).tobytes()
     except OverflowError as error:
         raise FrameError("a frame has a number beyond 64 bits") from error
     if len(frame) > PACKET_BYTES_LIMIT:
@@ -216,14 +214,14 @@ def decode(packet: bytes, operators: Sequence[str]) -> Iterator[Message]:
     """
     if len(packet) % WORD_BYTES:
         raise FrameError(f"a packet has {len(packet)} bytes, allowed multiples of {WORD_BYTES}")
-    words = np.frombuffer(packet, dtype="<i8")
+    words = memoryview(packet).cast("q").tolist()
     start = 0
     while start < len(words):
-        length = int(words[start])
+        length = words[start]
         if not _HEADER_WORDS <= length <= len(words) - start:
             raise FrameError(f"a frame claims {length} words, {len(words) - start} are there")
         fields = words[start + _HEADER_WORDS : start + length]
-        yield _message(int(words[start + 1]), fields, operators)
+        yield _message(words[start + 1], fields, operators)
         start += length
 
 
@@ -255,8 +253,7 @@ def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
     yield from call.parameters
 
 
-def _message(kind: int, fields: NDArray[np.int64], operators: Sequence[str]) -> Message:
-    values: list[int] = fields.tolist()
+def _message(kind: int, values: list[int], operators: Sequence[str]) -> Message:
     if kind == _RUN and len(values) >= _RUN_WORDS:
         call_id, number, weight, *call = values
         return Run(call_id, Flow(number, weight), _call(call, operators))

@@ -53,7 +53,8 @@ def run_shares(
         for share in left[:1]:
             _run_slices(run, share, ends, look_up)
     finally:
-        wait(others)
+        if others:
+            wait(others)
     for other in others:
         other.result()
     return any(share.first < share.end for share in left)
