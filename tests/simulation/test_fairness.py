@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import count, pairwise
 from random import Random
@@ -140,7 +140,7 @@ class Station:
 
 
 @asynccontextmanager
-async def running_station() -> AsyncIterator[Station]:
+async def running_station() -> AsyncGenerator[Station]:
     """A station that is held against what must always hold, when all work has ended."""
     station = Station()
     processes = mock.Mock(start=station.start_worker)
@@ -226,6 +226,16 @@ async def who_was_idle_has_saved_nothing() -> None:
         assert shares == pytest.approx([0.5, 0.5], abs=TOLERANCE)
 
 
+async def who_comes_back_has_no_claim_on_the_time_of_a_long_call() -> None:
+    async with running_station() as station:
+        busy, idle = station.payer("busy"), station.payer("idle")
+        station.submit(station.stream(busy), [4.0] * 2)
+        await asyncio.sleep(3)
+        station.submit(station.stream(idle), [0.02] * 100)
+        shares = await station.shares(2, seconds=1)
+        assert shares == pytest.approx([0.5, 0.5], abs=TOLERANCE)
+
+
 async def who_kills_workers_harms_nobody_else() -> None:
     async with running_station() as station:
         victim, killer = station.payer("victim"), station.payer("killer")
@@ -267,6 +277,7 @@ SCENARIOS = (
     a_flood_of_long_calls_holds_nobody_up,
     many_streams_get_no_more_than_one,
     who_was_idle_has_saved_nothing,
+    who_comes_back_has_no_claim_on_the_time_of_a_long_call,
     who_kills_workers_harms_nobody_else,
     more_tenants_than_places_take_turns,
 )
@@ -298,7 +309,7 @@ def take_whoever_came_first(patch: pytest.MonkeyPatch) -> None:
 def never_pause(patch: pytest.MonkeyPatch) -> None:
     """A call runs to its end, whoever waits."""
 
-    def is_over(self: Turns[Any], *_: Any, **__: Any) -> bool:
+    def is_over(self: Turns[Any], _: Any) -> bool:
         del self
         return False
 
@@ -307,7 +318,7 @@ def never_pause(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_weights(patch: pytest.MonkeyPatch) -> None:
     """Every tenant counts alike."""
-    original = Turns.charge
+    original = Turns[Any].charge
 
     def charge(self: Turns[Any], key: Any, used_ns: float, *, weight: int) -> None:
         del weight
@@ -319,7 +330,7 @@ def ignore_weights(patch: pytest.MonkeyPatch) -> None:
 def save_up_credit(patch: pytest.MonkeyPatch) -> None:
     """Who comes back has what it did not use meanwhile."""
     known: defaultdict[tuple[int, Any], float] = defaultdict(float)
-    original = Turns.leave
+    original = Turns[Any].leave
 
     def join(self: Turns[Any], key: Any) -> None:
         self._passes.setdefault(key, known[id(self), key])

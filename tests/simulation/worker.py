@@ -36,7 +36,6 @@ from opserve_server.pool.messages import (
 SPOILED = 0xEE
 NANOSECONDS = 1_000_000_000
 SLICE_S = 0.005
-EVER_NS = 10**18
 OUTCOMES: dict[type[Ending], str] = {
     Done: "done",
     Failed: "failed",
@@ -171,7 +170,7 @@ class SimulatedWorker:
         self._agenda = Agenda()
         self._begun: dict[Task, _Begun] = {}
         self._running: Task | None = None
-        self._turned_s = 0.0
+        self._turned_s = self._charged_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._hangs = False
         self._alive = True
@@ -191,6 +190,8 @@ class SimulatedWorker:
                 case Detach(slab):
                     del self._slabs[slab]
                 case Run():
+                    if self._running is not None:
+                        self._charge(self._running)
                     self._agenda.add(message)
                     self._look_around()
                 case Cancel() | Ping():
@@ -234,6 +235,7 @@ class SimulatedWorker:
 
     def _turn_to(self, task: Task) -> None:
         self._running, self._turned_s = task, self.loop.time()
+        self._charged_s = self._turned_s
         self._computes(task.run.call)
         self.plate.call_id = task.run.call_id
         self.plate.since_ns = round(self._turned_s * NANOSECONDS) - task.used_ns
@@ -257,32 +259,34 @@ class SimulatedWorker:
         if self._hangs:
             return
         lasts_s = min(self._begun[task].seconds, self._call_time_limit_s)
-        at_s = self._turned_s + lasts_s - task.used_ns / NANOSECONDS
-        if self._agenda.gives_way(task, EVER_NS):
+        at_s = self._charged_s + lasts_s - task.used_ns / NANOSECONDS
+        if len(self._agenda._flows) > 1:
             slices = floor((self.loop.time() - self._turned_s) / SLICE_S + 1e-6) + 1
             at_s = min(at_s, self._turned_s + slices * SLICE_S)
         self._timer = self.loop.call_at(at_s, self._end_slice, task)
 
     def _end_slice(self, task: Task) -> None:
-        ran_ns = self._ran_ns()
-        begun, used_s = self._begun[task], (task.used_ns + ran_ns + 1) / NANOSECONDS
+        self._charge(task)
+        begun, used_s = self._begun[task], (task.used_ns + 1) / NANOSECONDS
         if used_s >= begun.seconds:
             self._end_task(task, Failed if begun.fails else Done)
         elif used_s >= self._call_time_limit_s:
             self._end_task(task, TimedOut)
-        elif self._agenda.gives_way(task, ran_ns):
+        elif self._agenda.gives_way(task):
             self._stop_turn(task)
             self._look_around()
         else:
             self._set_timer(task)
 
-    def _ran_ns(self) -> int:
-        return round((self.loop.time() - self._turned_s) * NANOSECONDS)
+    def _charge(self, task: Task) -> None:
+        now_s = self.loop.time()
+        self._agenda.charge(task, round((now_s - self._charged_s) * NANOSECONDS))
+        self._charged_s = now_s
 
     def _stop_turn(self, task: Task) -> None:
         assert self._timer is not None, "a worker that hangs does not hear"
         self._timer.cancel()
-        self._agenda.charge(task, self._ran_ns())
+        self._charge(task)
         self._computes(task.run.call)
         self._note_turn(task)
         self._running = None
@@ -316,7 +320,7 @@ class SimulatedWorker:
         if self._timer is not None:
             self._timer.cancel()
         if self._running is not None:
-            self._running.used_ns += self._ran_ns()
+            self._charge(self._running)
             self._note_turn(self._running)
         for task, begun in self._begun.items():
             self._write_down(task, begun, "died" if task is self._running else "lost")

@@ -54,9 +54,9 @@ class Agenda:
         task.used_ns += used_ns
         self._turns.charge(task.run.flow.number, used_ns, weight=task.run.flow.weight)
 
-    def gives_way(self, task: Task, used_ns: int) -> bool:
-        """Whether a call that has run so long since its last charge pauses for another flow's."""
-        return self._turns.is_over(task.run.flow.number, used_ns, weight=task.run.flow.weight)
+    def gives_way(self, task: Task) -> bool:
+        """Whether a call pauses now for another flow's."""
+        return self._turns.is_over(task.run.flow.number)
 
     def remove(self, task: Task) -> None:
         """A call ended."""

@@ -53,10 +53,8 @@ class Turns(Generic[Key]):
     def charge(self, key: Key, used_ns: float, *, weight: int) -> None:
         """Somebody used the device."""
         self._passes[key] += used_ns / weight
+        self._now = max(self._now, min(self._passes.values()))
 
-    def is_over(self, key: Key, used_ns: float, *, weight: int) -> bool:
-        """Whether a turn that has lasted so long is over: somebody else has had less."""
-        if len(self._passes) == 1:
-            return False
-        reached = self._passes[key] + used_ns / weight
-        return any(had < reached for other, had in self._passes.items() if other != key)
+    def is_over(self, key: Key) -> bool:
+        """Whether somebody's turn is over: somebody else has had less."""
+        return min(self._passes.values()) < self._passes[key]

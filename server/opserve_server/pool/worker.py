@@ -140,6 +140,7 @@ class _Worker:
         self._agenda = Agenda()
         self._running: Task | None = None
         self._turned_ns = 0
+        self._charged_ns = 0
         self._stopped: type[Cancelled | TimedOut] | None = None
         self._pausing = False
         self._reading = threading.Lock()
@@ -215,19 +216,24 @@ class _Worker:
     def _turn_to(self, task: Task) -> None:
         """Lets a call begin or go on, until it has ended or pauses."""
         self._running, self._stopped, self._pausing = task, None, False
-        self._turned_ns = time.monotonic_ns()
+        self._turned_ns = self._charged_ns = time.monotonic_ns()
         self._plate.write(task.run.call_id, since_ns=self._turned_ns - task.used_ns)
         ending = self._outcome(task)
-        now_ns = time.monotonic_ns()
-        self._agenda.charge(task, now_ns - self._turned_ns)
+        self._charge(task)
         self._running = None
         if ending is None:
             return
         self._agenda.remove(task)
         told: tuple[int, ...] = (task.run.call_id, task.used_ns)
         if ending is Done:
-            told += (task.start_ns, now_ns, task.used_ns - task.swept_ns)
+            told += (task.start_ns, self._charged_ns, task.used_ns - task.swept_ns)
         self._send(ending(*told))
+
+    def _charge(self, task: Task) -> None:
+        """The running call pays for its time up to now."""
+        now_ns = time.monotonic_ns()
+        self._agenda.charge(task, now_ns - self._charged_ns)
+        self._charged_ns = now_ns
 
     def _outcome(self, task: Task) -> type[Ending] | None:
         """What a call comes to; None where it pauses."""
@@ -289,7 +295,6 @@ class _Worker:
         """Hears the front, in any thread of the running call; whether that goes on or pauses."""
         if self._reading.acquire(blocking=False):  # otherwise another thread reads
             try:
-                self._take_in_all()
                 self._judge()
             finally:
                 self._reading.release()
@@ -300,7 +305,8 @@ class _Worker:
     def _judge(self) -> None:
         """Whether the running call has had too much device time, or more than its turn."""
         assert self._running is not None, "only a call that runs looks up"
-        used_ns = time.monotonic_ns() - self._turned_ns
-        if self._running.used_ns + used_ns > self._call_time_limit_ns:
+        self._charge(self._running)  # before others join, who pay for no time before
+        self._take_in_all()
+        if self._running.used_ns > self._call_time_limit_ns:
             self._stopped = self._stopped or TimedOut
-        self._pausing = self._pausing or self._agenda.gives_way(self._running, used_ns)
+        self._pausing = self._pausing or self._agenda.gives_way(self._running)
