@@ -16,6 +16,12 @@ from opserve_server.pool.turns import Turns
 CALLS_OF_A_TENANT = 2
 """Calls of one tenant at a device: one may run, and one follows it without a gap; the order of all
 its others is still open."""
+SHORT_CALLS_OF_A_TENANT = 16
+"""The same where they are so short that together they last no longer than FRONT_TAKES_NS."""
+FRONT_TAKES_NS = 10_000_000
+"""Nanoseconds in which a front that has other work hears of an end and sends the next call."""
+_NEWEST = 1 / 8
+"""Of the mean time of calls."""
 TENANTS_AT_DEVICE = 64
 """Tenants between whose calls a worker divides its time; others wait until one has none there."""
 _NS_PER_S = 1e9
@@ -84,11 +90,21 @@ class _Line:
         flow: What its calls are for the worker.
         streams: Its streams that have a call.
         at_device: Its calls that lie at the device.
+        call_ns: Device time of its calls, a mean of the last ones.
     """
 
     flow: int
     streams: RoundRobin = field(default_factory=RoundRobin)
     at_device: int = 0
+    call_ns: float = FRONT_TAKES_NS
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more of its calls may lie at the device."""
+        if self.at_device < CALLS_OF_A_TENANT:
+            return True
+        ahead_ns = self.at_device * self.call_ns
+        return self.at_device < SHORT_CALLS_OF_A_TENANT and ahead_ns < FRONT_TAKES_NS
 
 
 class Dispatcher:
@@ -148,9 +164,7 @@ class Dispatcher:
 
     def _next(self) -> _Line | None:
         """Whose call goes to the device now; None where the next one has no place there."""
-        candidates = [
-            line for line in self._turns if line.streams and line.at_device < CALLS_OF_A_TENANT
-        ]
+        candidates = [line for line in self._turns if line.streams and line.has_room]
         if not candidates:
             return None
         line = self._turns.next(candidates)
@@ -171,6 +185,7 @@ class Dispatcher:
         task.add_done_callback(partial(self._end, line, source, entry))
 
     def _charge(self, line: _Line, account: Account, used_ns: int) -> None:
+        line.call_ns += _NEWEST * (used_ns - line.call_ns)
         self._turns.charge(line, used_ns, weight=account.tenant.weight)
         account.used_device(self._device.profile, used_ns / _NS_PER_S)
 

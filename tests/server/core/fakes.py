@@ -68,6 +68,7 @@ class FakeDevice:
     threads: int = 1
     ready: bool = True
     auto: bool = True
+    takes_ns: int = 10_000_000
     attached: dict[int, Slab] = field(default_factory=dict[int, Slab])
     held: list[HeldCall] = field(default_factory=list[HeldCall])
     calls: list[KernelCall] = field(default_factory=list[KernelCall])
@@ -99,7 +100,7 @@ class FakeDevice:
             try:
                 await self._end_of(held)
             finally:
-                used(self._now_ns() - start_ns)
+                used(self.takes_ns)
         end_ns = self._now_ns()
         return KernelTiming(start_ns, end_ns, end_ns - start_ns)
 

@@ -7,7 +7,7 @@ import pytest
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
-from opserve_server.core.dispatch import CALLS_OF_A_TENANT
+from opserve_server.core.dispatch import CALLS_OF_A_TENANT, SHORT_CALLS_OF_A_TENANT
 from opserve_server.core.errors import (
     DeadlineMissed,
     ExecutionAborted,
@@ -32,6 +32,19 @@ async def test_a_call_follows_the_one_that_runs_and_no_more_lie_at_the_device(
     call = await caller.repeatable()
     await caller.submit(*[call] * 5)
     assert len(caller.device.held) == CALLS_OF_A_TENANT
+
+
+async def test_more_calls_lie_at_the_device_while_they_are_short(caller: Caller) -> None:
+    call = await caller.repeatable()
+    await caller.submit(*[call] * 32)
+    most: list[int] = []
+    for takes_ns in (0, 4_000_000, 10_000_000):
+        caller.device.takes_ns = takes_ns
+        for _ in range(100):
+            await caller.finish()
+            await caller.submit(call)
+        most.append(len(caller.device.held))
+    assert most == [SHORT_CALLS_OF_A_TENANT, 3, CALLS_OF_A_TENANT]
 
 
 async def test_streams_take_turns_whoever_came_first(caller: Caller) -> None:
