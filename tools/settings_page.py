@@ -44,6 +44,7 @@ UNITS = {
     "log_level": "name",
     "store_url": "URL",
     "devices": "JSON list",
+    "device_tags": "JSON object",
 }
 """Units that the ending of a name does not tell."""
 SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))

@@ -33,6 +33,7 @@ from opserve_server.serving import Addresses, StartFailed, bound_faces
 from opserve_server.settings import (
     SettingRefused,
     Settings,
+    device_names,
     is_loopback,
     settings_of_environment,
     where_set,
@@ -238,7 +239,7 @@ def new_devices(settings: Settings) -> list[Device]:
     """The devices of the settings, named by profile and number; not started."""
     return [
         Device(
-            name=f"{profile}-{settings.devices[:place].count(profile)}",
+            name=name,
             profile=profile,
             memory_bytes=settings.device_memory_bytes,
             slab_bytes=settings.slab_bytes,
@@ -246,8 +247,9 @@ def new_devices(settings: Settings) -> list[Device]:
             call_time_limit_s=settings.call_time_limit_s,
             silence_limit_s=settings.worker_silence_limit_s,
             threads=settings.device_threads,
+            tags=settings.device_tags.get(name, ()),
         )
-        for place, profile in enumerate(settings.devices)
+        for name, profile in zip(device_names(settings.devices), settings.devices, strict=True)
     ]
 
 

@@ -1,7 +1,9 @@
 """Everything an operator of the service can set, each with its unit and default."""
 
 import ipaddress
+import json
 import os
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
@@ -20,6 +22,8 @@ COMMANDS_MAXIMUM = 2**14
 """Commands of one Submit, whatever is set: no more are read of a JSON document."""
 THREADS_LIMIT = 8
 """Threads of a device: what each of them is told of a call must fit a packet with the others."""
+TAGS_LIMIT = 16
+"""Tags of one device."""
 PREFIX = "OPSERVE_"
 OPTIONS = {
     "grpc_address": "--grpc-address",
@@ -64,6 +68,13 @@ def is_loopback_host(host: str) -> bool:
         return False
 
 
+def device_names(profiles: Sequence[str]) -> list[str]:
+    """The names of devices, by profile and number: "ascend910b-0"."""
+    return [
+        f"{profile}-{profiles[:place].count(profile)}" for place, profile in enumerate(profiles)
+    ]
+
+
 def _an_address(address: str) -> str:
     host_and_port(address)
     return address
@@ -88,6 +99,8 @@ def _default_store() -> SecretStr:
 
 Address = Annotated[str, AfterValidator(_an_address)]
 StoreUrl = Annotated[SecretStr, AfterValidator(_a_store)]
+Tag = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Tags = dict[str, Annotated[list[Tag], Field(max_length=TAGS_LIMIT)]]
 Count = Annotated[int, Field(ge=1)]
 Bytes = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -141,11 +154,28 @@ class Settings(BaseSettings):
     """Memory of each device, bytes."""
     device_threads: Annotated[int, Field(ge=1, le=THREADS_LIMIT)] = 1
     """Threads that a call may run on; the devices share the machine's cores, so one unless set."""
+    device_tags: Tags = {}
+    """Tags that sessions can ask for, by name of the device, which is its profile and its number
+    among those of that profile: {"ascend910b-0": ["lab", "quiet"]}."""
     slab_bytes: Bytes = 16 * _MIB
     """Size of a slab, the unit in which a session takes device memory, bytes."""
 
     sessions_limit: Count = 256
     """Open sessions at once."""
+    device_sessions_limit: Count = 256
+    """Open sessions at once on one device."""
+    exclusive_limit_s: Seconds = 3600.0
+    """Time after which an exclusive session ends, however much its client works, seconds."""
+    waiting_limit: Count = 256
+    """Requests for a device that wait at once, of all tenants."""
+    tenant_waiting_limit: Count = 16
+    """Requests for a device that wait at once, of one tenant."""
+    device_wait_limit_s: Seconds = 3600.0
+    """Longest wait for a device, over many calls, seconds; longer ones are cut to it."""
+    waiting_return_s: Seconds = 5.0
+    """Time for which the place of a client that waits is kept between two calls, seconds."""
+    priority_step_s: Seconds = 60.0
+    """Time of waiting that a step of priority counts as, seconds."""
     buffers_limit: Count = 4096
     """Live buffers of one session."""
     executors_limit: Count = 4096
@@ -255,6 +285,14 @@ class Settings(BaseSettings):
     """One-shot calls at work at the same time; more wait."""
 
     @model_validator(mode="after")
+    def _tags_devices_that_are(self) -> Self:
+        names = device_names(self.devices)
+        for name in self.device_tags:
+            if name not in names:
+                raise ValueError(f"device_tags: given {name}, allowed {', '.join(names)}")
+        return self
+
+    @model_validator(mode="after")
     def _has_whole_tls(self) -> Self:
         if bool(self.tls_certificate_file) != bool(self.tls_key_file):
             raise ValueError("tls_certificate_file: allowed together with tls_key_file alone")
@@ -294,12 +332,28 @@ def settings_of_environment() -> Settings:
         told = f"{name}: given {given}, allowed {allowed(first, Settings)}"
         raise SettingRefused(f"{told}; set by {where_set(name)}") from None
     except SettingsError:
-        # pydantic-settings keeps the name to its words: a list that is no JSON, and there is one.
-        given = os.environ[f"{PREFIX}DEVICES"]
-        form = f"""a JSON list of profiles, such as '["{DEFAULT_PROFILE}"]'"""
-        raise SettingRefused(
-            f"devices: given {given}, allowed {form}; set by {where_set('devices')}"
-        ) from None
+        # pydantic-settings keeps the name to its words: it is one of those that are no JSON.
+        name = next(name for name in _JSON_FORMS if not _is_json(os.environ.get(_variable(name))))
+        told = f"{name}: given {os.environ[_variable(name)]}, allowed {_JSON_FORMS[name]}"
+        raise SettingRefused(f"{told}; set by {where_set(name)}") from None
+
+
+_JSON_FORMS = {
+    "devices": f"""a JSON list of profiles, such as '["{DEFAULT_PROFILE}"]'""",
+    "device_tags": f"""tags by device, as JSON, such as '{{"{DEFAULT_PROFILE}-0": ["quiet"]}}'""",
+}
+
+
+def _is_json(text: str | None) -> bool:
+    try:
+        json.loads(text or "null")
+    except ValueError:
+        return False
+    return True
+
+
+def _variable(name: str) -> str:
+    return f"{PREFIX}{name.upper()}"
 
 
 def _shown(name: str, given: object) -> object:
@@ -310,4 +364,4 @@ def _shown(name: str, given: object) -> object:
 
 def where_set(name: str) -> str:
     """Where a setting is chosen: "OPSERVE_DEVICES or --device"."""
-    return " or ".join([f"{PREFIX}{name.upper()}", *filter(None, [OPTIONS.get(name)])])
+    return " or ".join([_variable(name), *filter(None, [OPTIONS.get(name)])])

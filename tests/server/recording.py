@@ -9,6 +9,7 @@ from typing_extensions import override
 from opserve_kernels.status import Status
 from opserve_server.core import commands as core
 from opserve_server.core.accounts import Accounts
+from opserve_server.core.asking import ANY_DEVICE, SessionRequest
 from opserve_server.core.commands import Command, Result, Written
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.errors import OpserveError
@@ -20,6 +21,7 @@ from opserve_server.core.history import (
     Outcome,
     WorkKind,
 )
+from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import (
@@ -43,11 +45,37 @@ DEVICE = DeviceInfo(
     free_memory_bytes=2**29,
     ready=True,
     sessions=3,
+    tags=("lab", "quiet"),
+    exclusive=True,
+)
+ASKED = SessionRequest(
+    profile="p",
+    tags=("lab", "quiet"),
+    lease_s=2.5,
+    workspace_limit_bytes=4096,
+    priority=3,
+    wait_s=60.0,
+    exclusive=True,
+    exclusive_s=9.0,
+)
+"""A request without a default in it."""
+WAITING = WaitingInfo(
+    request_id="once",
+    tenant="local",
+    profile="ascend910b",
+    tags=("lab",),
+    exclusive=True,
+    priority=3,
+    position=2,
+    waits_for="ascend910b-0: an exclusive session",
+    waited_s=1.5,
+    left_s=58.5,
 )
 FOUND = FoundSession(
     session=SESSION,
     device=DEVICE,
     lease_s=30.0,
+    exclusive_left_s=4.5,
     local_lane=LOCAL_LANE,
     local_lane_token=LANE_TOKEN,
     last_buffer=7,
@@ -146,21 +174,32 @@ class RecordingService(Service):
     async def open_session(
         self,
         principal: Principal,
+        asked: SessionRequest = ANY_DEVICE,
         *,
-        profile: str = "",
-        lease_s: float = 0.0,
-        workspace_limit_bytes: int = 0,
         request_id: str = "",
     ) -> OpenedSession:
         self._fail()
-        self.others.append(("open_session", profile, lease_s, workspace_limit_bytes, request_id))
+        self.others.append(("open_session", asked, request_id))
         return OpenedSession(
             session=SESSION,
             device=DEVICE,
-            lease_s=lease_s or 30.0,
+            lease_s=asked.lease_s or 30.0,
             local_lane=LOCAL_LANE,
             local_lane_token=LANE_TOKEN,
         )
+
+    @override
+    async def ask_for_session(
+        self, principal: Principal, asked: SessionRequest, *, request_id: str, tell_after_s: float
+    ) -> OpenedSession | WaitingInfo:
+        self._fail()
+        self.others.append(("ask_for_session", asked, request_id, tell_after_s))
+        return WAITING
+
+    @override
+    def list_waiting(self, principal: Principal) -> list[WaitingInfo]:
+        self._fail()
+        return [WAITING]
 
     @override
     def get_session(self, principal: Principal, session: str) -> FoundSession:

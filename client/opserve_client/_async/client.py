@@ -1,6 +1,8 @@
 """The client: a connection to a service, over gRPC or REST."""
 
+from collections.abc import Callable, Sequence
 from typing import Self
+from uuid import uuid4
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
@@ -8,7 +10,9 @@ from opserve.v1.session_service_pb2 import (
     Device,
     GetSessionRequest,
     ListDevicesRequest,
+    ListWaitingRequest,
     OpenSessionRequest,
+    Waiting,
 )
 from opserve.v1.usage_service_pb2 import GetUsageRequest, GetUsageResponse
 from opserve_client import runtime_async
@@ -19,17 +23,22 @@ from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport
 from opserve_client._async.transports.rest import AsyncRestTransport
 from opserve_client.access import Access, TlsFiles, access_to
-from opserve_client.arguments import seconds, text, unsigned
+from opserve_client.arguments import boolean, seconds, text, unsigned
 from opserve_client.handles import Handles
 from opserve_client.wire.methods import (
     GET_SESSION,
     GET_USAGE,
     LIST_DEVICES,
     LIST_OPERATORS,
+    LIST_WAITING,
     OPEN_SESSION,
 )
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
+_FIRST_TOLD_S = 0.2
+_TOLD_S = 5.0
+"""Seconds between two answers that tell of a place in the line."""
+_LARGEST_PRIORITY = 2**31 - 1
 
 
 class AsyncClient:
@@ -100,12 +109,18 @@ class AsyncClient:
         request = ListOperatorsRequest(operator=text(name, parameter="name"))
         return list((await self._connection.call(LIST_OPERATORS, request)).operators)
 
-    def open_session(
+    def open_session(  # noqa: PLR0913  # each by name
         self,
         profile: str = "ascend910b",
         *,
         lease_s: float | None = None,
         workspace_limit_bytes: int = 0,
+        tags: Sequence[str] = (),
+        priority: int = 0,
+        wait_s: float | None = None,
+        exclusive: bool = False,
+        exclusive_s: float | None = None,
+        on_position: Callable[[Waiting], object] | None = None,
     ) -> runtime_async.Opening[AsyncSession]:
         """Leases a device; a context manager, which closes the session.
 
@@ -116,12 +131,36 @@ class AsyncClient:
                 None means the service's default. A heartbeat keeps the lease meanwhile.
             workspace_limit_bytes: Bytes of workspace that a call is to need at most, by a slower
                 algorithm if one needs less, else as few as there can be; 0 means no limit.
+            tags: What the device must have, all of them; `list_devices` tells what there is.
+            priority: How far ahead this waits, up to the limit of the tenant.
+            wait_s: Longest wait for such a device, seconds; None means no wait.
+            exclusive: Whether nobody else may have a session on the device meanwhile.
+            exclusive_s: Seconds after which an exclusive session ends, whatever it does; None means
+                the service's limit.
+            on_position: Told of the place in the line when the wait begins, and every few seconds.
 
         Raises:
-            AclrtError: 107001, unknown profile; 207004, no such device is ready; 207005, too many
-                sessions.
+            AclrtError: 107001, the service has no such device; 207004, none is ready; 207005, none
+                has room, or the tenant has too many sessions; 207014, too many wait; 507046, the
+                wait is over.
         """
-        return runtime_async.opening(self._open_session(profile, lease_s, workspace_limit_bytes))
+        request = OpenSessionRequest(
+            profile=text(profile, parameter="profile"),
+            lease_s=_seconds_or_0(lease_s, parameter="lease_s"),
+            workspace_limit_bytes=unsigned(
+                workspace_limit_bytes, parameter="workspace_limit_bytes"
+            ),
+            tags=[text(tag, parameter="tags") for tag in tags],
+            priority=unsigned(priority, parameter="priority", most=_LARGEST_PRIORITY),
+            wait_s=_seconds_or_0(wait_s, parameter="wait_s"),
+            exclusive=boolean(exclusive, parameter="exclusive"),
+            exclusive_s=_seconds_or_0(exclusive_s, parameter="exclusive_s"),
+        )
+        return runtime_async.opening(self._open_session(request, on_position))
+
+    async def list_waiting(self) -> list[Waiting]:
+        """The requests of the caller's tenant that wait for a device, in their order."""
+        return list((await self._connection.call(LIST_WAITING, ListWaitingRequest())).waiting)
 
     def resume_session(self, name: str) -> runtime_async.Opening[AsyncSession]:
         """Goes on with a session within its lease, after a break or in another process.
@@ -141,14 +180,18 @@ class AsyncClient:
         """Ends the connection, once; sessions that are open end with their lease."""
         await self._connection.close()
 
-    async def _open_session(self, profile: str, lease_s: float | None, limit: int) -> AsyncSession:
-        lease = 0.0 if lease_s is None else seconds(lease_s, parameter="lease_s")
-        request = OpenSessionRequest(
-            profile=text(profile, parameter="profile"),
-            lease_s=lease,
-            workspace_limit_bytes=unsigned(limit, parameter="workspace_limit_bytes"),
-        )
+    async def _open_session(
+        self, request: OpenSessionRequest, on_position: Callable[[Waiting], object] | None
+    ) -> AsyncSession:
+        if request.wait_s:  # in many calls, which the service takes for one by their id
+            request.request_id = uuid4().hex
+            request.tell_after_s = _FIRST_TOLD_S
         opened = await self._connection.call(OPEN_SESSION, request)
+        while opened.HasField("waiting"):
+            if on_position is not None:
+                on_position(opened.waiting)
+            request.tell_after_s = _TOLD_S
+            opened = await self._connection.call(OPEN_SESSION, request)
         return AsyncSession(self._connection, opened, last=Handles())
 
     async def _resume_session(self, name: str) -> AsyncSession:
@@ -161,6 +204,10 @@ class AsyncClient:
             event=found.last_event,
         )
         return AsyncSession(self._connection, found, last=last)
+
+
+def _seconds_or_0(value: float | None, *, parameter: str) -> float:
+    return 0.0 if value is None else seconds(value, parameter=parameter)
 
 
 def _transport_for(access: Access) -> AsyncTransport:

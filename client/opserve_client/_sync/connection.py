@@ -58,10 +58,13 @@ class Connection:
         self.closed = False
 
     def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Makes a call; one that has a request id is tried again when the service is away."""
+        """Makes a call; one that has a request id is tried again when the service is away.
+
+        The id is a new one, unless the request brings one.
+        """
         if not isinstance(request, _RetrySafe):
             return self._call_once(method, request)
-        request.request_id = uuid4().hex
+        request.request_id = request.request_id or uuid4().hex
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._call_once(method, request)

@@ -76,6 +76,13 @@ OPEN_SESSION = Method(
     "POST",
     "/v1/sessions",
 )
+LIST_WAITING = Method(
+    "SessionService/ListWaiting",
+    session.ListWaitingRequest,
+    session.ListWaitingResponse,
+    "GET",
+    "/v1/waiting",
+)
 GET_SESSION = Method(
     "SessionService/GetSession",
     session.GetSessionRequest,
@@ -299,6 +306,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     LIST_OPERATORS,
     GET_USAGE,
     OPEN_SESSION,
+    LIST_WAITING,
     GET_SESSION,
     KEEP_ALIVE,
     CLOSE_SESSION,

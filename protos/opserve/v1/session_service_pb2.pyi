@@ -88,6 +88,8 @@ class Device(_message.Message):
     FREE_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     READY_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name within this service: "ascend910b-0"."""
     profile: _builtins.str
@@ -99,9 +101,15 @@ class Device(_message.Message):
     ready: _builtins.bool
     """Whether its worker answers."""
     sessions: _builtins.int
+    exclusive: _builtins.bool
+    """Whether one session has it alone."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Operators it supports, as the vendor names them: "aclnnConvolutionBackward"."""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the operator of the service says of it, for sessions to ask for."""
 
     def __init__(
         self,
@@ -114,10 +122,12 @@ class Device(_message.Message):
         free_memory_bytes: _builtins.int = ...,
         ready: _builtins.bool = ...,
         sessions: _builtins.int = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        exclusive: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_memory_bytes", b"free_memory_bytes", "memory_bytes", b"memory_bytes", "name", b"name", "operators", b"operators", "products", b"products", "profile", b"profile", "ready", b"ready", "sessions", b"sessions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "free_memory_bytes", b"free_memory_bytes", "memory_bytes", b"memory_bytes", "name", b"name", "operators", b"operators", "products", b"products", "profile", b"profile", "ready", b"ready", "sessions", b"sessions", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -131,6 +141,12 @@ class OpenSessionRequest(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WORKSPACE_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    WAIT_S_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_S_FIELD_NUMBER: _builtins.int
+    TELL_AFTER_S_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in
     English or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference.
@@ -143,6 +159,23 @@ class OpenSessionRequest(_message.Message):
     """Bytes of workspace that a call is to need at most: plans take a slower algorithm where one needs less,
     and the smallest plan where none is small enough. 0 means no limit.
     """
+    priority: _builtins.int
+    """How far ahead the request waits: 0 to the limit of the tenant."""
+    wait_s: _builtins.float
+    """Longest wait for such a device, seconds. 0 means none. It is cut to a limit of the service."""
+    exclusive: _builtins.bool
+    """Whether nobody else is to have a session on the device meanwhile. Such a session ends by itself."""
+    exclusive_s: _builtins.float
+    """Seconds after which an exclusive session ends, whatever its client does. 0 means the service's limit."""
+    tell_after_s: _builtins.float
+    """Seconds after which the answer tells how the request waits, if it still does. The same request with the same
+    request_id then goes on waiting in its place, which is kept for a few seconds (5 unless the service is set
+    otherwise). 0 means no answer but in the end; the wait is then cut to that of any call (300 s).
+    """
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tags that the device must have, all of them."""
+
     def __init__(
         self,
         *,
@@ -150,10 +183,16 @@ class OpenSessionRequest(_message.Message):
         lease_s: _builtins.float = ...,
         request_id: _builtins.str = ...,
         workspace_limit_bytes: _builtins.int = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        priority: _builtins.int = ...,
+        wait_s: _builtins.float = ...,
+        exclusive: _builtins.bool = ...,
+        exclusive_s: _builtins.float = ...,
+        tell_after_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "profile", b"profile", "request_id", b"request_id", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "exclusive_s", b"exclusive_s", "lease_s", b"lease_s", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tell_after_s", b"tell_after_s", "wait_s", b"wait_s", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -168,8 +207,10 @@ class OpenSessionResponse(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     LOCAL_LANE_FIELD_NUMBER: _builtins.int
     LOCAL_LANE_TOKEN_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_LEFT_S_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     session: _builtins.str
-    """128 random bits in hexadecimal. Whoever holds the name holds the session."""
+    """128 random bits in hexadecimal. Whoever holds the name holds the session. Empty while the request waits."""
     lease_s: _builtins.float
     local_lane: _builtins.str
     """Names the abstract unix socket "opserve-" + local_lane, over which a client on the service's host maps
@@ -177,8 +218,14 @@ class OpenSessionResponse(_message.Message):
     """
     local_lane_token: _builtins.str
     """A secret of the session, 32 hexadecimal digits, that its client shows there. Empty where there is no lane."""
+    exclusive_left_s: _builtins.float
+    """Seconds after which an exclusive session ends; 0 for others."""
     @_builtins.property
     def device(self) -> Global___Device: ...
+    @_builtins.property
+    def waiting(self) -> Global___Waiting:
+        """Instead of all that, how the request waits; see tell_after_s."""
+
     def __init__(
         self,
         *,
@@ -187,14 +234,106 @@ class OpenSessionResponse(_message.Message):
         lease_s: _builtins.float = ...,
         local_lane: _builtins.str = ...,
         local_lane_token: _builtins.str = ...,
+        exclusive_left_s: _builtins.float = ...,
+        waiting: Global___Waiting | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "exclusive_left_s", b"exclusive_left_s", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OpenSessionResponse: _TypeAlias = OpenSessionResponse  # noqa: Y015
+
+@_typing.final
+class ListWaitingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWaitingRequest: _TypeAlias = ListWaitingRequest  # noqa: Y015
+
+@_typing.final
+class ListWaitingResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAITING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___Waiting]:
+        """In their order."""
+
+    def __init__(
+        self,
+        *,
+        waiting: _abc.Iterable[Global___Waiting] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWaitingResponse: _TypeAlias = ListWaitingResponse  # noqa: Y015
+
+@_typing.final
+class Waiting(_message.Message):
+    """A request for a device that waits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    WAITED_S_FIELD_NUMBER: _builtins.int
+    LEFT_S_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request's; empty where it has none."""
+    tenant: _builtins.str
+    profile: _builtins.str
+    exclusive: _builtins.bool
+    priority: _builtins.int
+    position: _builtins.int
+    """1 for the next; those before it want one of the same devices."""
+    waits_for: _builtins.str
+    """What has to end first, in words."""
+    waited_s: _builtins.float
+    left_s: _builtins.float
+    """Seconds until it is given up."""
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        exclusive: _builtins.bool = ...,
+        priority: _builtins.int = ...,
+        position: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
+        waited_s: _builtins.float = ...,
+        left_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "left_s", b"left_s", "position", b"position", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tenant", b"tenant", "waited_s", b"waited_s", "waits_for", b"waits_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Waiting: _TypeAlias = Waiting  # noqa: Y015
 
 @_typing.final
 class GetSessionRequest(_message.Message):
@@ -228,6 +367,7 @@ class GetSessionResponse(_message.Message):
     LAST_STREAM_FIELD_NUMBER: _builtins.int
     LAST_EVENT_FIELD_NUMBER: _builtins.int
     LOCAL_LANE_TOKEN_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_LEFT_S_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     lease_s: _builtins.float
     local_lane: _builtins.str
@@ -237,6 +377,8 @@ class GetSessionResponse(_message.Message):
     last_stream: _builtins.int
     last_event: _builtins.int
     local_lane_token: _builtins.str
+    exclusive_left_s: _builtins.float
+    """Seconds after which an exclusive session ends; 0 for others."""
     @_builtins.property
     def device(self) -> Global___Device: ...
     def __init__(
@@ -251,10 +393,11 @@ class GetSessionResponse(_message.Message):
         last_stream: _builtins.int = ...,
         last_event: _builtins.int = ...,
         local_lane_token: _builtins.str = ...,
+        exclusive_left_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "exclusive_left_s", b"exclusive_left_s", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -49,6 +49,11 @@ class SessionServiceStub:
                 request_serializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionResponse.FromString,
                 _registered_method=True)
+        self.ListWaiting = channel.unary_unary(
+                '/opserve.v1.SessionService/ListWaiting',
+                request_serializer=opserve_dot_v1_dot_session__service__pb2.ListWaitingRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_session__service__pb2.ListWaitingResponse.FromString,
+                _registered_method=True)
         self.GetSession = channel.unary_unary(
                 '/opserve.v1.SessionService/GetSession',
                 request_serializer=opserve_dot_v1_dot_session__service__pb2.GetSessionRequest.SerializeToString,
@@ -92,9 +97,18 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OpenSession(self, request, context):
-        """Opens a session: a lease on one device of a profile.
-        Errors: INVALID_ARGUMENT (107001) unknown profile; RESOURCE_EXHAUSTED (207005) too many sessions;
-        UNAVAILABLE (207004) no device of the profile is ready.
+        """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
+        the moment, the request waits for wait_s.
+        Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
+        tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
+        UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWaiting(self, request, context):
+        """Lists the requests of the caller's tenant that wait for a device.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,6 +163,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.OpenSession,
                     request_deserializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_session__service__pb2.OpenSessionResponse.SerializeToString,
+            ),
+            'ListWaiting': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWaiting,
+                    request_deserializer=opserve_dot_v1_dot_session__service__pb2.ListWaitingRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_session__service__pb2.ListWaitingResponse.SerializeToString,
             ),
             'GetSession': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSession,
@@ -235,6 +254,33 @@ class SessionService:
             '/opserve.v1.SessionService/OpenSession',
             opserve_dot_v1_dot_session__service__pb2.OpenSessionRequest.SerializeToString,
             opserve_dot_v1_dot_session__service__pb2.OpenSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWaiting(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.SessionService/ListWaiting',
+            opserve_dot_v1_dot_session__service__pb2.ListWaitingRequest.SerializeToString,
+            opserve_dot_v1_dot_session__service__pb2.ListWaitingResponse.FromString,
             options,
             channel_credentials,
             insecure,

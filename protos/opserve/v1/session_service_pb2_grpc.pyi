@@ -41,10 +41,14 @@ class SessionServiceStub:
     ListDevices: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListDevicesRequest, _session_service_pb2.ListDevicesResponse]
     """Lists the devices of this service."""
     OpenSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]
-    """Opens a session: a lease on one device of a profile.
-    Errors: INVALID_ARGUMENT (107001) unknown profile; RESOURCE_EXHAUSTED (207005) too many sessions;
-    UNAVAILABLE (207004) no device of the profile is ready.
+    """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
+    the moment, the request waits for wait_s.
+    Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
+    tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
+    UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
     """
+    ListWaiting: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListWaitingRequest, _session_service_pb2.ListWaitingResponse]
+    """Lists the requests of the caller's tenant that wait for a device."""
     GetSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]
     """Tells of an open session, so that its client can go on with it after a break; renews the lease.
     Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
@@ -73,10 +77,14 @@ class SessionServiceAsyncStub(SessionServiceStub):
     ListDevices: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListDevicesRequest, _session_service_pb2.ListDevicesResponse]  # type: ignore[assignment]
     """Lists the devices of this service."""
     OpenSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]  # type: ignore[assignment]
-    """Opens a session: a lease on one device of a profile.
-    Errors: INVALID_ARGUMENT (107001) unknown profile; RESOURCE_EXHAUSTED (207005) too many sessions;
-    UNAVAILABLE (207004) no device of the profile is ready.
+    """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
+    the moment, the request waits for wait_s.
+    Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
+    tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
+    UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
     """
+    ListWaiting: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListWaitingRequest, _session_service_pb2.ListWaitingResponse]  # type: ignore[assignment]
+    """Lists the requests of the caller's tenant that wait for a device."""
     GetSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """Tells of an open session, so that its client can go on with it after a break; renews the lease.
     Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
@@ -114,10 +122,20 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.OpenSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.OpenSessionResponse, _abc.Awaitable[_session_service_pb2.OpenSessionResponse]]:
-        """Opens a session: a lease on one device of a profile.
-        Errors: INVALID_ARGUMENT (107001) unknown profile; RESOURCE_EXHAUSTED (207005) too many sessions;
-        UNAVAILABLE (207004) no device of the profile is ready.
+        """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
+        the moment, the request waits for wait_s.
+        Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
+        tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
+        UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
         """
+
+    @_abc_1.abstractmethod
+    def ListWaiting(
+        self,
+        request: _session_service_pb2.ListWaitingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.ListWaitingResponse, _abc.Awaitable[_session_service_pb2.ListWaitingResponse]]:
+        """Lists the requests of the caller's tenant that wait for a device."""
 
     @_abc_1.abstractmethod
     def GetSession(

@@ -22,6 +22,11 @@ class Device(Protocol):
         ...
 
     @property
+    def tags(self) -> frozenset[str]:
+        """What the operator of the service says of it."""
+        ...
+
+    @property
     def memory_bytes(self) -> int:
         """Memory in all."""
         ...

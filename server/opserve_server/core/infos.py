@@ -7,7 +7,11 @@ from opserve_server.core.tenants import Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """A device as clients see it; operators are named as the vendor names them."""
+    """A device as clients see it; operators are named as the vendor names them.
+
+    tags are what the operator of the service says of it, and exclusive tells whether one session
+    has it alone.
+    """
 
     name: str
     profile: str
@@ -17,12 +21,15 @@ class DeviceInfo:
     free_memory_bytes: int
     ready: bool
     sessions: int
+    tags: tuple[str, ...] = ()
+    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSession:
     """A new lease: the session's name, its device and the seconds it lives without a call.
 
+    exclusive_left_s tells after how many seconds an exclusive session ends, and is 0 for others.
     local_lane names the socket by which a client on this host can map its memory, and
     local_lane_token, a secret, is what it shows there; both are empty where there is none.
     """
@@ -30,6 +37,7 @@ class OpenedSession:
     session: str
     device: DeviceInfo
     lease_s: float
+    exclusive_left_s: float = 0.0
     local_lane: str
     local_lane_token: str = field(repr=False)
 
@@ -57,6 +65,7 @@ class SessionInfo:
         expires_in_s: Seconds until it ends, unless its client calls.
         calls: Calls in progress.
         queued_entries: Entries of its streams that have not gone to the device.
+        exclusive: Whether it has its device alone.
         working: Whether a call is in progress or work of a stream is not over.
         memory_bytes: Slabs that it holds, bytes.
     """
@@ -67,6 +76,7 @@ class SessionInfo:
     profile: str
     open_s: float
     expires_in_s: float
+    exclusive: bool
     calls: int
     queued_entries: int
     working: bool
@@ -89,3 +99,32 @@ class Usage:
 
     tenant: str
     uses: list[ResourceUse]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingInfo:
+    """A request for a device that waits.
+
+    Attributes:
+        request_id: Its client's id; empty where it has none.
+        tenant: Who waits.
+        profile: Of the device that it waits for.
+        tags: What the device must have.
+        exclusive: Whether it wants the device alone.
+        priority: How far ahead it waits.
+        position: 1 for the next; those before it want one of the same devices.
+        waits_for: What has to end first, in words.
+        waited_s: Seconds since it was made.
+        left_s: Seconds until it is given up.
+    """
+
+    request_id: str
+    tenant: str
+    profile: str
+    tags: tuple[str, ...]
+    exclusive: bool
+    priority: int
+    position: int
+    waits_for: str
+    waited_s: float
+    left_s: float

@@ -8,6 +8,13 @@ class Limits:
     """Bounds on what clients can make the service hold, do or wait for."""
 
     sessions_limit: int
+    device_sessions_limit: int
+    waiting_limit: int
+    tenant_waiting_limit: int
+    device_wait_limit_s: float
+    waiting_return_s: float
+    priority_step_s: float
+    exclusive_limit_s: float
     buffers_limit: int
     executors_limit: int
     plans_limit: int

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import (
     Allocate,
     Allocated,
@@ -104,7 +105,7 @@ async def run_once(
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
-    opened = await service.open_session(principal, profile=call.profile)
+    opened = await service.open_session(principal, SessionRequest(profile=call.profile))
     try:
         lease = _Lease(service, principal, opened.session)
         with service.whole_call(principal, opened.session):

@@ -24,6 +24,18 @@ PASSING = (LimitExceeded, OutOfMemory, Unavailable)
 """Refusals that a later try may escape."""
 
 
+def check_request_id(request_id: str, *, limit: int) -> None:
+    """Refuses an id of too many characters (InvalidArgument, 107000)."""
+    if len(request_id) > limit:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"request_id: given {len(request_id)} characters, allowed {limit}",
+            parameter="request_id",
+            given=len(request_id),
+            allowed=limit,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class _UnderWay(Generic[Answer]):
     fingerprint: bytes

@@ -1,6 +1,5 @@
 """The one core that both faces call: sessions, and commands in them."""
 
-from collections import defaultdict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -16,9 +15,9 @@ from typing import Any, TypedDict
 from opserve_kernels.description import OperatorDescription, describe
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
-from opserve_kernels.status import Status
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
+from opserve_server.core.asking import ANY_DEVICE, SessionRequest
 from opserve_server.core.batches import (
     check_batch,
     check_count,
@@ -38,7 +37,6 @@ from opserve_server.core.commands import (
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
-    InvalidArgument,
     service_drains,
 )
 from opserve_server.core.history import News
@@ -48,11 +46,13 @@ from opserve_server.core.infos import (
     OpenedSession,
     SessionInfo,
     Usage,
+    WaitingInfo,
 )
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, ignore
+from opserve_server.core.openings import Openings
 from opserve_server.core.principal import Principal
-from opserve_server.core.requests import AnsweredRequests
+from opserve_server.core.requests import check_request_id
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant
@@ -107,13 +107,10 @@ class Service:
             observe=observe,
             new_name=new_session_name,
         )
-        # A table for each tenant: no other one can push an answer out that a retry asks for.
-        self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
-            lambda: AnsweredRequests(
-                limit=limits.sessions_limit,
-                retained_bytes_limit=limits.retained_bytes_limit,
-                size_bytes=lambda _: 0,
-            )
+        self._openings = Openings(
+            self._sessions,
+            limits=limits,
+            told=lambda session: OpenedSession(**self._lease_of(session)),
         )
 
     def list_devices(self, principal: Principal) -> list[DeviceInfo]:
@@ -141,28 +138,24 @@ class Service:
     async def open_session(
         self,
         principal: Principal,
+        asked: SessionRequest = ANY_DEVICE,
         *,
-        profile: str = "",
-        lease_s: float = 0.0,
-        workspace_limit_bytes: int = 0,
         request_id: str = "",
     ) -> OpenedSession:
-        """Opens a session; see Sessions.open for what it asks and raises."""
-        asked = (profile, lease_s, workspace_limit_bytes)
+        """Opens a session; see Openings.open."""
+        return await self._openings.open(principal, asked, request_id=request_id)
 
-        async def open_one() -> OpenedSession:
-            session = self._sessions.open(
-                principal,
-                profile=profile,
-                lease_s=lease_s,
-                workspace_limit_bytes=workspace_limit_bytes,
-            )
-            return OpenedSession(**self._lease_of(session))
+    async def ask_for_session(
+        self, principal: Principal, asked: SessionRequest, *, request_id: str, tell_after_s: float
+    ) -> OpenedSession | WaitingInfo:
+        """Opens a session, or tells after a while how the request waits; see Openings.ask."""
+        return await self._openings.ask(
+            principal, asked, request_id=request_id, tell_after_s=tell_after_s
+        )
 
-        self._check_request_id(request_id)
-        if not request_id:
-            return await open_one()
-        return await self._opened[principal.tenant].once(request_id, asked, open_one)
+    def list_waiting(self, principal: Principal) -> list[WaitingInfo]:
+        """The tenant's own requests that wait for a device; all of them for scope admin."""
+        return self._sessions.waiting_infos(principal)
 
     def get_session(self, principal: Principal, session: str) -> FoundSession:
         """What a client needs to go on with a session after a break; renews its lease."""
@@ -316,8 +309,7 @@ class Service:
         """All tenants, as they are now; sessions of those that are gone or disabled end."""
         self._sessions.renew_tenants(tenants)
         living = {account.tenant.name for account in self.accounts}
-        for gone in self._opened.keys() - living:
-            del self._opened[gone]
+        self._openings.forget_all_but(living)
 
     @property
     def draining(self) -> bool:
@@ -339,7 +331,7 @@ class Service:
         commands: Sequence[Command],
         work: Callable[[], Coroutine[Any, Any, list[Result]]],
     ) -> list[Result]:
-        self._check_request_id(request_id)
+        check_request_id(request_id, limit=self._limits.name_length_limit)
         if not request_id:
             return await work()
         return await session.answered.once(request_id, commands, work)
@@ -349,22 +341,12 @@ class Service:
         if refuses and any(isinstance(command, NEW_WORK) for command in commands):
             raise service_drains("service")
 
-    def _check_request_id(self, request_id: str) -> None:
-        limit = self._limits.name_length_limit
-        if len(request_id) > limit:
-            raise InvalidArgument(
-                Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"request_id: given {len(request_id)} characters, allowed {limit}",
-                parameter="request_id",
-                given=len(request_id),
-                allowed=limit,
-            )
-
     def _lease_of(self, session: Session) -> "_Lease":
         return {
             "session": session.name,
             "device": self._describe(session.device),
             "lease_s": session.lease_s,
+            "exclusive_left_s": session.exclusive_left_s,
             "local_lane": self._local_lane,
             "local_lane_token": session.lane_token.hex() if self._local_lane else "",
         }
@@ -380,6 +362,8 @@ class Service:
             free_memory_bytes=device.slabs.free_bytes,
             ready=device.ready,
             sessions=self._sessions.count(device),
+            tags=tuple(sorted(device.tags)),
+            exclusive=self._sessions.is_exclusive(device),
         )
 
 
@@ -393,5 +377,6 @@ class _Lease(TypedDict):
     session: str
     device: DeviceInfo
     lease_s: float
+    exclusive_left_s: float
     local_lane: str
     local_lane_token: str

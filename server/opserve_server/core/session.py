@@ -7,9 +7,11 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from functools import cached_property
+from math import inf
 
 from opserve_kernels.operator import PlanOptions
 from opserve_server.core.accounts import Account
+from opserve_server.core.asking import Wanted
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Content, Result
 from opserve_server.core.copies import CopyEntry, CopyKind
@@ -54,6 +56,7 @@ class Session:
         account: Its owner's, which everything that it has is charged to.
         device: Where it runs.
         lease_s: Seconds that it lives after the last call.
+        exclusive_s: Seconds that it has its device alone, and lives at most; None: it shares.
         workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         calls: Calls in progress; a session with one does not expire.
         opened_at: When it began, seconds of the event loop's clock.
@@ -73,8 +76,7 @@ class Session:
         account: Account,
         device: Device,
         dispatcher: Dispatcher,
-        lease_s: float,
-        workspace_limit: int | None,
+        wanted: Wanted,
         limits: Limits,
         reclaim: Callable[[], None],
         observe: Observe,
@@ -82,8 +84,8 @@ class Session:
         self.name, self.account, self.device = name, account, device
         self._dispatcher = dispatcher
         self._observe = observe
-        self.lease_s = lease_s
-        self.workspace_limit = workspace_limit
+        self.lease_s, self.exclusive_s = wanted.lease_s, wanted.exclusive_s
+        self.workspace_limit = wanted.workspace_limit
         self.limits = limits
         self.deterministic_level = DeterministicLevel.OFF
         self.time = asyncio.get_running_loop().time
@@ -117,6 +119,21 @@ class Session:
         return self.name[:TOLD_CHARACTERS]
 
     @property
+    def ends_at(self) -> float:
+        """When it ends unless its client calls, seconds of the event loop's clock."""
+        return min(self.expires_at, self.exclusive_until)
+
+    @property
+    def exclusive_until(self) -> float:
+        """When its device is not its alone any more, whoever calls; never, if it shares."""
+        return inf if self.exclusive_s is None else self.opened_at + self.exclusive_s
+
+    @property
+    def exclusive_left_s(self) -> float:
+        """Seconds that it still has its device alone; 0 for one that shares."""
+        return 0.0 if self.exclusive_s is None else max(self.exclusive_until - self.time(), 0.0)
+
+    @property
     def working(self) -> bool:
         """Whether a call is in progress, or work of a stream is not over."""
         return bool(self.calls) or not all(stream.complete for stream in self.streams)
@@ -130,7 +147,8 @@ class Session:
             device=self.device.name,
             profile=self.device.profile,
             open_s=now - self.opened_at,
-            expires_in_s=max(self.expires_at - now, 0.0),
+            expires_in_s=max(self.ends_at - now, 0.0),
+            exclusive=self.exclusive_s is not None,
             calls=self.calls,
             queued_entries=sum(stream.waiting for stream in self.streams),
             working=self.working,

@@ -6,26 +6,27 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account, Accounts
+from opserve_server.core.asking import SessionRequest, Wanted, wanted_of
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
     HandleNotFound,
-    InvalidArgument,
-    LimitExceeded,
-    Unavailable,
+    QuotaExceeded,
+    Unauthenticated,
     WrongState,
     service_drains,
     session_not_found,
 )
-from opserve_server.core.infos import SessionInfo
+from opserve_server.core.infos import SessionInfo, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import TOLD_CHARACTERS, Observe, concerns_session
 from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.room import Room
 from opserve_server.core.session import Session
 from opserve_server.core.tenants import Resource, Tenant
+from opserve_server.core.waiting_line import PlaceKey, WaitingLine
 
 DRAIN_LOOKS_S = 0.05
 """Seconds between two looks at sessions while the service drains."""
@@ -50,6 +51,7 @@ class Sessions:
 
     Attributes:
         draining: Whether the service is about to end, and takes no new work.
+        line: Those who wait for a device.
     """
 
     def __init__(
@@ -69,13 +71,20 @@ class Sessions:
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
         self._lease_timers: dict[str, asyncio.TimerHandle] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[asyncio.Task[None], Session] = {}
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.draining = False
+        self.line = WaitingLine(limits, room=self._room, open_on=self._open_on, close=self._close)
 
     def count(self, device: Device) -> int:
         """Sessions on a device."""
         return sum(session.device is device for session in self._sessions.values())
+
+    def is_exclusive(self, device: Device) -> bool:
+        """Whether one session has a device alone."""
+        return any(
+            s.device is device and s.exclusive_s is not None for s in self._sessions.values()
+        )
 
     def waiting(self, device: Device) -> int:
         """Entries that wait on the streams of a device."""
@@ -86,53 +95,41 @@ class Sessions:
             for stream in session.streams
         )
 
-    def open(
-        self, principal: Principal, *, profile: str, lease_s: float, workspace_limit_bytes: int
+    async def open(
+        self,
+        principal: Principal,
+        asked: SessionRequest,
+        *,
+        key: PlaceKey | None,
+        wait_limit_s: float,
     ) -> Session:
-        """A new session on the least used device of a profile.
+        """A new session on the least used device that meets a request; see WaitingLine.session.
 
         Args:
             principal: Its owner.
-            profile: Name or alias; empty means the default.
-            lease_s: Seconds that it lives after the last call; 0 means the default.
-            workspace_limit_bytes: What its plans are to keep within; 0 means any size.
+            asked: The request.
+            key: By which it may be asked for again while it waits.
+            wait_limit_s: Longest wait; a longer one is cut to it.
 
         Raises:
-            InvalidArgument: 107001, unknown profile; 107000, a lease out of bounds.
-            LimitExceeded: 207005, too many sessions; QuotaExceeded, of this tenant.
+            InvalidArgument: 107001, no device of the service can ever meet it; 107000, a number
+                out of bounds.
+            QuotaExceeded: 207005 or 207008, of this tenant; it does not wait for that.
             Unauthenticated: 207006, the tenant has gone, or is disabled.
-            Unavailable: 207004, no device of the profile is ready; 507901, the service drains.
+            Unavailable: 507901, the service drains.
         """
         if self.draining:
             raise service_drains("session")
-        lease_s = self._lease(lease_s)
         account = self._accounts.of(principal.tenant)
-        device = self._choose_device(profile or DEFAULT_PROFILE)
-        if len(self._sessions) >= self._limits.sessions_limit:
-            raise LimitExceeded(
-                Status.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                f"session: given one more than {self._limits.sessions_limit}, the service's limit",
-                parameter="session",
-                given=self._limits.sessions_limit + 1,
-                allowed=self._limits.sessions_limit,
-            )
-        for resource in (Resource.SESSIONS, Resource.STREAMS):
-            account.holding(resource).check()
-        session = Session(
-            self._unused_name(),
-            account=account,
-            device=device,
-            dispatcher=self._dispatchers[device.name],
-            lease_s=lease_s,
-            workspace_limit=workspace_limit_bytes or None,
+        wanted = wanted_of(
+            asked,
+            devices=self._devices,
             limits=self._limits,
-            reclaim=lambda: self._reclaim(device, account),
-            observe=self._observe,
+            priority_limit=account.tenant.priority_limit,
+            wait_limit_s=wait_limit_s,
         )
-        self._sessions[session.name] = session
-        session.renew()
-        self._watch(session)
-        return session
+        _check_quota(account)
+        return await self.line.session(account, wanted, key)
 
     def get(self, principal: Principal, name: str) -> Session:
         """A live session of the caller's tenant, its lease renewed.
@@ -158,6 +155,11 @@ class Sessions:
         if session is None or not secrets.compare_digest(session.lane_token, lane_token):
             raise session_not_found(name)
         return Principal(tenant=session.tenant, name="", scopes=frozenset({Scope.OPERATE}))
+
+    def waiting_infos(self, principal: Principal) -> list[WaitingInfo]:
+        """The requests of the caller's tenant that wait, or all, for the scope admin."""
+        everybody = Scope.ADMIN in principal.scopes
+        return self.line.infos(lambda place: everybody or place.tenant == principal.tenant)
 
     def infos(self, principal: Principal) -> list[SessionInfo]:
         """The sessions of the caller's tenant, or of all where the caller has the scope admin."""
@@ -191,6 +193,7 @@ class Sessions:
     async def drain(self) -> None:
         """Ends each session once it has been quiet; opens no more."""
         self.draining = True
+        self._end_waits()
         while self._sessions:
             for session in list(self._sessions.values()):
                 if session.is_quiet(self._limits.drain_quiet_s):
@@ -200,16 +203,55 @@ class Sessions:
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
         """All tenants, as they are now; sessions of those that are gone or disabled end."""
         self._accounts.renew(tenants)
+        self.line.end(
+            lambda: Unauthenticated("the tenant is disabled or gone"),
+            where=lambda place: place.account.closed,
+        )
         for session in list(self._sessions.values()):
             if session.account.closed:
                 log.info("session %s… ends: its tenant is disabled or gone", session.id)
                 self._close(session)
 
     async def close_all(self) -> None:
-        """Ends every session."""
+        """Ends every session, and every wait for one."""
+        self.draining = True
+        self._end_waits()
         for session in list(self._sessions.values()):
             self._close(session)
         await asyncio.gather(*self._closing)
+
+    def _end_waits(self) -> None:
+        self.line.end(lambda: service_drains("session"), where=lambda _: True)
+
+    def _open_on(self, account: Account, wanted: Wanted, device: Device) -> Session | None:
+        """A new session; None while one of the tenant's own, whose quota is used, ends."""
+        try:
+            _check_quota(account)
+        except QuotaExceeded:
+            if any(session.account is account for session in self._closing.values()):
+                return None
+            raise
+        session = Session(
+            self._unused_name(),
+            account=account,
+            device=device,
+            dispatcher=self._dispatchers[device.name],
+            wanted=wanted,
+            limits=self._limits,
+            reclaim=lambda: self._reclaim(device, account),
+            observe=self._observe,
+        )
+        self._sessions[session.name] = session
+        session.renew()
+        self._watch(session)
+        return session
+
+    def _room(self) -> Room:
+        return Room(
+            self._limits,
+            sessions=self._sessions.values(),
+            ending=[session.device for session in self._closing.values()],
+        )
 
     def _of(self, principal: Principal) -> list[Session]:
         everybody = Scope.ADMIN in principal.scopes
@@ -236,22 +278,30 @@ class Sessions:
         if len(self._ended) > self._limits.sessions_limit:
             self._ended.popitem(last=False)
         task = asyncio.create_task(session.close())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing[task] = session
+        task.add_done_callback(self._closed)
+        self.line.advance()
         return task
+
+    def _closed(self, task: asyncio.Task[None]) -> None:
+        del self._closing[task]
+        self.line.advance()
 
     def _watch(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
-        timer = loop.call_at(session.expires_at, self._expire, session)
+        timer = loop.call_at(session.ends_at, self._expire, session)
         self._lease_timers[session.name] = timer
 
     def _expire(self, session: Session) -> None:
+        now = asyncio.get_running_loop().time()
         if session.calls:
             session.renew()
-        if session.expires_at > asyncio.get_running_loop().time():
+        if session.ends_at > now:
             self._watch(session)
             return
         reason = f"no call within its lease of {session.lease_s:g} s"
+        if session.exclusive_until <= now:
+            reason = f"it had its device alone for {session.exclusive_s:g} s, as was granted"
         log.info("session %s… ends: %s", session.id, reason)
         self._close(session, reason=reason)
 
@@ -260,30 +310,7 @@ class Sessions:
             if session.device is device or session.account is account:
                 session.memory.give_back_empty_slabs()
 
-    def _lease(self, lease_s: float) -> float:
-        maximum = self._limits.lease_maximum_s
-        if not 0 <= lease_s <= maximum:
-            raise InvalidArgument(
-                Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"lease_s: given {lease_s}, allowed 0 (the default) to {maximum}",
-                parameter="lease_s",
-                given=lease_s,
-                allowed=f"0 to {maximum}",
-            )
-        return lease_s or self._limits.lease_default_s
 
-    def _choose_device(self, name: str) -> Device:
-        name = name[: self._limits.name_length_limit]
-        offered = sorted({device.profile for device in self._devices})
-        profile = profile_named(name, offered=offered).name
-        devices = [device for device in self._devices if device.profile == profile]
-        ready = [device for device in devices if device.ready]
-        if not ready:
-            raise Unavailable(
-                Status.ACL_ERROR_RT_NO_DEVICE,
-                f"profile: given {profile}, none of whose {len(devices)} devices is ready now",
-                parameter="profile",
-                given=profile,
-                allowed="a later try",
-            )
-        return min(ready, key=self.count)
+def _check_quota(account: Account) -> None:
+    for resource in (Resource.SESSIONS, Resource.STREAMS):
+        account.holding(resource).check()

@@ -13,7 +13,6 @@ from opserve.v1.command_service_pb2 import CommandResult, Error
 from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve.v1.session_service_pb2 import DeterministicLevel as WireDeterministicLevel
-from opserve.v1.session_service_pb2 import Device
 from opserve.v1.stream_service_pb2 import FailureMode as WireFailureMode
 from opserve.v1.stream_service_pb2 import SetFailureModeRequest
 from opserve.v1.tensor_pb2 import BoolArray, Int64Array
@@ -54,7 +53,7 @@ from opserve_server.core.commands import (
     Write,
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
-from opserve_server.core.service import DeterministicLevel, DeviceInfo
+from opserve_server.core.service import DeterministicLevel
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
@@ -128,11 +127,6 @@ def _answer(name: str, values: dict[str, Any]) -> CommandResult:
 def _empty_answer(name: str) -> CommandResult:
     """The answer of a command that has nothing to tell; a batch takes a copy of it."""
     return _answer(name, {})
-
-
-def device_of(info: DeviceInfo) -> Device:
-    """A device on the wire."""
-    return Device(**values_of(info))
 
 
 def deterministic_level_of(number: int) -> DeterministicLevel:

@@ -25,17 +25,24 @@ from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
 from opserve.v1.usage_service_pb2_grpc import UsageServiceServicer
 from opserve_server.calls import caller
 from opserve_server.core.history import NoNews
+from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
     batch_of,
     command_of,
     deterministic_level_of,
-    device_of,
     result_of,
     values_of,
 )
 from opserve_server.grpc_api.descriptions import description_of
 from opserve_server.grpc_api.histories import news_of, timeline_of
+from opserve_server.grpc_api.sessions import (
+    device_of,
+    found_of,
+    opened_of,
+    session_request_of,
+    waiting_of,
+)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Values = dict[str, Any]
@@ -72,37 +79,30 @@ class SessionFace(SessionServiceServicer):
     async def OpenSession(
         self, request: session_pb.OpenSessionRequest, context: Context
     ) -> session_pb.OpenSessionResponse:
-        opened = await self.service.open_session(
-            caller(),
-            profile=request.profile,
-            lease_s=request.lease_s,
-            workspace_limit_bytes=request.workspace_limit_bytes,
-            request_id=request.request_id,
+        asked, request_id = session_request_of(request), request.request_id
+        if not request.tell_after_s:
+            opened = await self.service.open_session(caller(), asked, request_id=request_id)
+            return opened_of(opened)
+        answer = await self.service.ask_for_session(
+            caller(), asked, request_id=request_id, tell_after_s=request.tell_after_s
         )
-        return session_pb.OpenSessionResponse(
-            session=opened.session,
-            device=device_of(opened.device),
-            lease_s=opened.lease_s,
-            local_lane=opened.local_lane,
-            local_lane_token=opened.local_lane_token,
-        )
+        if isinstance(answer, WaitingInfo):
+            return session_pb.OpenSessionResponse(waiting=waiting_of(answer))
+        return opened_of(answer)
+
+    @override
+    async def ListWaiting(
+        self, request: session_pb.ListWaitingRequest, context: Context
+    ) -> session_pb.ListWaitingResponse:
+        waiting = self.service.list_waiting(caller())
+        return session_pb.ListWaitingResponse(waiting=map(waiting_of, waiting))
 
     @override
     async def GetSession(
         self, request: session_pb.GetSessionRequest, context: Context
     ) -> session_pb.GetSessionResponse:
         found = self.service.get_session(caller(), request.session)
-        return session_pb.GetSessionResponse(
-            session=found.session,
-            device=device_of(found.device),
-            lease_s=found.lease_s,
-            local_lane=found.local_lane,
-            local_lane_token=found.local_lane_token,
-            last_buffer=found.last_buffer,
-            last_executor=found.last_executor,
-            last_stream=found.last_stream,
-            last_event=found.last_event,
-        )
+        return found_of(found)
 
     @override
     async def KeepAlive(

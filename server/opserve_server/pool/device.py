@@ -8,7 +8,7 @@ says so or is dead: then nobody writes its bytes any more.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -108,6 +108,7 @@ class Device:
         silence_limit_s: Seconds of silence after which a worker is killed, longer than a work unit
             of any kernel takes: between units a worker gives signs of life and stops a call.
         threads: On how many of its worker's threads a call runs at most.
+        tags: What the operator of the service says of it.
         kernels: Module with `run` for each operator.
     """
 
@@ -122,12 +123,12 @@ class Device:
         call_time_limit_s: float,
         silence_limit_s: float,
         threads: int,
+        tags: Collection[str] = (),
         kernels: Mapping[str, str] = KERNELS,
     ) -> None:
-        self.name = name
-        self.profile = profile
+        self.name, self.profile = name, profile
         self.memory_bytes = memory_bytes
-        self.threads = threads
+        self.threads, self.tags = threads, frozenset(tags)
         self.restarts = 0
         self.slabs = SlabPool(capacity_bytes=memory_bytes, slab_bytes=slab_bytes)
         self._kernels = kernels

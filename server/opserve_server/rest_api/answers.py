@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opserve_kernels.description import OperatorDescription
-from opserve_server.core.service import DeviceInfo
+from opserve_server.core.infos import DeviceInfo, WaitingInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +12,20 @@ class Devices:
     """The devices of the service."""
 
     devices: list[DeviceInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillWaiting:
+    """A request for a device that waits; the same request again goes on waiting."""
+
+    waiting: WaitingInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRequests:
+    """The tenant's requests that wait for a device, in their order."""
+
+    waiting: list[WaitingInfo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ from opserve_server.rest_api.routes import (
     keep_alive,
     list_devices,
     list_operators,
+    list_waiting,
     open_session,
     path_names,
     plan_endpoint,
@@ -130,6 +131,14 @@ def _listing_operations(service: Service) -> Iterator[Operation]:
     )
     yield Operation(
         method="GET",
+        path="/v1/waiting",
+        endpoint=partial(list_waiting, service),
+        name="listWaiting",
+        summary="Lists the tenant's requests that wait for a device.",
+        answer=answers.WaitingRequests,
+    )
+    yield Operation(
+        method="GET",
         path="/v1/operators",
         endpoint=partial(list_operators, service),
         name="listOperators",
@@ -153,11 +162,12 @@ def _session_operations(service: Service, limit: int) -> Iterator[Operation]:
         path="/v1/sessions",
         endpoint=partial(open_session, service, limit),
         name="openSession",
-        summary="Opens a session: a lease on one device of a profile.",
+        summary="Opens a session: a lease on one device of a profile, at once or after a wait.",
         status=HTTPStatus.CREATED,
         body=OpenSessionBody,
         headers=_ONCE,
         answer=OpenedSession,
+        accepted=answers.StillWaiting,
     )
     yield Operation(
         method="GET",

@@ -1,8 +1,10 @@
 """Request bodies, read no further than their limits."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from opserve_server.calls import malformed
 from opserve_server.rest_api.errors import BodyTooLarge
@@ -10,6 +12,7 @@ from opserve_server.rest_api.errors import BodyTooLarge
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
 OCTETS = "application/octet-stream"
+AnswerT = TypeVar("AnswerT")
 
 
 async def read_json(request: Request, *, limit: int) -> bytes:
@@ -42,6 +45,30 @@ async def bounded(request: Request, *, limit: int) -> AsyncGenerator[bytes]:
         if size > limit:
             raise BodyTooLarge("body", limit=limit)
         yield chunk
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
+    """The answer of work that may wait; cancels it when the client goes away, to be asked then.
+
+    Raises:
+        ClientDisconnect: The client went away.
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    """Ends when the client goes away; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def content_length(request: Request) -> int | None:

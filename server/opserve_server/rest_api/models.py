@@ -218,12 +218,23 @@ class ListOperatorsQuery(BaseModel):
 
 
 class OpenSessionBody(BaseModel):
-    """A lease on one device of a profile; 0 seconds mean the default, 0 bytes no limit."""
+    """A lease on one device of a profile with all of some tags, at once or after a wait.
+
+    0 seconds of a lease mean the default, and 0 bytes no limit. With tell_after_s the answer comes
+    after so many seconds, and tells how the request waits if it still does: the same request with
+    the same Idempotency-Key then goes on waiting.
+    """
 
     model_config = STRICT
     profile: str = ""
+    tags: tuple[str, ...] = ()
     lease_s: float = 0.0
     workspace_limit_bytes: Annotated[int, Bounds(ge=0, le=2**64 - 1)] = 0
+    priority: Annotated[int, Bounds(ge=-(2**31), le=2**31 - 1)] = 0
+    wait_s: float = 0.0
+    exclusive: bool = False
+    exclusive_s: float = 0.0
+    tell_after_s: float = 0.0
 
 
 class DeterministicLevelBody(BaseModel):

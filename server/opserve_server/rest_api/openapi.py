@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -49,6 +49,7 @@ class Operation:
         takes: Media type of the body.
         answer: Type of the answer; bytes for a stream of bytes, None for none.
         gives: Media type of the answer, where it is no stream of bytes.
+        accepted: Type of the answer 202, to a request that waits; None where none does.
     """
 
     method: str
@@ -63,6 +64,7 @@ class Operation:
     takes: str = JSON
     answer: Any = None
     gives: str = JSON
+    accepted: Any = None
 
 
 _PAGE = """<!doctype html>
@@ -121,7 +123,7 @@ class _Schemas:
             "operationId": operation.name,
             "summary": operation.summary,
             "parameters": self._parameters(operation),
-            "responses": {str(operation.status.value): self._answer(operation)} | self._refusals(),
+            "responses": self._answers(operation) | self._refusals(),
         }
         if content := self._content(operation):
             described["requestBody"] = {"content": content}
@@ -152,6 +154,14 @@ class _Schemas:
             parts = {"args": schema, "tensors": _BYTES}
             schema = {"type": "object", "properties": parts}
         return {operation.takes: {"schema": schema}}
+
+    def _answers(self, operation: Operation) -> Schema:
+        told = {str(operation.status.value): self._answer(operation)}
+        if operation.accepted is None:
+            return told
+        status = HTTPStatus.ACCEPTED
+        waits = replace(operation, status=status, answer=operation.accepted)
+        return told | {str(status.value): self._answer(waits)}
 
     def _answer(self, operation: Operation) -> Schema:
         answer: Schema = {"description": operation.status.phrase}

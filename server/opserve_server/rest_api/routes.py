@@ -13,11 +13,20 @@ from starlette.responses import Response
 from opserve_kernels.operator import Operator
 from opserve_server.calls import caller
 from opserve_server.core import commands as core
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import Command, GetWorkspaceSize
+from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.service import Service, operator_not_found
-from opserve_server.rest_api.answers import Devices, Lease, Operators, Results
+from opserve_server.rest_api.answers import (
+    Devices,
+    Lease,
+    Operators,
+    Results,
+    StillWaiting,
+    WaitingRequests,
+)
 from opserve_server.rest_api.batch import SubmitBody, answer_of, commands_of
-from opserve_server.rest_api.bodies import read_json
+from opserve_server.rest_api.bodies import read_json, while_connected
 from opserve_server.rest_api.histories import timeline_of
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
@@ -165,15 +174,24 @@ async def run_unknown(request: Request) -> Response:
 
 async def open_session(service: Service, limit: int, request: Request) -> Response:
     """A lease on a device."""
-    given = parse(OpenSessionBody, await read_json(request, limit=limit))
-    opened = await service.open_session(
-        caller(),
-        profile=given.profile,
-        lease_s=given.lease_s,
-        workspace_limit_bytes=given.workspace_limit_bytes,
-        request_id=_idempotency_key(request),
+    given = values_of(parse(OpenSessionBody, await read_json(request, limit=limit)))
+    tell_after_s, key = given.pop("tell_after_s"), _idempotency_key(request)
+    asked = SessionRequest(**given)
+    if not tell_after_s:
+        opening = service.open_session(caller(), asked, request_id=key)
+        return _answer(await while_connected(request, opening), status=HTTPStatus.CREATED)
+    answer = await while_connected(
+        request,
+        service.ask_for_session(caller(), asked, request_id=key, tell_after_s=tell_after_s),
     )
-    return _answer(opened, status=HTTPStatus.CREATED)
+    if isinstance(answer, WaitingInfo):
+        return _answer(StillWaiting(waiting=answer), status=HTTPStatus.ACCEPTED)
+    return _answer(answer, status=HTTPStatus.CREATED)
+
+
+async def list_waiting(service: Service, _: Request) -> Response:
+    """The requests that wait."""
+    return _answer(WaitingRequests(waiting=service.list_waiting(caller())))
 
 
 async def get_session(service: Service, request: Request) -> Response:

@@ -92,7 +92,7 @@ async def test_a_quota_refuses_and_usage_tells_of_it(farm: Farm, client: AsyncCl
     key = (await client.admin.create_key("lab", "ci")).text
     async with farm.client("rest", key) as theirs:
         await theirs.open_session()
-        assert isinstance(await refusal(theirs._open_session("ascend910b", None, 0)), QuotaExceeded)
+        assert isinstance(await refusal(theirs.open_session()), QuotaExceeded)
         told = await theirs.get_usage()
         assert told.tenant == "lab"
         assert [use.resource for use in told.uses] == list(Resource)

@@ -13,6 +13,13 @@ from opserve_server.pool.slabs import Slab, SlabPool
 KIB = 1024
 LIMITS = Limits(
     sessions_limit=4,
+    device_sessions_limit=4,
+    waiting_limit=6,
+    tenant_waiting_limit=4,
+    device_wait_limit_s=3600.0,
+    waiting_return_s=5.0,
+    priority_step_s=60.0,
+    exclusive_limit_s=600.0,
     buffers_limit=64,
     executors_limit=64,
     plans_limit=2,
@@ -66,6 +73,7 @@ class FakeDevice:
     name: str = "ascend910b-0"
     profile: str = "ascend910b"
     threads: int = 1
+    tags: frozenset[str] = frozenset()
     ready: bool = True
     auto: bool = True
     takes_ns: int = 10_000_000

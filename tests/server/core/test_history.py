@@ -8,6 +8,7 @@ import pytest
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import HandleNotFound, InvalidArgument
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
 from opserve_server.core.principal import LOCAL, Principal
@@ -144,7 +145,7 @@ async def test_a_stranger_watches_nothing(caller: Caller) -> None:
 
 
 async def test_a_watch_gives_signs_of_life_and_ends_in_time(caller: Caller) -> None:
-    caller.name = (await caller.service.open_session(LOCAL, lease_s=3600)).session
+    caller.name = (await caller.service.open_session(LOCAL, SessionRequest(lease_s=3600))).session
     began_s = asyncio.get_running_loop().time()
     signs = [news async for news in watch(caller, 0, after=0)]
     lasted_s = asyncio.get_running_loop().time() - began_s

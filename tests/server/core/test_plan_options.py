@@ -8,6 +8,7 @@ import pytest
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.registry import OPERATORS
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.session import DeterministicLevel
 from server.core.caller import Caller
@@ -66,7 +67,7 @@ async def test_a_limit_of_the_workspace_reaches_plans(
     caller: Caller, asked: list[PlanOptions]
 ) -> None:
     await caller.plan()
-    opened = await caller.service.open_session(LOCAL, workspace_limit_bytes=4096)
+    opened = await caller.service.open_session(LOCAL, SessionRequest(workspace_limit_bytes=4096))
     caller.name = opened.session
     await caller.plan()
     assert [options.workspace_limit for options in asked] == [None, 4096]

@@ -15,6 +15,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     ExecutionFailed,
     HandleNotFound,
@@ -54,14 +55,14 @@ async def test_sessions_have_a_limit_and_devices_must_be_ready(caller: Caller) -
     with pytest.raises(Unavailable):
         await caller.service.open_session(LOCAL)
     with pytest.raises(InvalidArgument, match="ascend910b"):
-        await caller.service.open_session(LOCAL, profile="ascend9000")
+        await caller.service.open_session(LOCAL, SessionRequest(profile="ascend9000"))
 
 
 @pytest.mark.parametrize("spelling", ["ascend910b", "Ascend910B1", "ATLAS A2", "ascend910_93", ""])
 async def test_a_session_takes_the_vendors_spellings_of_a_profile(
     caller: Caller, spelling: str
 ) -> None:
-    opened = await caller.service.open_session(LOCAL, profile=spelling)
+    opened = await caller.service.open_session(LOCAL, SessionRequest(profile=spelling))
     assert opened.device.profile == "ascend910b"
 
 
@@ -78,7 +79,7 @@ async def test_a_profile_that_is_not_here_is_refused_by_name(
     caller: Caller, spelling: str, told: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=told) as refusal:
-        await caller.service.open_session(LOCAL, profile=spelling)
+        await caller.service.open_session(LOCAL, SessionRequest(profile=spelling))
     assert refusal.value.status is Status.ACL_ERROR_RT_INVALID_DEVICEID
     assert refusal.value.allowed == "ascend910b"
     assert refusal.value.given == spelling[: LIMITS.name_length_limit]
@@ -259,7 +260,7 @@ async def test_a_stream_that_gets_work_while_it_is_destroyed_finishes_it(caller:
 
 
 async def test_a_closed_session_is_forgotten_at_once(caller: Caller) -> None:
-    opened = (await caller.service.open_session(LOCAL, lease_s=3600)).session
+    opened = (await caller.service.open_session(LOCAL, SessionRequest(lease_s=3600))).session
     ended = weakref.ref(caller.service._sessions.get(LOCAL, opened))
     await caller.service.close_session(LOCAL, opened)
     await asyncio.sleep(0)  # the closing task is forgotten a turn later

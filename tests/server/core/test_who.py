@@ -27,6 +27,7 @@ async def test_a_session_is_told_by_an_id_that_is_not_its_name(caller: Caller) -
             profile="ascend910b",
             open_s=3,
             expires_in_s=LIMITS.lease_default_s - 3,
+            exclusive=False,
             calls=0,
             queued_entries=0,
             working=False,

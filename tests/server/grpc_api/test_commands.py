@@ -32,7 +32,17 @@ from opserve_kernels.tensor import Tensor
 from opserve_server.core import commands as core
 from opserve_server.core.commands import Command, FailureMode
 from opserve_server.core.service import DeterministicLevel
-from server.recording import DEVICE, LANE_TOKEN, LOCAL_LANE, RESULTS, SESSION, RecordingService
+from opserve_server.grpc_api.convert import values_of
+from server.recording import (
+    ASKED,
+    DEVICE,
+    LANE_TOKEN,
+    LOCAL_LANE,
+    RESULTS,
+    SESSION,
+    WAITING,
+    RecordingService,
+)
 from server.samples import COMMANDS, OPERATOR_CALLS
 
 MODULES = {
@@ -190,9 +200,7 @@ async def test_sessions_reach_the_core(
     stub = session_service_pb2_grpc.SessionServiceStub(channel)
     listed = await stub.ListDevices(session_service_pb2.ListDevicesRequest())
     opened = await stub.OpenSession(
-        session_service_pb2.OpenSessionRequest(
-            profile="p", lease_s=2.5, workspace_limit_bytes=4096, request_id="once"
-        )
+        session_service_pb2.OpenSessionRequest(**values_of(ASKED), request_id="once")
     )
     found = await stub.GetSession(session_service_pb2.GetSessionRequest(session=SESSION))
     renewed = await stub.KeepAlive(session_service_pb2.KeepAliveRequest(session=SESSION))
@@ -209,15 +217,32 @@ async def test_sessions_reach_the_core(
     assert (found.lease_s, found.local_lane) == (30.0, LOCAL_LANE)
     assert opened.local_lane_token == found.local_lane_token == LANE_TOKEN
     assert (found.last_buffer, found.last_executor) == (7, 9)
+    assert found.exclusive_left_s == 4.5
     assert (found.last_stream, found.last_event) == (4, 5)
     assert renewed.lease_s == 30.0
     assert service.others == [
-        ("open_session", "p", 2.5, 4096, "once"),
+        ("open_session", ASKED, "once"),
         ("get_session", SESSION),
         ("keep_alive", SESSION),
         ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
         ("close_session", SESSION),
     ]
+
+
+async def test_a_request_that_waits_is_told(
+    channel: grpc.aio.Channel, service: RecordingService
+) -> None:
+    stub = session_service_pb2_grpc.SessionServiceStub(channel)
+    asked = session_service_pb2.OpenSessionRequest(
+        **values_of(ASKED), request_id="once", tell_after_s=2.0
+    )
+    answer = await stub.OpenSession(asked)
+    (listed,) = (await stub.ListWaiting(session_service_pb2.ListWaitingRequest())).waiting
+    assert service.others == [("ask_for_session", ASKED, "once", 2.0)]
+    assert not answer.session
+    assert answer.waiting == listed
+    told = {f.name: getattr(listed, f.name) for f in fields(WAITING)}
+    assert told | {"tags": tuple(listed.tags)} == values_of(WAITING)
 
 
 async def test_a_write_streams_into_the_core(

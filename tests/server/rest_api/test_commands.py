@@ -2,7 +2,7 @@
 
 import base64
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, cast, get_args
 
 import httpx2
@@ -11,9 +11,19 @@ import pytest
 from opserve_kernels.operator import Operator
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core import commands as core
+from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
-from server.recording import DEVICE, LANE_TOKEN, LOCAL_LANE, RESULTS, SESSION, RecordingService
+from server.recording import (
+    ASKED,
+    DEVICE,
+    LANE_TOKEN,
+    LOCAL_LANE,
+    RESULTS,
+    SESSION,
+    WAITING,
+    RecordingService,
+)
 from server.samples import COMMANDS, OPERATOR_CALLS
 
 S = f"/v1/sessions/{SESSION}"
@@ -222,7 +232,7 @@ async def test_sessions_reach_the_core(
 ) -> None:
     listed = await client.get("/v1/devices")
     once = {"Idempotency-Key": "once"}
-    asked = {"profile": "p", "lease_s": 2.5, "workspace_limit_bytes": 4096}
+    asked = asdict(ASKED)
     opened = await client.post("/v1/sessions", json=asked, headers=once)
     found = await client.get(S)
     renewed = await client.post(f"{S}:keepAlive")
@@ -235,11 +245,13 @@ async def test_sessions_reach_the_core(
         "session": SESSION,
         "device": device,
         "lease_s": 2.5,
+        "exclusive_left_s": 0.0,
         "local_lane": LOCAL_LANE,
         "local_lane_token": LANE_TOKEN,
     }
     assert found.json() == opened.json() | {
         "lease_s": 30.0,
+        "exclusive_left_s": 4.5,
         "last_buffer": 7,
         "last_executor": 9,
         "last_stream": 4,
@@ -248,7 +260,7 @@ async def test_sessions_reach_the_core(
     assert renewed.json() == {"lease_s": 30.0}
     assert (level.status_code, closed.status_code) == (204, 204)
     assert service.others == [
-        ("open_session", "p", 2.5, 4096, "once"),
+        ("open_session", ASKED, "once"),
         ("get_session", SESSION),
         ("keep_alive", SESSION),
         ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
@@ -256,8 +268,22 @@ async def test_sessions_reach_the_core(
     ]
 
 
+async def test_a_request_that_waits_is_told(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    once = {"Idempotency-Key": "once"}
+    answer = await client.post(
+        "/v1/sessions", json=asdict(ASKED) | {"tell_after_s": 2.0}, headers=once
+    )
+    listed = await client.get("/v1/waiting")
+    assert service.others == [("ask_for_session", ASKED, "once", 2.0)]
+    told = asdict(WAITING) | {"tags": list(WAITING.tags)}
+    assert (answer.status_code, answer.json()) == (202, {"waiting": told})
+    assert listed.json() == {"waiting": [told]}
+
+
 async def test_a_session_opens_without_a_body(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     assert (await client.post("/v1/sessions")).status_code == 201
-    assert service.others == [("open_session", "", 0.0, 0, "")]
+    assert service.others == [("open_session", ANY_DEVICE, "")]

@@ -234,7 +234,7 @@ async def test_a_body_of_another_form_is_refused_by_name(
 @pytest.mark.parametrize(
     ("path", "body", "allowed"),
     [
-        ("/v1/sessions", '{"profil": "x"}', "the fields profile, lease_s, workspace_limit_bytes"),
+        (f"{S}/streams", '{"strem": 1}', "the fields stream"),
         ("/v1/sessions", '{"profile": 1}', "a string"),
         ("/v1/sessions", '{"lease_s": "1"}', "a number"),
         ("/v1/sessions", "[]", "an object"),

@@ -1,0 +1,153 @@
+"""What a client asks for when it opens a session, checked, and the devices that can meet it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
+from opserve_kernels.status import Status
+from opserve_server.core.devices import Device
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.limits import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest:
+    """A device as a client asks for it, and on what terms.
+
+    Attributes:
+        profile: Name or alias of its profile; empty means the default.
+        tags: What the operator of the service must have said of it, all of them.
+        lease_s: Seconds that the session lives after its last call; 0 means the default.
+        workspace_limit_bytes: What plans of the session are to keep within; 0 means any size.
+        priority: How far ahead it waits, up to the limit of its tenant.
+        wait_s: Longest wait for such a device, seconds; 0 means none.
+        exclusive: Whether nobody else is to have a session on the device meanwhile.
+        exclusive_s: Seconds after which an exclusive session ends; 0 means the longest.
+    """
+
+    profile: str = ""
+    tags: tuple[str, ...] = ()
+    lease_s: float = 0.0
+    workspace_limit_bytes: int = 0
+    priority: int = 0
+    wait_s: float = 0.0
+    exclusive: bool = False
+    exclusive_s: float = 0.0
+
+
+ANY_DEVICE = SessionRequest()
+"""One of the default profile, now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A request that was checked.
+
+    Attributes:
+        devices: All that can meet it, now or later; one at least.
+        tags: As they were asked for.
+        lease_s: Seconds that the session lives after its last call.
+        workspace_limit: Bytes that plans are to keep within; None: any size.
+        priority: How far ahead it waits.
+        wait_s: Longest wait, seconds; 0 means none.
+        exclusive_s: Seconds that the device is its alone; None: it shares.
+    """
+
+    devices: tuple[Device, ...]
+    tags: tuple[str, ...]
+    lease_s: float
+    workspace_limit: int | None
+    priority: int
+    wait_s: float
+    exclusive_s: float | None
+
+    @property
+    def profile(self) -> str:
+        """Name of the profile."""
+        return self.devices[0].profile
+
+
+def wanted_of(
+    asked: SessionRequest,
+    *,
+    devices: Sequence[Device],
+    limits: Limits,
+    priority_limit: int,
+    wait_limit_s: float,
+) -> Wanted:
+    """What is asked for, where a device can ever meet it.
+
+    Args:
+        asked: The request.
+        devices: Those of the service.
+        limits: Bounds.
+        priority_limit: Greatest priority of its tenant.
+        wait_limit_s: Longest wait; a longer one is cut to it.
+
+    Raises:
+        InvalidArgument: 107001, no device of this service has the profile, or all the tags; 107000,
+            a number out of bounds.
+    """
+    lease_s = _within(asked.lease_s, limits.lease_maximum_s, parameter="lease_s")
+    exclusive_s = _within(asked.exclusive_s, limits.exclusive_limit_s, parameter="exclusive_s")
+    return Wanted(
+        devices=_devices_of(asked, devices, limits),
+        tags=asked.tags,
+        lease_s=lease_s or limits.lease_default_s,
+        workspace_limit=asked.workspace_limit_bytes or None,
+        priority=_priority(asked.priority, priority_limit),
+        wait_s=min(_at_least_0(asked.wait_s, parameter="wait_s"), wait_limit_s),
+        exclusive_s=(exclusive_s or limits.exclusive_limit_s) if asked.exclusive else None,
+    )
+
+
+def _devices_of(
+    asked: SessionRequest, devices: Sequence[Device], limits: Limits
+) -> tuple[Device, ...]:
+    name = (asked.profile or DEFAULT_PROFILE)[: limits.name_length_limit]
+    profile = profile_named(name, offered=sorted({device.profile for device in devices})).name
+    of_profile = [device for device in devices if device.profile == profile]
+    having = tuple(device for device in of_profile if device.tags.issuperset(asked.tags))
+    if having:
+        return having
+    given = ", ".join(asked.tags)[: limits.name_length_limit]
+    offered = "; ".join(f"{device.name}: {_listed(device.tags)}" for device in of_profile)
+    raise InvalidArgument(
+        Status.ACL_ERROR_RT_INVALID_DEVICEID,
+        f"tags: given {given}, which no device of {profile} has together, allowed {offered}",
+        parameter="tags",
+        given=given,
+        allowed=offered,
+    )
+
+
+def _listed(tags: frozenset[str]) -> str:
+    return ", ".join(sorted(tags)) or "none"
+
+
+def _priority(given: int, limit: int) -> int:
+    if not 0 <= given <= limit:
+        raise _out_of_bounds("priority", given, f"0 to {limit}, the limit of the tenant")
+    return given
+
+
+def _within(given_s: float, maximum_s: float, *, parameter: str) -> float:
+    if not 0 <= given_s <= maximum_s:
+        raise _out_of_bounds(parameter, given_s, f"0 (the default) to {maximum_s}")
+    return given_s
+
+
+def _at_least_0(given_s: float, *, parameter: str) -> float:
+    if not given_s >= 0:  # a NaN is not
+        raise _out_of_bounds(parameter, given_s, "at least 0")
+    return given_s
+
+
+def _out_of_bounds(parameter: str, given: object, allowed: str) -> InvalidArgument:
+    return InvalidArgument(
+        Status.ACL_ERROR_RT_PARAM_INVALID,
+        f"{parameter}: given {given}, allowed {allowed}",
+        parameter=parameter,
+        given=given,
+        allowed=allowed,
+    )

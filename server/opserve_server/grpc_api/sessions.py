@@ -1,0 +1,52 @@
+"""Sessions, and requests for them, between the core and the wire."""
+
+from typing import Any
+
+from opserve.v1.session_service_pb2 import (
+    Device,
+    GetSessionResponse,
+    OpenSessionRequest,
+    OpenSessionResponse,
+    Waiting,
+)
+from opserve_server.core.asking import SessionRequest
+from opserve_server.core.infos import DeviceInfo, FoundSession, OpenedSession, WaitingInfo
+from opserve_server.grpc_api.convert import values_of
+
+
+def session_request_of(message: OpenSessionRequest) -> SessionRequest:
+    """What is asked for."""
+    return SessionRequest(
+        profile=message.profile,
+        tags=tuple(message.tags),
+        lease_s=message.lease_s,
+        workspace_limit_bytes=message.workspace_limit_bytes,
+        priority=message.priority,
+        wait_s=message.wait_s,
+        exclusive=message.exclusive,
+        exclusive_s=message.exclusive_s,
+    )
+
+
+def device_of(info: DeviceInfo) -> Device:
+    """A device on the wire."""
+    return Device(**values_of(info))
+
+
+def waiting_of(info: WaitingInfo) -> Waiting:
+    """A request that waits, on the wire."""
+    return Waiting(**values_of(info))
+
+
+def opened_of(opened: OpenedSession) -> OpenSessionResponse:
+    """A session that was opened, on the wire."""
+    return OpenSessionResponse(**_with_device(opened))
+
+
+def found_of(found: FoundSession) -> GetSessionResponse:
+    """A session that is open, on the wire."""
+    return GetSessionResponse(**_with_device(found))
+
+
+def _with_device(session: OpenedSession) -> dict[str, Any]:
+    return values_of(session) | {"device": device_of(session.device)}

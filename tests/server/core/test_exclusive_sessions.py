@@ -1,0 +1,110 @@
+"""Devices that one session has alone."""
+
+import asyncio
+from dataclasses import replace
+
+from opserve_server.core import commands as c
+from opserve_server.core.asking import SessionRequest
+from opserve_server.core.errors import (
+    HandleNotFound,
+)
+from opserve_server.core.principal import LOCAL
+from server.core.caller import Caller
+from server.core.fakes import LIMITS, FakeDevice
+from server.core.waiting_clients import (
+    ALONE,
+    LAB,
+    MILL,
+    TURN,
+    WAITS,
+    Farm,
+    refused,
+)
+
+
+async def test_an_exclusive_session_is_alone_on_its_device() -> None:
+    farm = Farm(limits=LIMITS)
+    shared = await farm.service.open_session(LAB, WAITS)
+    refusal = await refused(farm.service.open_session(LAB, SessionRequest(exclusive=True)))
+    assert "ascend910b-0: 1 sessions, where none may be" in refusal.message
+    alone = farm.asks(ALONE)
+    await asyncio.sleep(TURN)
+    await farm.close(shared)
+    opened = alone.result()
+    assert (opened.device.exclusive, opened.exclusive_left_s) == (True, LIMITS.exclusive_limit_s)
+    refusal = await refused(farm.service.open_session(LAB))
+    assert "ascend910b-0: an exclusive session" in refusal.message
+    await farm.end()
+
+
+async def test_a_device_is_kept_for_whoever_wants_it_alone() -> None:
+    farm = Farm(limits=LIMITS)
+    shared = await farm.service.open_session(LAB, WAITS)
+    alone = farm.asks(ALONE)
+    await asyncio.sleep(TURN)
+    refusal = await refused(farm.service.open_session(MILL))
+    assert "kept for a request before this one" in refusal.message
+    behind = farm.asks()
+    await asyncio.sleep(TURN)
+    assert farm.positions() == [1, 2]
+    await farm.close(shared)
+    await farm.close(alone.result())
+    assert behind.done()
+    await farm.end()
+
+
+async def test_what_was_kept_is_free_when_the_wait_ends_without_it() -> None:
+    farm = Farm(limits=LIMITS)
+    await farm.service.open_session(LAB, WAITS)
+    alone, behind = farm.asks(ALONE), farm.asks()
+    await asyncio.sleep(TURN)
+    assert not behind.done()
+    alone.cancel()
+    await asyncio.sleep(TURN)
+    assert behind.done()
+    await farm.end()
+
+
+async def test_a_tenant_has_one_device_kept_for_it_at_a_time() -> None:
+    farm = Farm(FakeDevice(name="one"), FakeDevice(name="two"), limits=LIMITS)
+    for _ in range(2):
+        await farm.service.open_session(LAB, WAITS)
+    waiting = [farm.asks(ALONE) for _ in range(2)]
+    await asyncio.sleep(TURN)
+    assert (await farm.service.open_session(MILL)).session
+    for task in waiting:
+        task.cancel()
+    await farm.end()
+
+
+async def test_an_exclusive_session_ends_by_itself_and_says_so_to_its_owner_alone() -> None:
+    farm = Farm(limits=LIMITS)
+    opened = await farm.service.open_session(LAB, replace(ALONE, exclusive_s=60.0))
+    for _ in range(5):
+        await asyncio.sleep(11)
+        farm.service.keep_alive(LAB, opened.session)
+    await asyncio.sleep(6)
+    for who, told in ((LAB, True), (MILL, False)):
+        refusal = await refused(farm.service.run(who, opened.session, c.QueryStream()))
+        assert isinstance(refusal, HandleNotFound)
+        reason = "which ended: it had its device alone for 60 s, as was granted"
+        assert (reason in refusal.message) is told
+    assert (await farm.service.open_session(LAB)).session
+    await farm.end()
+
+
+async def test_an_exclusive_session_waits_for_work_that_is_being_stopped() -> None:
+    caller = Caller()
+    await caller.open()
+    await caller.execute(await caller.plan())
+    closing = asyncio.create_task(caller.service.close_session(LOCAL, caller.name))
+    alone = asyncio.create_task(caller.service.open_session(LOCAL, ALONE))
+    await asyncio.sleep(1)
+    assert not alone.done()
+    (told,) = caller.service.list_waiting(LOCAL)
+    assert told.waits_for == "ascend910b-0: a session that ends"
+    caller.device.finish(caller.device.held[0])
+    await closing
+    await asyncio.sleep(TURN)
+    assert alone.done()
+    await caller.service.stop()
