@@ -93,6 +93,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         *_operator_operations(service, body_bytes_limit, run_limits),
         *_in_session_operations(service, body_bytes_limit),
         *_session_operations(service, body_bytes_limit),
+        *_waiting_operations(service),
         *_history_operations(service),
         *_listing_operations(service),
         *admin_operations(administration, body_bytes_limit),
@@ -131,14 +132,6 @@ def _listing_operations(service: Service) -> Iterator[Operation]:
     )
     yield Operation(
         method="GET",
-        path="/v1/waiting",
-        endpoint=partial(list_waiting, service),
-        name="listWaiting",
-        summary="Lists the tenant's requests that wait for a device.",
-        answer=answers.WaitingRequests,
-    )
-    yield Operation(
-        method="GET",
         path="/v1/operators",
         endpoint=partial(list_operators, service),
         name="listOperators",
@@ -153,6 +146,17 @@ def _listing_operations(service: Service) -> Iterator[Operation]:
         name="describeOperator",
         summary="Describes the operator of a name or call.",
         answer=OperatorDescription,
+    )
+
+
+def _waiting_operations(service: Service) -> Iterator[Operation]:
+    yield Operation(
+        method="GET",
+        path="/v1/waiting",
+        endpoint=partial(list_waiting, service),
+        name="listWaiting",
+        summary="Lists the tenant's requests that wait for a device.",
+        answer=answers.WaitingRequests,
     )
 
 
