@@ -982,6 +982,7 @@ class SessionInfo(_message.Message):
     QUEUED_ENTRIES_FIELD_NUMBER: _builtins.int
     WORKING_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The start of its name."""
     tenant: _builtins.str
@@ -999,6 +1000,8 @@ class SessionInfo(_message.Message):
     """Whether a call is in progress or work of a stream is not over."""
     memory_bytes: _builtins.int
     """Slabs that it holds, bytes."""
+    exclusive: _builtins.bool
+    """Whether it has its device alone."""
     def __init__(
         self,
         *,
@@ -1012,10 +1015,11 @@ class SessionInfo(_message.Message):
         queued_entries: _builtins.int = ...,
         working: _builtins.bool = ...,
         memory_bytes: _builtins.int = ...,
+        exclusive: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "device", b"device", "expires_in_s", b"expires_in_s", "id", b"id", "memory_bytes", b"memory_bytes", "open_s", b"open_s", "profile", b"profile", "queued_entries", b"queued_entries", "tenant", b"tenant", "working", b"working"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "device", b"device", "exclusive", b"exclusive", "expires_in_s", b"expires_in_s", "id", b"id", "memory_bytes", b"memory_bytes", "open_s", b"open_s", "profile", b"profile", "queued_entries", b"queued_entries", "tenant", b"tenant", "working", b"working"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
