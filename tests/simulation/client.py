@@ -11,6 +11,7 @@ from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     ExecutionFailed,
     HandleNotFound,
@@ -171,7 +172,7 @@ class Client:
         was_draining = self._service.draining
         opened = await self._ask(
             lambda request_id: self._service.open_session(
-                self.principal, lease_s=LEASE_S, request_id=request_id
+                self.principal, SessionRequest(lease_s=LEASE_S), request_id=request_id
             )
         )
         assert not was_draining, "a service that drains opened a session"
