@@ -14,21 +14,15 @@ from numpy.typing import NDArray
 
 from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Mask, Row, Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
-from opserve_kernels.cases.fill import drawn, key_of
+from opserve_kernels.cases.fill import NUMPY_DTYPES, drawn, key_of
 from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.readers.read import Inexpressible
-from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.verdict import Check, Status
 
 Array = NDArray[Any]
 RELATIVE, ABSOLUTE = 1e-3, 1e-7  # what ONNX's own runner allows
 _DRAWN = 3  # a Conv is tried with so many dy: signs of some results, so that nothing cancels
-_DTYPES: Mapping[str, DataType] = {
-    "float32": DataType.FLOAT,
-    "float16": DataType.FLOAT16,
-    "bfloat16": DataType.BF16,
-    "float64": DataType.DOUBLE,
-}
+_DTYPES = {dtype.name: kind for kind, dtype in NUMPY_DTYPES.items() if dtype.kind not in "iub"}
 _PLANE = 2  # spatial dimensions of a call whose padding may differ by side
 _CHOICE = Fill(kind=Kind.INTEGER, bound=1)
 _MOST_RANK = 5
@@ -130,7 +124,7 @@ def _conv(node: Node) -> Sequence[GivenCase]:
     found: list[GivenCase] = []
     for turn in range(_DRAWN):
         key = key_of(f"{node.name} {turn}", 0, "grad_output")
-        chosen = drawn(key, result.size, _CHOICE, DataType.DOUBLE).reshape(result.shape)
+        chosen = drawn(key, result.size, _CHOICE, _DTYPES["float64"]).reshape(result.shape)
         signs = np.abs(chosen) * np.sign(result)
         total = _dot(result, signs)
         operands = {"grad_output": signs.astype(image.dtype), "input": image, "weight": weight}
@@ -171,7 +165,7 @@ def _col2im(node: Node) -> Sequence[GivenCase]:
         stride=node.row("strides", axes, 1),
         padding=pads[:axes],
         dilation=node.row("dilations", axes, 1),
-        dtypes=(_dtype(columns.dtype.name), _dtype(node.output.dtype.name)),
+        dtypes=(_DTYPES[_known(columns.dtype.name)], _DTYPES[_known(node.output.dtype.name)]),
     )
     case = _offered(call.case(_setting(node)))
     if case.tensors["grad_output"].shape != columns.shape:
@@ -236,14 +230,15 @@ def _pads(node: Node, image: Row, weight: Row, result: Row) -> list[tuple[int, i
 
 
 def _in_dtype(call: ConvolutionCall, dtype: str, mask: Mask) -> ConvolutionCall:
-    kinds = _dtype(dtype)
+    kinds = _DTYPES[_known(dtype)]
     return replace(call, mask=mask, dtypes=(kinds, kinds, kinds))
 
 
-def _dtype(name: str) -> DataType:
-    if name not in _DTYPES:
-        raise Inexpressible(f"dtype: given {name}, allowed are {', '.join(_DTYPES)}")
-    return _DTYPES[name]
+def _known(dtype: str) -> str:
+    """A dtype that operators have."""
+    if dtype not in _DTYPES:
+        raise Inexpressible(f"dtype: given {dtype}, allowed are {', '.join(_DTYPES)}")
+    return dtype
 
 
 def _setting(node: Node) -> Setting:
