@@ -1,4 +1,4 @@
-"""The command line: opserve conform run | verify | cases | compare.
+"""The command line: opserve conform run | verify | cases | compare | repro.
 
 Exit status: 0 all that was judged is right, 1 something is not, 2 nothing can be said: a wrong
 option, a service that does not answer, a file that cannot be read.
@@ -12,8 +12,19 @@ from typing import Annotated
 import typer
 
 from opserve_client.conform.compare import compare
-from opserve_client.conform.options import Options, Outputs, perform
-from opserve_client.conform.record import RecordError, read_record, record_path
+from opserve_client.conform.judging import Standards
+from opserve_client.conform.options import (
+    Effort,
+    Expected,
+    Files,
+    Kept,
+    Options,
+    Outputs,
+    perform,
+    tried,
+)
+from opserve_client.conform.record import GOOD, RecordError, read_record, record_path
+from opserve_client.conform.repro import SEARCHED, case_named, snippet_of, told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.show import show_comparison
 from opserve_client.conform.targets.arrays_files import write_case
@@ -53,6 +64,9 @@ Baseline = Annotated[
 ]
 Junit = Annotated[Path | None, typer.Option(help="Results as JUnit has them, XML.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The summary as JSON, on standard output.")]
+Report = Annotated[Path | None, typer.Option(help="The report, one HTML file.")]
+Metrics = Annotated[Path | None, typer.Option(help="Counts, as OpenMetrics has them.")]
+Badge = Annotated[Path | None, typer.Option(help="A badge, as shields.io reads it.")]
 Github = Annotated[bool, typer.Option("--github", help="Annotations and summary of the step.")]
 Reported = Annotated[list[str] | None, typer.Option("--standard", help="Told besides; repeat.")]
 Gates = Annotated[list[str] | None, typer.Option("--gate", help="A standard to meet; repeat.")]
@@ -93,6 +107,9 @@ def run(  # noqa: PLR0913  options of the command
     standard: Reported = None,
     gate: Gates = None,
     junit: Junit = None,
+    report: Report = None,
+    metrics: Metrics = None,
+    badge: Badge = None,
     json: AsJson = False,
     github: Github = False,
 ) -> None:
@@ -100,21 +117,16 @@ def run(  # noqa: PLR0913  options of the command
     options = Options(
         suite=suite,
         seed=seed,
-        wanted=Wanted(operators=tuple(operator or ()), patterns=tuple(match or ())),
+        wanted=wanted_of(operator, match),
         target=target,
         server=server,
-        jobs=jobs,
-        repeats=repeats,
-        timeout_s=timeout,
-        standards=(*(standard or ()), *(gate or ())),
-        gates=tuple(gate or ()),
-        folder=folder,
-        resume=resume,
-        known_failures=known_failures,
-        baseline=baseline,
+        effort=Effort(jobs=jobs, repeats=repeats, timeout_s=timeout),
+        standards=standards_of(standard, gate),
+        kept=Kept(folder=folder, resume=resume),
+        expected=Expected(known_failures=known_failures, baseline=baseline),
     )
-    outputs = Outputs(junit=junit, json=json, github=github)
-    raise typer.Exit(perform(options, outputs, context.obj))
+    files = Files(junit=junit, report=report, metrics=metrics, badge=badge)
+    raise typer.Exit(perform(options, Outputs(files=files, json=json, github=github), context.obj))
 
 
 @app.command()
@@ -130,20 +142,21 @@ def verify(  # noqa: PLR0913  options of the command
     jobs: Jobs = 2,
     known_failures: KnownFailures = None,
     junit: Junit = None,
+    report: Report = None,
     json: AsJson = False,
 ) -> None:
     """Judge outputs that were computed before; `cases --inputs` writes what to compute them of."""
     options = Options(
         suite=suite,
         seed=seed,
-        wanted=Wanted(operators=tuple(operator or ()), patterns=tuple(match or ())),
+        wanted=wanted_of(operator, match),
         target=f"files:{folder}",
         server=server,
-        jobs=jobs,
-        known_failures=known_failures,
+        effort=Effort(jobs=jobs),
+        expected=Expected(known_failures=known_failures),
     )
-    outputs = Outputs(junit=junit, json=json)
-    raise typer.Exit(perform(options, outputs, context.obj))
+    files = Files(junit=junit, report=report)
+    raise typer.Exit(perform(options, Outputs(files=files, json=json), context.obj))
 
 
 @app.command()
@@ -157,9 +170,9 @@ def cases(
     inputs: Annotated[Path | None, typer.Option(help="Write ID.npz and ID.json of each.")] = None,
 ) -> None:
     """Show the cases of a suite, or write them or their inputs."""
-    wanted = Wanted(operators=tuple(operator or ()), patterns=tuple(match or ()))
     whole = suite_named(suite, seed)
-    part = Suite(name=whole.name, seed=whole.seed, cases=chosen(whole, wanted))
+    found = chosen(whole, wanted_of(operator, match))
+    part = Suite(name=whole.name, seed=whole.seed, cases=found)
     if output is not None:
         output.write_text(write_suite(part), encoding="utf-8")
     if inputs is not None:
@@ -182,3 +195,42 @@ def compare_runs(
     comparison = compare(read_record(record_path(before)), read_record(record_path(now)))
     show_comparison(comparison, as_json=json)
     raise typer.Exit(comparison.exit_code)
+
+
+@app.command()
+def repro(  # noqa: PLR0913  options of the command
+    context: typer.Context,
+    *,
+    case: Annotated[str, typer.Option(help="Its id.")],
+    seed: Seed = None,
+    suite: Annotated[str, typer.Option(help="That has it; standard, then exhaustive.")] = "",
+    target: TargetName = ITSELF,
+    server: Server = "",
+    timeout: Timeout = 60.0,
+    snippet: Annotated[Path | None, typer.Option(help="Write a program that tries it.")] = None,
+) -> None:
+    """Try one case again, and tell all about it."""
+    found, drawn_by = case_named(case, (suite,) if suite else SEARCHED, seed)
+    options = Options(
+        suite=suite,
+        target=target,
+        wanted=Wanted(),
+        server=server,
+        effort=Effort(jobs=1, timeout_s=timeout),
+    )
+    alone = Suite(name=suite or "repro", seed=drawn_by, cases=(found,))
+    (result,) = tried(options, alone, alone.cases, context.obj).results
+    typer.echo("\n".join(told(result)))
+    if snippet is not None:
+        snippet.write_text(snippet_of(result, drawn_by), encoding="utf-8")
+    raise typer.Exit(int(result.verdict.status not in GOOD))
+
+
+def wanted_of(operators: list[str] | None, patterns: list[str] | None) -> Wanted:
+    """What is chosen of a suite."""
+    return Wanted(operators=tuple(operators or ()), patterns=tuple(patterns or ()))
+
+
+def standards_of(reported: list[str] | None, gates: list[str] | None) -> Standards:
+    """Gates are told too."""
+    return Standards(reported=(*(reported or ()), *(gates or ())), gates=tuple(gates or ()))

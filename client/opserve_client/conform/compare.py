@@ -1,13 +1,10 @@
 """Two runs beside each other: what broke, what was mended, what is left out, what drifts."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from opserve_client.conform.record import GOOD, Result, RunRecord
-from opserve_kernels.verdict.verdict import Status
-
-_DRIFT, _DRIFT_FACTOR = 0.05, 1.25  # of a tolerance, and by how much more than before
+from opserve_client.conform.record import RunRecord
+from opserve_client.conform.report.changes import Change, compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +23,16 @@ class Comparison:
     Attributes:
         new_failures: That did not fail before, or were not tried.
         fixed: That failed before and pass.
-        newly_skipped: That were judged before and are skipped, unimplemented or not tried now.
+        newly_skipped: That were judged before and are left out now.
         drifts: The largest first.
+        missing: How many of the earlier run's cases were not chosen now.
     """
 
     new_failures: tuple[str, ...]
     fixed: tuple[str, ...]
     newly_skipped: tuple[str, ...]
     drifts: tuple[Drift, ...]
+    missing: int
 
     @property
     def exit_code(self) -> int:
@@ -47,36 +46,20 @@ class Comparison:
 
 def compare(before: RunRecord, now: RunRecord) -> Comparison:
     """The second run against the first."""
-    old = {result.case.id: result for result in before.results}
-    new = {result.case.id: result for result in now.results}
-    failing = [case for case in new if _fails(new[case])]
+    older = compared(now, before)
+    changed = [(older.change(result), result.case.id) for result in now.results]
+    failing = {result.case.id for result in now.failures}
+    by_change = {kind: tuple(case for one, case in changed if one is kind) for kind in Change}
+    new_cases = tuple(case for case in by_change[Change.NEW_CASE] if case in failing)
+    drifts = [
+        Drift(case=one.case.id, before=older.baseline[one.case.id].worst, now=one.worst)
+        for one in now.results
+        if older.change(one) is Change.DRIFT
+    ]
     return Comparison(
-        new_failures=tuple(one for one in failing if one not in old or not _fails(old[one])),
-        fixed=tuple(case for case in new if case in old and _is_fixed(old[case], new[case])),
-        newly_skipped=tuple(case for case in old if _was_judged(old[case], new.get(case))),
-        drifts=tuple(sorted(_drifts(old, new), key=lambda drift: drift.before - drift.now)),
+        new_failures=(*by_change[Change.NEW_FAILURE], *new_cases),
+        fixed=by_change[Change.FIXED],
+        newly_skipped=by_change[Change.NEWLY_SKIPPED],
+        drifts=tuple(sorted(drifts, key=lambda drift: drift.before - drift.now)),
+        missing=older.missing,
     )
-
-
-def _fails(result: Result) -> bool:
-    return result.verdict.status not in GOOD
-
-
-def _is_fixed(before: Result, now: Result) -> bool:
-    return _fails(before) and now.verdict.status is Status.PASSED
-
-
-def _was_judged(before: Result, now: Result | None) -> bool:
-    """Whether a case was judged, and is no more."""
-    left_out = {Status.SKIPPED, Status.UNIMPLEMENTED}
-    is_out = now is None or now.verdict.status in left_out
-    return is_out and before.verdict.status not in left_out
-
-
-def _drifts(old: dict[str, Result], new: dict[str, Result]) -> Iterator[Drift]:
-    for case, now in new.items():
-        before = old.get(case)
-        if before is None or _fails(before) or _fails(now):
-            continue
-        if now.worst > max(before.worst + _DRIFT, before.worst * _DRIFT_FACTOR):
-            yield Drift(case=case, before=before.worst, now=now.worst)

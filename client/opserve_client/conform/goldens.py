@@ -64,6 +64,10 @@ class Goldens:
                 found[name] = Golden(values=values, magnitudes=magnitudes)
         return found
 
+    def close(self) -> None:
+        """Ends the sessions."""
+        self._sessions.close()
+
     def _computed(self, call: GoldenCall) -> Mapping[str, Array]:
         sizes = {name: np.abs(operand) for name, operand in call.operands.items()}
         values, magnitudes = self._run(call.case, call.operands), self._run(call.case, sizes)

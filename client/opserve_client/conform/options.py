@@ -1,7 +1,7 @@
 """What a run is asked for, and the run."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
@@ -9,9 +9,10 @@ from typing import Protocol
 from opserve_client.access import TlsFiles
 from opserve_client.conform.compare import compare
 from opserve_client.conform.github import write_step
-from opserve_client.conform.judging import Standards
+from opserve_client.conform.judging import NO_STANDARDS, Standards
 from opserve_client.conform.junit import write_junit
-from opserve_client.conform.record import Header, read_record, record_path
+from opserve_client.conform.record import Header, RunRecord, read_record, record_path
+from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_named
 from opserve_client.conform.service import contracts_of, service
@@ -20,6 +21,8 @@ from opserve_client.conform.summary import Summary, read_known, summarise
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup
+from opserve_client.conform.writers.badge import badge
+from opserve_client.conform.writers.metrics import metrics
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.verdict.vendor.grade import STANDARDS
@@ -40,6 +43,67 @@ class Ways(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How cases are tried.
+
+    Attributes:
+        jobs: Processes that try them.
+        repeats: Equal calls.
+        timeout_s: Seconds that a case may take.
+    """
+
+    jobs: int = 2
+    repeats: int = 1
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Where the record stays.
+
+    Attributes:
+        folder: Where it goes; None means nowhere.
+        resume: Whether the one there is gone on with.
+    """
+
+    folder: Path | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What is known of the target before.
+
+    Attributes:
+        known_failures: A file of them.
+        baseline: Record of an earlier run.
+    """
+
+    known_failures: Path | None = None
+    baseline: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """Files that the run is told in.
+
+    Attributes:
+        junit: JUnit's XML.
+        report: HTML.
+        metrics: OpenMetrics.
+        badge: For shields.io.
+    """
+
+    junit: Path | None = None
+    report: Path | None = None
+    metrics: Path | None = None
+    badge: Path | None = None
+
+
+_TWO, _NOWHERE, _NOTHING, _NO_FILES = Effort(), Kept(), Expected(), Files()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What a run is asked for; the options of `opserve conform run`.
 
@@ -49,15 +113,10 @@ class Options:
         wanted: Of the suite.
         seed: None means 0, or the file's.
         server: Address of the service for golden values; "" starts one.
-        jobs: Processes that try cases.
-        repeats: Equal calls.
-        timeout_s: Seconds that a case may take.
-        standards: Told besides, the gates too.
-        gates: Those that an output fails by.
-        folder: Where the record goes.
-        resume: Whether the record there is gone on with.
-        known_failures: A file of them.
-        baseline: Record of an earlier run.
+        effort: How cases are tried.
+        standards: Told besides.
+        kept: Where the record stays.
+        expected: What is known before.
     """
 
     suite: str
@@ -65,15 +124,10 @@ class Options:
     wanted: Wanted
     seed: int | None = None
     server: str = ""
-    jobs: int = 2
-    repeats: int = 1
-    timeout_s: float = 60.0
-    standards: tuple[str, ...] = ()
-    gates: tuple[str, ...] = ()
-    folder: Path | None = None
-    resume: bool = False
-    known_failures: Path | None = None
-    baseline: Path | None = None
+    effort: Effort = _TWO
+    standards: Standards = NO_STANDARDS
+    kept: Kept = _NOWHERE
+    expected: Expected = _NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +135,12 @@ class Outputs:
     """Where the summary goes besides the terminal.
 
     Attributes:
-        junit: An XML file.
-        json: Standard output, in JSON.
-        github: The step of a GitHub workflow.
+        files: Into these.
+        json: To standard output, in JSON.
+        github: Into the step of a GitHub workflow.
     """
 
-    junit: Path | None = None
+    files: Files = _NO_FILES
     json: bool = False
     github: bool = False
 
@@ -97,58 +151,91 @@ def perform(options: Options, outputs: Outputs, ways: Ways) -> int:
     Raises:
         InfrastructureError: Nothing can be said.
     """
-    summary = _summary(options, ways)
+    place = options.expected.baseline
+    baseline = None if place is None else read_record(record_path(place))
+    summary = _summary(options, baseline, ways)
     show_summary(summary, as_json=outputs.json)
-    if outputs.junit is not None:
-        write_junit(summary, outputs.junit)
+    _write_files(summary, outputs.files, baseline)
     if outputs.github:
         write_step(summary)
     return summary.exit_code
 
 
-def _summary(options: Options, ways: Ways) -> Summary:
+def _write_files(summary: Summary, files: Files, baseline: RunRecord | None) -> None:
+    if files.junit is not None:
+        write_junit(summary, files.junit)
+    if files.report is not None:
+        write_report(summary.record, files.report, baseline=baseline)
+    if files.metrics is not None:
+        files.metrics.write_text(metrics(summary.record), encoding="utf-8")
+    if files.badge is not None:
+        files.badge.write_text(badge(summary.record), encoding="utf-8")
+
+
+def _summary(options: Options, baseline: RunRecord | None, ways: Ways) -> Summary:
     """What can be read is read before the first case is tried."""
-    if unknown := sorted(set(options.standards) - set(STANDARDS)):
+    if unknown := sorted(set(options.standards.reported) - set(STANDARDS)):
         allowed = ", ".join(STANDARDS)
         raise InfrastructureError(f"standard: given {', '.join(unknown)}, allowed {allowed}")
-    known = () if options.known_failures is None else read_known(options.known_failures)
-    before = None if options.baseline is None else read_record(record_path(options.baseline))
+    place = options.expected.known_failures
+    known = () if place is None else read_known(place)
     suite = suite_named(options.suite, options.seed)
     cases = chosen(suite, options.wanted)
+    record = tried(options, suite, cases, ways)
+    comparison = None if baseline is None else compare(baseline, record)
+    return summarise(record, known=known, comparison=comparison)
+
+
+def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> RunRecord:
+    """Tries cases of a suite, against a service that is given or started.
+
+    Raises:
+        InfrastructureError: Nothing can be said of one of them.
+    """
     profiles = {case.profile for case in cases} if options.target == ITSELF else set[str]()
     with service(
         options.server, profiles, tls=ways.tls, allow_plaintext=ways.allow_plaintext
     ) as access:
         setup = _setup(options, suite, cases, access)
         with progress(len(cases)) as told:
-            record = run_cases(
+            return run_cases(
                 cases,
                 setup,
-                jobs=options.jobs,
-                folder=options.folder,
-                resume=options.resume,
+                jobs=options.effort.jobs,
+                folder=options.kept.folder,
+                resume=options.kept.resume,
                 told=told,
             )
-    comparison = None if before is None else compare(before, record)
-    return summarise(record, known=known, comparison=comparison)
 
 
-def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access) -> Setup:
-    contracts = contracts_of(access)
-    header = Header(
+def header_of(
+    suite: Suite, cases: Sequence[Case], *, target: str, contracts: Mapping[str, str]
+) -> Header:
+    """What a run is made with.
+
+    Args:
+        suite: The whole one.
+        cases: Those of it that are chosen.
+        target: What is tried.
+        contracts: Revisions of the operators' contracts.
+    """
+    return Header(
         tool=version("opserve"),
         suite=suite.name,
         digest=suite.digest,
         cases=len(cases),
         chosen=digest_of(cases),
         seed=suite.seed,
-        target=options.target,
+        target=target,
         contracts={name: contracts[name] for name in sorted({case.operator for case in cases})},
-        repeats=options.repeats,
     )
+
+
+def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access) -> Setup:
+    header = header_of(suite, cases, target=options.target, contracts=contracts_of(access))
     return Setup(
-        header=header,
+        header=replace(header, repeats=options.effort.repeats),
         access=access,
-        timeout_s=options.timeout_s,
-        standards=Standards(reported=options.standards, gates=options.gates),
+        timeout_s=options.effort.timeout_s,
+        standards=options.standards,
     )

@@ -16,13 +16,13 @@ REFERENCE = "reference"
 
 @contextmanager
 def service(
-    address: str, profiles: Collection[str], *, tls: TlsFiles | None, allow_plaintext: bool
+    address: str, profiles: Collection[str] | None, *, tls: TlsFiles | None, allow_plaintext: bool
 ) -> Generator[Access]:
     """How a service is reached that has a device of `reference`.
 
     Args:
         address: Of a service; "" starts one on free ports of the loopback, until the block ends.
-        profiles: That the one that is started has devices of besides.
+        profiles: That the one that is started has devices of besides; None means all.
         tls: Files for TLS.
         allow_plaintext: Whether an API key may travel without TLS.
 
@@ -36,10 +36,12 @@ def service(
         raise InfrastructureError(
             "no service: name one with --server, or pip install 'opserve[server]' to start one"
         )
-    devices = json.dumps([REFERENCE, *sorted(set(profiles) - {REFERENCE})])
+    settings: dict[str, str] = {}
+    if profiles is not None:
+        settings["devices"] = json.dumps([REFERENCE, *sorted(set(profiles) - {REFERENCE})])
     with ExitStack() as stack:
         try:
-            addresses = stack.enter_context(private_service(devices=devices))
+            addresses = stack.enter_context(private_service(**settings))
         except RuntimeError as error:
             raise InfrastructureError(str(error)) from error
         yield Access(address=addresses.grpc)

@@ -48,6 +48,7 @@ def compared(comparison: Comparison) -> list[str]:
         *_named("fixed", comparison.fixed),
         *_named("newly skipped", comparison.newly_skipped),
         *_named("more of the tolerance used", drifts),
+        *([f"not chosen now: {comparison.missing}"] if comparison.missing else []),
     ]
 
 

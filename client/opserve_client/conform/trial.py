@@ -64,6 +64,11 @@ class Trial:
         )
         return Result(case=case, verdict=verdict, seconds=min(run.seconds for run in runs))
 
+    def close(self) -> None:
+        """Ends what the target and the golden values hold."""
+        self.target.close()
+        self.goldens.close()
+
     def _refused_case(self, case: Case) -> Result:
         contract = self.contracts[case.operator]
         if not self.target.has_codes:

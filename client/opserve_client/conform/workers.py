@@ -48,15 +48,15 @@ class Setup:
     standards: Standards = NO_STANDARDS
 
 
-def make_trial(setup: Setup) -> tuple[Trial, Sessions]:
-    """What a process tries cases with, and the sessions that it must close.
+def make_trial(setup: Setup) -> Trial:
+    """What a process tries cases with.
 
     Raises:
         InfrastructureError: There is no such target.
     """
     header = setup.header
     sessions = Sessions(setup.access.client())
-    trial = Trial(
+    return Trial(
         target=target_named(header.target, setup.access, timeout_s=setup.timeout_s),
         goldens=Goldens(sessions, header.contracts, Cache(cache_folder())),
         contracts=header.contracts,
@@ -64,7 +64,6 @@ def make_trial(setup: Setup) -> tuple[Trial, Sessions]:
         repeats=header.repeats,
         standards=setup.standards,
     )
-    return trial, sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +186,7 @@ class Workers:
 def _work(connection: Connection, setup: Setup) -> None:
     """A process: cases in, results out, until the other side closes."""
     try:
-        trial, sessions = make_trial(setup)
+        trial = make_trial(setup)
     except (InfrastructureError, OpserveError) as error:
         connection.send(_Failed(message=str(error)))
         return
@@ -196,8 +195,7 @@ def _work(connection: Connection, setup: Setup) -> None:
         while True:
             connection.send(_tried(trial, connection.recv()))
     with suppress(OpserveError):
-        trial.target.close()
-        sessions.close()
+        trial.close()
 
 
 def _tried(trial: Trial, case: Case) -> Result | _Failed:

@@ -38,16 +38,19 @@ def fold(  # the operator's arguments
     return inner.reshape(*grad_output.shape[:-2], *inner.shape[1:])
 
 
+def folded(arguments: dict[str, Any]) -> Array:
+    names = {"operator", "profile"}
+    return fold(**{name: value for name, value in arguments.items() if name not in names})
+
+
 def one_wrong(**arguments: Any) -> dict[str, Array]:
-    arguments.pop("operator")
-    out = fold(**arguments)
+    out = folded(arguments)
     out.reshape(-1)[0] += 1
     return {"out": out}
 
 
 def careless(**arguments: Any) -> Array:
-    arguments.pop("operator")
-    out = fold(**arguments)
+    out = folded(arguments)
     arguments["grad_output"].reshape(-1)[0] = 7
     return out
 
@@ -56,13 +59,11 @@ _calls = iter(range(1_000_000))
 
 
 def moody(**arguments: Any) -> Array:
-    arguments.pop("operator")
-    return np.asarray(fold(**arguments) + next(_calls), np.float32)
+    return np.asarray(folded(arguments) + next(_calls), np.float32)
 
 
 def wide(**arguments: Any) -> Array:
-    arguments.pop("operator")
-    return fold(**arguments).astype(np.float64)
+    return folded(arguments).astype(np.float64)
 
 
 def raising(**_: Any) -> Array:

@@ -1,6 +1,7 @@
 """Cases tried in processes, against golden values of a real service."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,8 @@ def setup(
 
 def results(service: Addresses, target: str, *cases: Case, repeats: int = 1) -> list[Result]:
     """In this process."""
-    trial, sessions = make_trial(setup(service.grpc, target, cases, repeats=repeats))
-    try:
+    with closing(make_trial(setup(service.grpc, target, cases, repeats=repeats))) as trial:
         return [trial.run(case) for case in cases]
-    finally:
-        trial.target.close()
-        sessions.close()
 
 
 def statuses(found: list[Result]) -> list[Status]:

@@ -28,10 +28,10 @@ _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_
 class FunctionTarget:
     """A function of NumPy arrays.
 
-    It is called with keywords: of the case's inputs (arrays), other arguments, and outputs (arrays
-    full of NaN), those that it has a parameter for; with **keywords it gets all but the outputs,
-    and "operator". It returns the outputs: a dict by name, a tuple in the operator's order (None
-    where there is none), or one array; None if it wrote into all that it was given.
+    It is called with keywords, those that it has a parameter for: of the case's inputs (arrays),
+    its other arguments, "operator" and "profile", and outputs (arrays full of NaN); with **keywords
+    it gets all but the outputs. It returns the outputs: a dict by name, a tuple in the operator's
+    order (None where there is none), or one array; None if it wrote into all that it was given.
     NotImplementedError says that it does not have this.
 
     Args:
@@ -53,7 +53,8 @@ class FunctionTarget:
             return Missing(reason=f"only {self._operator} is tried")
         arrays = {name: placed.elements for name, placed in tensors.items()}
         given = {name: arrays[name] for name in case.inputs}
-        keywords: dict[str, Any] = {"operator": case.operator, **case.arguments, **given}
+        keywords: dict[str, Any] = {"operator": case.operator, "profile": case.profile}
+        keywords |= {**case.arguments, **given}
         if not self._takes_all:
             keywords = {name: value for name, value in keywords.items() if name in self._names}
         places = {name: arrays[name] for name in case.written if name in self._names}
@@ -76,6 +77,8 @@ class FunctionTarget:
 def function_at(path: str) -> FunctionTarget:
     """The target of "package.module:function"; modules of the working directory are found too.
 
+    One that has an operator's name is tried on that operator only.
+
     Raises:
         InfrastructureError: There is no such module or function.
     """
@@ -89,8 +92,7 @@ def function_at(path: str) -> FunctionTarget:
         raise InfrastructureError(f"target {path}: {error}") from error
     if not callable(found):
         raise InfrastructureError(f"target {path}: it is no function")
-    operator = getattr(found, "operator", "")
-    return FunctionTarget(found, operator if isinstance(operator, str) else "")
+    return FunctionTarget(found, name if name in OUTPUTS else "")
 
 
 def returned_outputs(case: Case, returned: object) -> dict[str, Array]:

@@ -1,0 +1,71 @@
+"""A plugin of pytest: a test for each case of a suite, and a session for tests of one's own.
+
+    pytest --opserve-suite=standard --opserve-target=package.module:function
+
+It stands beside opserve_client: a run of pytest that asks for nothing of this waits for nothing.
+"""
+
+from collections.abc import Generator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from opserve_client import Session
+    from opserve_pytest.cases import Held
+
+_HELD: pytest.StashKey["Held"] = pytest.StashKey()
+_STACK: pytest.StashKey[ExitStack] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("opserve", "conformance of kernels")
+    group.addoption("--opserve-suite", default="", help="smoke, standard, exhaustive or a file")
+    group.addoption(
+        "--opserve-target", default="opserve", help="what is tried; see opserve conform"
+    )
+    group.addoption("--opserve-server", default="", help="service to ask; none starts one")
+    group.addoption("--opserve-seed", type=int, help="that inputs are drawn by")
+    group.addoption(
+        "--opserve-match", action="append", help="only cases whose id, source or tag is like it"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is started in between ends with the run."""
+    config.stash[_STACK] = ExitStack()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends it."""
+    config.stash[_STACK].close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Puts a test for each case behind all others."""
+    if config.getoption("--opserve-suite"):
+        from opserve_pytest.cases import case_items  # noqa: PLC0415  only where it is asked for
+
+        items += case_items(session, lambda: _held(config))
+
+
+@pytest.fixture
+def opserve_session(request: pytest.FixtureRequest) -> Generator["Session"]:
+    """A session on a device of ascend910b; parametrise it indirectly for another profile."""
+    profile: Any = getattr(request, "param", "ascend910b")
+    with _held(request.config).client.open_session(profile) as session:
+        yield session
+
+
+def _held(config: pytest.Config) -> "Held":
+    """The service and what cases are tried with, from the first one that asks on."""
+    from opserve_pytest.cases import held  # noqa: PLC0415  only where it is asked for
+
+    if _HELD not in config.stash:
+        config.stash[_HELD] = config.stash[_STACK].enter_context(held(config))
+    return config.stash[_HELD]

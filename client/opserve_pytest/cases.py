@@ -1,0 +1,115 @@
+"""Cases as tests of pytest."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from opserve_client import Client
+from opserve_client.conform.options import header_of
+from opserve_client.conform.record import GOOD, Result
+from opserve_client.conform.repro import told
+from opserve_client.conform.selection import Wanted, chosen, suite_named
+from opserve_client.conform.service import contracts_of, service
+from opserve_client.conform.targets.named import Access
+from opserve_client.conform.trial import Trial
+from opserve_client.conform.workers import Setup, make_trial
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.suite import Suite
+from opserve_kernels.verdict.verdict import Status
+
+_TIMEOUT_S = 60.0  # of a program that is tried; pytest-timeout is for the others
+
+
+class CaseFailed(Exception):
+    """A case did not pass; the message is its verdict in words."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """What lasts as long as the run of pytest.
+
+    Attributes:
+        access: The service.
+        client: Of it.
+        trial: What cases are tried with, once one is.
+    """
+
+    access: Access
+    client: Client
+    trial: Trial | None = None
+
+
+class CaseItem(pytest.Item):
+    """A case as a test."""
+
+    def __init__(self, *, case: Case, run: Callable[[Case], Result], **about: object) -> None:
+        super().__init__(**about)  # type: ignore[arg-type]  # pytest's own
+        self._case, self._run = case, run
+
+    @override
+    def runtest(self) -> None:
+        """Passes, is skipped, or raises CaseFailed."""
+        result = self._run(self._case)
+        verdict = result.verdict
+        if verdict.status not in GOOD:
+            raise CaseFailed("\n".join(told(result)))
+        if verdict.status is not Status.PASSED:
+            pytest.skip(f"{verdict.status}: {verdict.reason}")
+
+    @override
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
+        """The verdict instead of a traceback."""
+        if isinstance(excinfo.value, CaseFailed):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    @override
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """What a failure is headed with."""
+        return self.path, None, f"conformance {self.nodeid}"
+
+
+def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseItem]:
+    """A test for each case that the options want."""
+    config = session.config
+    patterns: list[str] = config.getoption("--opserve-match") or []
+    suite = suite_named(config.getoption("--opserve-suite"), config.getoption("--opserve-seed"))
+    cases = chosen(suite, Wanted(patterns=tuple(patterns)))
+    whole = Suite(name=suite.name, seed=suite.seed, cases=cases)
+    target: str = config.getoption("--opserve-target")
+
+    def run(case: Case) -> Result:
+        here = held()
+        if here.trial is None:
+            here.trial = _trial(whole, target, here.access)
+        return here.trial.run(case)
+
+    return [
+        CaseItem.from_parent(
+            session, name=case.id, nodeid=f"{suite.name}::{case.id}", case=case, run=run
+        )
+        for case in cases
+    ]
+
+
+@contextmanager
+def held(config: pytest.Config) -> Generator[Held]:
+    """The service, until the run of pytest ends."""
+    address: str = config.getoption("--opserve-server")
+    with (
+        service(address, None, tls=None, allow_plaintext=False) as access,
+        access.client() as client,
+    ):
+        here = Held(access=access, client=client)
+        yield here
+        if here.trial is not None:
+            here.trial.close()
+
+
+def _trial(suite: Suite, target: str, access: Access) -> Trial:
+    header = header_of(suite, suite.cases, target=target, contracts=contracts_of(access))
+    return make_trial(Setup(header=header, access=access, timeout_s=_TIMEOUT_S))

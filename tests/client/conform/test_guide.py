@@ -1,0 +1,46 @@
+"""Every example of docs/conformance.md, in the order of the page."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opserve_client.private_service import Addresses
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+PAGE = Path(__file__).parents[3] / "docs" / "conformance.md"
+PREFIX = """
+opserve() { python -c 'from opserve_client.cli import main; main()' "$@"; }
+pytest() { python -m pytest -p opserve_pytest -p no:cacheprovider --rootdir . "$@"; }
+"""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def test_the_examples_run(service: Addresses, tmp_path: Path) -> None:
+    for block in blocks("python"):
+        name = block.split("\n", 1)[0].removeprefix("# ")
+        (tmp_path / name).write_text(block)
+    script = PREFIX + "".join(blocks("sh")).replace("127.0.0.1:50051", service.grpc)
+    for name in ("run", "verify", "repro"):
+        script = script.replace(f"conform {name}", f"conform {name} --server {service.grpc}")
+    script = script.replace("pytest --opserve", f"pytest --opserve-server={service.grpc} --opserve")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {
+        "PATH": path,
+        "PYTHONPATH": os.pathsep.join(one for one in sys.path if one),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "report.html").exists()
+    assert "wrong" not in done.stdout

@@ -1,0 +1,68 @@
+"""The plugin of pytest, in a pytest of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from opserve_client.private_service import Addresses
+from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.case import Kind
+from opserve_kernels.cases.suite import Suite, write_suite
+
+FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
+CASES = (FOLD.case(), FOLD.case(Setting(kind=Kind.NORMAL)))
+OWN_TEST = """
+def test_mine(opserve_session):
+    assert opserve_session.device.profile == "ascend910b"
+"""
+
+
+def run_pytest(
+    folder: Path, service: Addresses, *arguments: str
+) -> "subprocess.CompletedProcess[str]":
+    (folder / "mine.jsonl").write_text(write_suite(Suite(name="mine", seed=3, cases=CASES)))
+    (folder / "test_mine.py").write_text(OWN_TEST)
+    roots = [path for path in sys.path if path]
+    environment = os.environ | {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": os.pathsep.join(roots),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    command = [sys.executable, "-m", "pytest", "-p", "opserve_pytest", "-p", "no:cacheprovider"]
+    command += ["-v", "--rootdir", str(folder), f"--opserve-server={service.grpc}", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_every_case_is_a_test_behind_those_of_ones_own(service: Addresses, tmp_path: Path) -> None:
+    target = "--opserve-target=client.conform.kernels:fold"
+    done = run_pytest(tmp_path, service, "--opserve-suite=mine.jsonl", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines() if "PASSED" in line] == [
+        "test_mine.py::test_mine",
+        *(f"mine::{case.id}" for case in CASES),
+    ]
+
+
+def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path) -> None:
+    target = "--opserve-target=client.conform.kernels:one_wrong"
+    chosen = ("--opserve-suite=mine.jsonl", f"--opserve-match={CASES[0].id}", target)
+    done = run_pytest(tmp_path, service, *chosen)
+    assert done.returncode == 1
+    assert "1 failed, 1 passed" in done.stdout
+    assert "out: 1 of 64 elements are wrong" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_without_its_options_it_imports_nothing_of_the_client(tmp_path: Path) -> None:
+    program = "import sys, opserve_pytest; print([n for n in sys.modules if 'opserve_c' in n])"
+    command = [sys.executable, "-c", program]
+    roots = os.pathsep.join(path for path in sys.path if path)
+    environment = os.environ | {"PYTHONPATH": roots}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
