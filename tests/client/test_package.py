@@ -17,7 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "opserve_client"
 OF_THE_KERNELS = ("opserve_kernels.formats",)
 """Modules of the kernels root that the client may import: NumPy alone is behind them."""
-OF_CONFORMANCE = ("opserve_kernels.cases.", "opserve_kernels.verdict.", "opserve_kernels.errors")
+OF_CONFORMANCE = (
+    "opserve_kernels.cases.",
+    "opserve_kernels.verdict.",
+    "opserve_kernels.errors",
+    "opserve_kernels.tensor",
+)
 """What its conformance commands import besides, once they are called."""
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from opserve_client import cli
+from opserve_client.cli_connection import Ways
 from opserve_client.conform import command_line
 from opserve_client.conform.options import Options, Outputs
 
 FOLDER = Path(__file__).parents[3] / "docs" / "ci"
-WAYS = cli.Ways(tls=None, allow_plaintext=False)
+WAYS = Ways(tls=None, allow_plaintext=False)
 
 
 def texts(value: Any) -> Iterator[str]:

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from opserve_client.private_service import Addresses
 from opserve_kernels.cases.calls import FoldCall, Setting
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.suite import Suite, write_suite
 
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (FOLD.case(), FOLD.case(Setting(kind=Kind.NORMAL)))
 OWN_TEST = """
