@@ -207,6 +207,8 @@ async def _fail(context: Context, error: Exception, call: Call) -> NoReturn:
     if not isinstance(error, OpserveError):
         if context.done():  # the client has gone, and a write to it failed
             raise error
+        if isinstance(error, grpc.aio.InternalError):  # so it has, before gRPC says that it is done
+            await context.abort(StatusCode.CANCELLED)
         error = hidden(error, call=call.method, request_id=call.request_id)
     row = row_of(error)
     call.outcome = row.code.name
