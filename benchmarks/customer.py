@@ -20,7 +20,7 @@ from opserve_client import (
 )
 
 SMALL, WHOLE = "small call", "whole call"
-RATES_PER_S = {SMALL: 10.0, WHOLE: 3.0}
+RATES_PER_S = {SMALL: 6.0, WHOLE: 1.0}
 """Calls a second of one customer: eight of them leave most of a core idle."""
 EDGE, CHANNELS = 32, 32
 """Of an image whose tensors travel by streams: 128 KiB each."""

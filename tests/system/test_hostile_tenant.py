@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.customer import Customer, new_mark
-from benchmarks.hall import QUOTA
+from benchmarks.hall import MIB, QUOTA
 from benchmarks.hostile import DEEDS, Attacker, attacker
 from benchmarks.keyed import gauges, new_store, store_url
 from benchmarks.wire import Answers, seen
@@ -30,7 +32,9 @@ class Farm:
 
     addresses: Addresses
     keys: Mapping[str, str]
+    client: AsyncClient
     customers: list[Customer]
+    gone: "NDArray[np.float32]"
     attacker: Attacker
     answers: Path
 
@@ -41,9 +45,15 @@ class Farm:
                 await customer.small_call()
                 await customer.whole_call()
 
+    async def one_leaves(self) -> None:
+        """Bytes of a session that ends lie in memory which the next one gets."""
+        async with self.client.open_session() as session:
+            await session.upload(np.resize(self.gone, MIB))
+
     def secrets(self) -> dict[str, bytes]:
         """What the hostile tenant may not see."""
         found = {name: name.encode() for name in (GOOD, ROUND)}
+        found["bytes of a session that has ended"] = self.gone.tobytes()
         found |= {f"key of {name}": self.keys[name].encode() for name in (GOOD, ROUND)}
         for number, customer in enumerate(self.customers):
             for what, secret in customer.secrets.items():
@@ -73,12 +83,13 @@ async def farm(folder: Path) -> AsyncGenerator[Farm]:
                 attacker(addresses, keys[BAD], Answers(file)) as bad,
             ):
                 customers = [Customer(session, new_mark()) for session in (first, second)]
-                yield Farm(addresses, keys, customers, bad, answers)
+                yield Farm(addresses, keys, one, customers, new_mark(), bad, answers)
 
 
 async def test_a_hostile_tenant_harms_nobody_and_sees_nothing(tmp_path: Path) -> None:
     async with farm(tmp_path) as found:
         await found.others_work()
+        await found.one_leaves()
         before = await found.gauges("opserve_tenant_use", GOOD)
         for name in DEEDS:
             await asyncio.gather(found.attacker.does(name), found.others_work())
