@@ -12,8 +12,8 @@ from opserve_server.core.tenants import Resource, Tenant
 
 LIGHT, HEAVY = Tenant(name="light", weight=1), Tenant(name="heavy", weight=3)
 SHARE = HEAVY.weight / (LIGHT.weight + HEAVY.weight)
-CALLS = 8
-"""In the queue of each of the streams, of which one always has some."""
+CALLS = 100
+"""In the queue of each of the streams, of which one always has some, however slow their client."""
 STREAMS = 2
 CHANNELS, EDGE = 64, 256
 BEGIN_S = 0.5
@@ -53,19 +53,19 @@ async def _keeps_busy(address: str, key: str) -> None:
         client.open_session() as session,
         asyncio.TaskGroup() as streams,
     ):
+        call = sum_of(
+            await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
+            await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND"),
+        )
+        executor = (await session.get_workspace_size(call)).executor
+        await executor.set_repeatable()
         for _ in range(STREAMS):
-            streams.create_task(_keeps_full(session))
+            streams.create_task(_keeps_full(session, executor.handle))
 
 
-async def _keeps_full(session: AsyncSession) -> None:
-    call = sum_of(
-        await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
-        await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND"),
-    )
-    executor = (await session.get_workspace_size(call)).executor
-    await executor.set_repeatable()
+async def _keeps_full(session: AsyncSession, executor: int) -> None:
     stream = await session.create_stream()
-    execute = ExecuteRequest(executor=executor.handle, stream=stream.handle)
+    execute = ExecuteRequest(executor=executor, stream=stream.handle)
     while True:
         await session.submit([Command(execute=execute)] * CALLS)
         await stream.synchronize()

@@ -134,14 +134,6 @@ async def test_an_error_nobody_foresaw_stays_inside(
     assert "secret" in caplog.text
 
 
-async def test_a_write_to_a_client_that_went_is_no_failure_of_the_service(
-    channel: grpc.aio.Channel, service: RecordingService, caplog: pytest.LogCaptureFixture
-) -> None:
-    service.error = grpc.aio.InternalError("a batch of operations failed")
-    assert (await free(channel)).code() is StatusCode.CANCELLED
-    assert not caplog.records
-
-
 async def test_a_failed_command_of_a_batch_is_in_its_result(
     channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
