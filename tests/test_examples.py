@@ -21,6 +21,7 @@ PAGES = [
     "README.md",
     "docs/two-phases.md",
     "docs/bytes.md",
+    "docs/devices.md",
     "docs/tbe.md",
     "docs/profiles.md",
     "docs/numerics.md",
@@ -48,6 +49,7 @@ PRINTED = {
         "True",
     ],
     "docs/conformance-report.md": ["<!doctype html> False"],
+    "docs/devices.md": ["['ascend910b-0'] []"],
     "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
 """What the Python examples of a page print, line by line, where the page says so."""
