@@ -120,7 +120,7 @@ class Administration:
             GetActivity: self._activity,
         }
 
-    async def run(self, request: Any) -> object:  # noqa: ANN401  # of ANSWERS, made at run time
+    async def run(self, request: object) -> object:
         """Carries out a call, and gives its answer as ANSWERS tells.
 
         Raises:
@@ -130,11 +130,11 @@ class Administration:
             StoreUnavailable: 507901, the store does not answer.
         """
         check_filters(getattr(request, "tenant", None), getattr(request, "outcome", None))
-        kind: type[object] = type(request)
-        if kind is CreateKey:
+        if isinstance(request, CreateKey):
             return await self._create_key(request)
-        if kind is ReleaseSession:
+        if isinstance(request, ReleaseSession):
             return await self._release(request)
+        kind = type(request)
         if kind in self._changes:
             async with self._changing():
                 return await self._changes[kind](request)
