@@ -65,15 +65,14 @@ def _costs(cases: Sequence[Case]) -> tuple[float, float]:
     """Seconds of all golden values and of all calls of the target."""
     golden = kernels = 0.0
     with _begun(cases, 1) as setup:
-        trial, sessions = make_trial(setup)
+        trial = make_trial(setup)
         for case in cases:
             started = perf_counter()
             trial.goldens.of(case, 0)
             golden += perf_counter() - started
             outcome = trial.target.run(case, arrays_of(case, 0))
             kernels += outcome.seconds if isinstance(outcome, Ran) else 0.0
-        trial.target.close()
-        sessions.close()
+        trial.close()
     return golden, kernels
 
 

@@ -213,13 +213,16 @@ def _pads(node: Node, image: Row, weight: Row, result: Row) -> list[tuple[int, i
     said, given = node.attributes.get("auto_pad", "NOTSET"), node.row("pads", 2 * axes, 0)
     is_sized = node.operator == "ConvTranspose" and "output_shape" in node.attributes
     if said == "VALID" or (said == "NOTSET" and not is_sized):
-        pairs = list(zip(given[:axes], given[axes:], strict=True))
         if min(given) < 0:
             raise Inexpressible(f"pads: given {given}, allowed are none below 0")
-        return [(0, 0)] * axes if said == "VALID" else pairs
+        return (
+            [(0, 0)] * axes
+            if said == "VALID"
+            else list(zip(given[:axes], given[axes:], strict=True))
+        )
     rows = (node.row("strides", axes, 1), node.row("dilations", axes, 1))
     extra = node.row("output_padding", axes, 0)
-    pairs = []
+    pairs: list[tuple[int, int]] = []
     for axis, (step, apart) in enumerate(zip(*rows, strict=True)):
         reach = apart * (weight[2 + axis] - 1) + 1
         total = (result[2 + axis] - 1) * step + reach + extra[axis] - image[2 + axis]

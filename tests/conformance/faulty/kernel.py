@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes  # noqa: F401  # NumPy learns bfloat16 from it
 import numpy as np
 
 from conformance.faulty.correct import Array, Call, call_of, sums_of
@@ -76,7 +75,7 @@ class Kernel:
     nearest: Callable[[Doubles, DataType], Doubles] = nearest
     saturate: Callable[[Doubles], Doubles] = saturate
     write: Callable[[Placed, Array], None] = write
-    leave: Callable[[Case, Memory, int], None] = lambda *_: None
+    leave: Callable[[Case, Memory, int], None] = lambda _case, _memory, _turn: None
 
 
 def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:
