@@ -29,4 +29,9 @@ class Ways:
 def connected(context: typer.Context, address: str) -> Client:
     """A client of the service at an address, as the options of the program say."""
     ways: Ways = context.find_root().obj
+    return client_at(address, ways)
+
+
+def client_at(address: str, ways: Ways) -> Client:
+    """A client of the service at an address."""
     return Client(address, api_key=ways.api_key, tls=ways.tls, allow_plaintext=ways.allow_plaintext)

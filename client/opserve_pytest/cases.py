@@ -101,7 +101,7 @@ def held(config: pytest.Config) -> Generator[Held]:
     """The service, until the run of pytest ends."""
     address: str = config.getoption("--opserve-server")
     with (
-        service(address, None, tls=None, allow_plaintext=False) as access,
+        service(address, None) as access,
         access.client() as client,
     ):
         here = Held(access=access, client=client)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from opserve_client.cli_connection import Ways
 from opserve_client.conform.compare import compare
 from opserve_client.conform.judging import Standards
 from opserve_client.conform.options import (
@@ -72,7 +73,7 @@ Reported = Annotated[list[str] | None, typer.Option("--standard", help="Told bes
 Gates = Annotated[list[str] | None, typer.Option("--gate", help="A standard to meet; repeat.")]
 
 
-def main(arguments: Sequence[str], context: object) -> None:
+def main(arguments: Sequence[str], context: Ways) -> None:
     """Runs the command line; exits with its status.
 
     Args:

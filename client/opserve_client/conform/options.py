@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
 
-from opserve_client.access import TlsFiles
+from opserve_client.cli_connection import Ways
 from opserve_client.conform.compare import compare
 from opserve_client.conform.github import write_step
 from opserve_client.conform.judging import NO_STANDARDS, Standards
@@ -26,20 +25,6 @@ from opserve_client.conform.writers.metrics import metrics
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.verdict.vendor.grade import STANDARDS
-
-
-class Ways(Protocol):
-    """The program's options on the way to a service: cli_connection.Ways."""
-
-    @property
-    def tls(self) -> TlsFiles | None:
-        """Files for TLS."""
-        ...
-
-    @property
-    def allow_plaintext(self) -> bool:
-        """Whether an API key may travel without TLS."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +178,7 @@ def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> 
         InfrastructureError: Nothing can be said of one of them.
     """
     profiles = {case.profile for case in cases} if options.target == ITSELF else set[str]()
-    with service(
-        options.server, profiles, tls=ways.tls, allow_plaintext=ways.allow_plaintext
-    ) as access:
+    with service(options.server, profiles, ways) as access:
         setup = _setup(options, suite, cases, access)
         with progress(len(cases)) as told:
             return run_cases(

@@ -5,8 +5,8 @@ import json
 from collections.abc import Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from opserve_client.access import TlsFiles
-from opserve_client.conform.targets.named import Access
+from opserve_client.cli_connection import Ways
+from opserve_client.conform.targets.named import PLAIN, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_client.private_service import private_service
@@ -16,21 +16,20 @@ REFERENCE = "reference"
 
 @contextmanager
 def service(
-    address: str, profiles: Collection[str] | None, *, tls: TlsFiles | None, allow_plaintext: bool
+    address: str, profiles: Collection[str] | None, ways: Ways = PLAIN
 ) -> Generator[Access]:
     """How a service is reached that has a device of `reference`.
 
     Args:
         address: Of a service; "" starts one on free ports of the loopback, until the block ends.
         profiles: That the one that is started has devices of besides; None means all.
-        tls: Files for TLS.
-        allow_plaintext: Whether an API key may travel without TLS.
+        ways: The key and the files for TLS, of a service that is given.
 
     Raises:
         InfrastructureError: It does not start.
     """
     if address:
-        yield Access(address=address, tls=tls, allow_plaintext=allow_plaintext)
+        yield Access(address=address, ways=ways)
         return
     if importlib.util.find_spec("opserve_server") is None:
         raise InfrastructureError(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opserve_client._sync.client import Client
-from opserve_client.access import TlsFiles
+from opserve_client.cli_connection import Ways, client_at
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.device import DeviceTarget
 from opserve_client.conform.targets.files import FilesTarget
@@ -20,24 +20,24 @@ FORMS = (
 )
 
 
+PLAIN = Ways(tls=None, allow_plaintext=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """How a service is reached; it can be handed to another process.
 
     Attributes:
         address: As Client takes it.
-        tls: Files for TLS.
-        allow_plaintext: Whether an API key may travel without TLS.
+        ways: The key and the files for TLS.
     """
 
     address: str
-    tls: TlsFiles | None = None
-    allow_plaintext: bool = False
+    ways: Ways = PLAIN
 
     def client(self, address: str = "") -> Client:
         """A client of the service, or of the one at another address."""
-        where = address or self.address
-        return Client(where, tls=self.tls, allow_plaintext=self.allow_plaintext)
+        return client_at(address or self.address, self.ways)
 
 
 def target_named(name: str, access: Access, *, timeout_s: float) -> Target:
