@@ -77,10 +77,10 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
     """A test for each case that the options want."""
     config = session.config
     patterns: list[str] = config.getoption("--opserve-match") or []
-    suite = suite_named(config.getoption("--opserve-suite"), config.getoption("--opserve-seed"))
+    suite = suite_named(_given(config, "suite"), config.getoption("--opserve-seed"))
     cases = chosen(suite, Wanted(patterns=tuple(patterns)))
     whole = Suite(name=suite.name, seed=suite.seed, cases=cases)
-    target: str = config.getoption("--opserve-target")
+    target = _given(config, "target")
 
     def run(case: Case) -> Result:
         here = held()
@@ -89,7 +89,7 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
         return here.trial.run(case)
 
     return [
-        CaseItem.from_parent(
+        CaseItem.from_parent(  # pyright: ignore[reportUnknownMemberType]  # as pytest has it
             session, name=case.id, nodeid=f"{suite.name}::{case.id}", case=case, run=run
         )
         for case in cases
@@ -99,7 +99,7 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
 @contextmanager
 def held(config: pytest.Config) -> Generator[Held]:
     """The service, until the run of pytest ends."""
-    address: str = config.getoption("--opserve-server")
+    address = _given(config, "server")
     with (
         service(address, None) as access,
         access.client() as client,
@@ -108,6 +108,10 @@ def held(config: pytest.Config) -> Generator[Held]:
         yield here
         if here.trial is not None:
             here.trial.close()
+
+
+def _given(config: pytest.Config, option: str) -> str:
+    return str(config.getoption(f"--opserve-{option}") or "")
 
 
 def _trial(suite: Suite, target: str, access: Access) -> Trial:

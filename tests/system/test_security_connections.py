@@ -168,7 +168,8 @@ async def test_calls_that_are_reset_as_fast_as_they_begin_disturb_nobody(
 
 async def test_too_much_metadata_is_refused(service: Addresses) -> None:
     async with grpc.aio.insecure_channel(service.grpc) as channel:
-        call: Any = channel.unary_unary(
+        untyped: Any = channel
+        call = untyped.unary_unary(
             "/opserve.v1.SessionService/ListDevices",
             response_deserializer=session_pb.ListDevicesResponse.FromString,
         )

@@ -173,7 +173,8 @@ async def test_a_watch_over_grpc_ends_with_its_key(
     stream: Any = await core.run(LAB, session, c.CreateStream())
     event: Any = await core.run(LAB, session, c.CreateEvent())
     record = c.RecordEvent(event=event.event, stream=stream.stream)
-    watch: Any = doors.channel.unary_stream("/opserve.v1.StreamService/WatchStream")
+    channel: Any = doors.channel
+    watch = channel.unary_stream("/opserve.v1.StreamService/WatchStream")
     request = stream_pb.WatchStreamRequest(session=session, stream=stream.stream)
     call = watch(request.SerializeToString(), metadata=list(headers(keyed.lab).items()))
     await core.run(LAB, session, record)

@@ -1,6 +1,7 @@
 """A run in a step of a GitHub workflow: annotations on standard output, and the step's summary."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from opserve_client.conform.summary import Summary, worst_of
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 ANNOTATIONS_LIMIT = 10  # of a kind and step; GitHub drops more
 SUMMARY_LIMIT_BYTES = 1 << 20  # of a step; GitHub drops all of a longer one
+_MARKS = re.compile(r"[\\`*_\[\]!|~]")
+"""What Markdown takes for emphasis, code, a link, an image or the end of a cell."""
 
 
 def write_step(summary: Summary) -> None:
@@ -36,7 +39,8 @@ def annotations(summary: Summary) -> Iterator[str]:
 def step_summary(summary: Summary) -> str:
     """Markdown, cut off at a line where it would be too long."""
     header = summary.record.header
-    lines = [
+    compared_lines = [] if summary.comparison is None else compared(summary.comparison)
+    lines: list[str] = [
         f"### {_cell(header.target)} on {_cell(header.suite)}, seed {header.seed}",
         "",
         "| status | cases |",
@@ -45,7 +49,7 @@ def step_summary(summary: Summary) -> str:
         "",
         f"At most {worst_of(summary.record):.3g} of a tolerance used.",
         "",
-        *([] if summary.comparison is None else map(_cell, compared(summary.comparison))),
+        *map(_cell, compared_lines),
         "",
         "| failed | reason |",
         "|---|---|",
@@ -74,6 +78,5 @@ def _property(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Text in a table of Markdown."""
-    one_line = " ".join(text.split())
-    escaped = one_line.replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\")
-    return escaped.replace("|", "\\|").replace("`", "\\`")
+    one_line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKS.sub(r"\\\g<0>", one_line)

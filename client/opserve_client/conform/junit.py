@@ -15,7 +15,7 @@ def write_junit(summary: Summary, path: Path) -> None:
     """Known failures are skipped ones; what XML has no character for is left out."""
     failing = {result.case.id for result in summary.failures}
     suite = Element("testsuite", name=f"opserve.{_text(summary.record.header.suite)}")
-    counts = dict.fromkeys(("failure", "error", "skipped"), 0)
+    counts: dict[str, int] = dict.fromkeys(("failure", "error", "skipped"), 0)
     for result in summary.record.results:
         case = result.case
         one = SubElement(

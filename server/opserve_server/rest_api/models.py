@@ -88,7 +88,7 @@ class FirstFault(FailFast):
     pydantic's own cannot be part of `X | None`.
     """
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]  # its base has none
 
 
 _List = Annotated[tuple[Member, ...], FirstFault(), Bounds(max_length=VALUES_LIMIT)]

@@ -16,7 +16,10 @@ FOLDER = Path(__file__).parents[3] / "docs" / "ci"
 WAYS = Ways(tls=None, allow_plaintext=False)
 
 
-def texts(value: Any) -> Iterator[str]:
+Document = str | dict[str, "Document"] | list["Document"] | None
+
+
+def texts(value: Document) -> Iterator[str]:
     """Every text in a document."""
     if isinstance(value, str):
         yield value
@@ -29,7 +32,8 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def commands(name: str) -> list[list[str]]:
-    document = YAML(typ="safe").load((FOLDER / name).read_text())
+    yaml: Any = YAML(typ="safe")
+    document: Document = yaml.load((FOLDER / name).read_text())
     lines = [text for text in texts(document) if text.startswith("opserve ")]
     chosen = "${{ github.event_name == 'schedule' && 'standard' || 'smoke' }}"
     return [shlex.split(line.replace(chosen, "smoke")) for line in lines]
