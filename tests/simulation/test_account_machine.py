@@ -9,6 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from opserve_server.core.accounts import Account
 from opserve_server.core.devices import Device
+from opserve_server.core.errors import OutOfMemory
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.memory import SessionMemory
 from opserve_server.core.session import Session
@@ -41,7 +42,7 @@ def keep_the_charge_of_a_failed_allocation(patch: pytest.MonkeyPatch) -> None:
         before = self._device.slabs.free_bytes
         try:
             return original(self, size_bytes)
-        except OSError:
+        except OutOfMemory:
             self._held._standing.use += before
             raise
 

@@ -151,7 +151,7 @@ async def test_a_watcher_who_reads_nothing_makes_the_service_hold_little() -> No
         records = [Command(record_event=RecordEventRequest(event=event.handle))] * RECORDS
         await session.submit(records)
         before = front_memory_mib(process)
-        asked = f"GET /v1/sessions/{session.name}/streams/0/history HTTP/1.1\r\nHost: here\r\n\r\n"
+        asked = f"GET /v1/sessions/{session.name}/streams/0/history HTTP/1.1\r\nHost: [::1]\r\n\r\n"
         with connection(addresses.rest) as slow:
             await asyncio.to_thread(slow.sendall, asked.encode())
             assert await asyncio.to_thread(slow.recv, 15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"

@@ -18,6 +18,7 @@ from opserve_server.certificates import names_in_certificate
 CERTIFICATE = "opserve.certificate"
 """Extension of a request's scope: the names in the client certificate that was verified."""
 _PROBES = 3
+_HEAD_END = b"\r\n\r\n"
 _TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
 
@@ -53,7 +54,7 @@ class Connection(HttpToolsProtocol):
     """
 
     _framing_bytes = 0
-    """Of the body that comes: what it had beside its bytes, but for what came with its head."""
+    """Of the body that comes: what it had beside its bytes."""
     _head_bytes: int | None = None
     """Bytes of a head that has begun and is not complete, but for its first piece."""
     _in_body = False
@@ -86,10 +87,11 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        was_in_head = self._head_bytes is not None
-        if self._in_body:
-            self._framing_bytes += len(data)
+        was_in_head, was_in_body = self._head_bytes is not None, self._in_body
         super().data_received(data)
+        if self._in_body:
+            head_end = 0 if was_in_body else data.find(_HEAD_END) + len(_HEAD_END)
+            self._framing_bytes += len(data) - head_end
         if self._in_body and self._framing_bytes > self._limits.framing_bytes:
             allowed = f"{self._limits.framing_bytes} bytes"
             self._refuse("chunks", "more beside the body", allowed)
