@@ -25,6 +25,7 @@ from opserve_client.errors import (
     ExecutionFailed,
     OpserveError,
     PermissionDeniedError,
+    QuotaExceeded,
     ServiceUnreachable,
     TbeError,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "OpserveError",
     "PermissionDeniedError",
     "Plan",
+    "QuotaExceeded",
     "ServiceUnreachable",
     "Session",
     "Stream",

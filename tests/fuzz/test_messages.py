@@ -26,7 +26,7 @@ from opserve.v1 import session_service_pb2 as session_pb
 from server.doors import every_rpc
 from system.drills import own_process
 
-SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "8"))
+SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "15"))
 SEED = int(os.environ.get("OPSERVE_FUZZ_SEED", "6"))
 pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 120)]
 LIMITS = {

@@ -18,7 +18,7 @@ from system.drills import own_process
 from system.test_identity import AUDIT, made_key
 
 HERE = Path(__file__).resolve().parent
-SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "15"))
+SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "30"))
 SEED = os.environ.get("OPSERVE_FUZZ_SEED", "6")
 pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 120)]
 ALL = Principal(tenant="lab", name="fuzzer", scopes=frozenset(Scope))

@@ -119,19 +119,17 @@ async def test_one_address_has_so_many_connections_over_rest(service: Addresses)
     await serves(service)
 
 
-async def test_there_are_so_many_connections_over_grpc(service: Addresses) -> None:
-    wires: list[Wire] = []
-    answer = b"a first one"
-    while answer and len(wires) < 20:
-        reader, writer = await connected(service.grpc)
-        wires.append((reader, writer))
-        writer.write(PREFACE + frame(SETTINGS))
-        answer = await reader.read(9)
-    for _, writer in wires:
-        writer.close()
-        await writer.wait_closed()
-    assert 1 < len(wires) <= 9, "those of others may still be closing; the ninth is one too many"
-    await serves(service)
+async def test_there_are_so_many_connections_over_grpc() -> None:
+    with private_service(**LIMITS) as own:  # nobody else's connection is still closing there
+        wires = [await connected(own.grpc) for _ in range(9)]
+        for _, writer in wires:
+            writer.write(PREFACE + frame(SETTINGS))
+        answers = [len(await reader.read(9)) for reader, _ in wires]
+        for _, writer in wires:
+            writer.close()
+            await writer.wait_closed()
+        assert sorted(answers) == [0, *[9] * 8], "one more is closed"
+        await serves(own)
 
 
 def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> bytes:

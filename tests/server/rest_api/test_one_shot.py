@@ -15,7 +15,7 @@ from typing_extensions import override
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core import commands as core
-from opserve_server.core.commands import Command, Result
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import ExecutionFailed
 from opserve_server.core.principal import Principal
 from opserve_server.rest_api.models import SPELLINGS
@@ -100,7 +100,7 @@ async def test_a_call_is_planned_then_given_memory_then_run_and_its_session_ends
         core.SynchronizeStream(),
     ]
     assert service.written == DY.tobytes() + X.tobytes() + W.tobytes()
-    assert "profile='ascend910b'" in str(service.others[0])
+    assert service.others[0] == ("open_session", SessionRequest(profile="ascend910b"), "")
     assert service.others[-1] == ("close_session", SESSION)
 
 
@@ -221,7 +221,7 @@ async def test_an_argument_of_another_form_is_refused_by_name(
 async def test_a_refused_call_leaves_no_session(
     client: httpx2.AsyncClient, service: RecordingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> Result:
+    async def refuse(*_: object, **__: object) -> core.Result:
         raise ExecutionFailed("executor: given 9", executor=9)
 
     monkeypatch.setattr(service, "run", refuse)
@@ -336,8 +336,8 @@ class SlowService(RecordingService):
 
     @override
     async def run(
-        self, principal: Principal, session: str, command: Command, *, request_id: str = ""
-    ) -> Result:
+        self, principal: Principal, session: str, command: core.Command, *, request_id: str = ""
+    ) -> core.Result:
         if isinstance(command, core.SynchronizeStream):
             self.now += 1
             self.most = max(self.most, self.now)
@@ -365,8 +365,8 @@ class EndlessService(RecordingService):
 
     @override
     async def run(
-        self, principal: Principal, session: str, command: Command, *, request_id: str = ""
-    ) -> Result:
+        self, principal: Principal, session: str, command: core.Command, *, request_id: str = ""
+    ) -> core.Result:
         if isinstance(command, core.SynchronizeStream):
             self.begun.set()
             await asyncio.get_running_loop().create_future()
