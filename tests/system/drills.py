@@ -69,12 +69,15 @@ class Work:
         for _ in range(count):
             await session.default_stream.execute(self.plan.executor)
 
+    async def queue_at_once(self, session: AsyncSession, count: int, *, stream: int = 0) -> None:
+        """In one round trip: the last call is there long before the first few have ended."""
+        request = ExecuteRequest(executor=self.plan.executor.handle, stream=stream)
+        await session.submit([Command(execute=request)] * count)
+
     async def queue_much(self, session: AsyncSession) -> None:
         """Full queues of several streams, each in one round trip: many seconds of work."""
-        executor = self.plan.executor.handle
         for stream in [await session.create_stream() for _ in range(STREAMS)]:
-            request = ExecuteRequest(executor=executor, stream=stream.handle)
-            await session.submit([Command(execute=request)] * FULL_QUEUE)
+            await self.queue_at_once(session, FULL_QUEUE, stream=stream.handle)
 
 
 async def long_work(session: AsyncSession) -> Work:

@@ -46,7 +46,7 @@ async def test_a_service_that_drains_finishes_work_and_tells_others_when_to_come
     ):
         session = await client.open_session()
         work = await long_work(session)
-        await work.queue(session, CALLS)
+        await work.queue_at_once(session, CALLS)
         process.send_signal(signal.SIGTERM)
 
         health: Any = HealthStub(channel)  # without types

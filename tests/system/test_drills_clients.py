@@ -42,7 +42,7 @@ from system.drills import long_work
 async def main():
     session = await AsyncClient(sys.argv[1]).open_session("ascend910b", lease_s=float(sys.argv[2]))
     work = await long_work(session)
-    await work.queue(session, 1000)
+    await work.queue_at_once(session, 1000)
     print("under way", flush=True)
     await session.default_stream.synchronize()
 

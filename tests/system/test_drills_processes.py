@@ -51,7 +51,7 @@ async def test_no_queued_call_is_lost_when_a_worker_is_killed_in_the_middle() ->
         client.open_session() as session,
     ):
         work = await long_work(session)
-        await work.queue(session, CALLS)
+        await work.queue_at_once(session, CALLS)
         begun = asyncio.get_running_loop().time()
         killed = kill_worker(process)
         assert not await session.default_stream.query()
@@ -89,7 +89,7 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_are_told() -> None:
         session = await client.open_session()
         asked = GetSessionRequest(session=session.name)
         lane = (await client._connection.call(GET_SESSION, asked)).local_lane
-        await (await long_work(session)).queue(session, CALLS)
+        await (await long_work(session)).queue_at_once(session, CALLS)
         waiting = asyncio.create_task(session.default_stream.synchronize())
         await session.default_stream.query()
         left = children_of(process.pid)
