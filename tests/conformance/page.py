@@ -38,7 +38,7 @@ near to the right one as a sum in another order is; a bit that a race changes ma
 `smoke` draws integers only, whose sums every precision has exactly: it sees no rounding.
 
 The same command runs kernels that are right over 20 seeds: our own on every profile, PyTorch's and
-ONNX Runtime's on the CPU (`opserve_client.conform.examples`) in FLOAT and BF16. None may be
+ONNX Runtime's on the CPU (the targets `torch` and `onnxruntime`) in FLOAT and BF16. None may be
 accused. What those libraries do otherwise than the contract says is told, and is no false alarm:
 
 - PyTorch adds partial sums of FLOAT16 in FLOAT16, in convolutions and where columns are folded, and

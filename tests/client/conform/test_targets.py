@@ -14,7 +14,7 @@ from opserve_client.conform.targets.arrays_files import read_outputs, write_case
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import FunctionTarget, returned_outputs
-from opserve_client.conform.targets.named import Access, target_named
+from opserve_client.conform.targets.named import READY, Access, target_named
 from opserve_client.conform.targets.target import (
     Broken,
     InfrastructureError,
@@ -147,3 +147,13 @@ def test_a_case_is_written_with_its_inputs(tmp_path: Path) -> None:
 def test_a_target_that_is_not_there_is_no_verdict(name: str) -> None:
     with pytest.raises(InfrastructureError, match="target"):
         target_named(name, Access(address="127.0.0.1:1"), timeout_s=1.0)
+
+
+@pytest.mark.parametrize("package", READY)
+def test_a_package_that_is_not_installed_is_named(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, READY[package].partition(":")[0], raising=False)
+    with pytest.raises(InfrastructureError, match=f"target .*: import of {package} halted"):
+        target_named(package, Access(address="127.0.0.1:1"), timeout_s=1.0)

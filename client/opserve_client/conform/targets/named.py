@@ -14,9 +14,14 @@ from opserve_client.conform.targets.target import InfrastructureError, Target
 
 ITSELF = "opserve"
 """The service that golden values come from, tried itself."""
+READY = {
+    "torch": "opserve_client.conform.targets.torch_cpu:kernels",
+    "onnxruntime": "opserve_client.conform.targets.onnx_runtime:kernels",
+}
+"""Functions that come with the client, by the package whose kernels they call."""
 FORMS = (
     '"opserve", "opserve:HOST:PORT", "opserve:HOST:PORT/profile", "cmd:./program {in} {out}", '
-    '"files:FOLDER" or "package.module:function"'
+    '"files:FOLDER", "package.module:function", "torch" or "onnxruntime"'
 )
 
 
@@ -59,9 +64,9 @@ def target_named(name: str, access: Access, *, timeout_s: float) -> Target:
     }
     if kind in kinds:
         return kinds[kind]()
-    if not rest:
+    if not rest and name not in READY:
         raise InfrastructureError(f"target: given {name}, allowed {FORMS}")
-    return function_at(name)
+    return function_at(READY.get(name, name))
 
 
 def _device(place: str, access: Access) -> Target:

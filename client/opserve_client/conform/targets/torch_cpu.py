@@ -1,73 +1,107 @@
-"""PyTorch's convolution_backward on the CPU as a target, and an example of one; needs torch."""
+"""PyTorch's kernels on the CPU as a target: "torch". Needs the package torch.
 
+In FLOAT16 it fails, and rightly so: PyTorch adds partial sums in FLOAT16. It does so in BF16 too
+when columns are folded, which is computed in FLOAT here.
+"""
+
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opserve_client.conform.targets.target import Array
-from opserve_client.data_types import DataType
+torch: Any = import_module("torch")  # which this environment need not have
+torch.set_num_threads(1)  # cases are tried by several processes
+Array = NDArray[Any]
+Tensor = Any
+_BY_SIZE = {2: np.int16, 4: np.int32, 8: np.int64}
+_DTYPES = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
+_SUMMED = {torch.bfloat16: torch.float32}
+_UNCHANGED = {"float16": range(4), "bfloat16": (0, 1, 3), "float32": (0,), "float64": (0,)}
+"""The values of cube_math_type that leave operands of a dtype as they are."""
+_PROFILES = dict.fromkeys(("float16", "bfloat16", "float32"), "ascend910b") | {
+    "float64": "reference"
+}
+"""The profile that sums operands of a dtype in the same one, and rounds once."""
 
-_torch: Any = import_module("torch")  # no package of ours needs it
-_BF16 = DataType.BF16.numpy
-_OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
 
-
-def convolution_backward(
+def kernels(
     *,
-    grad_output: Array,
-    input: Array,  # noqa: A002  the operator's name of it
-    weight: Array,
+    operator: str,
     profile: str,
-    cube_math_type: int,
-    **others: Any,  # noqa: ANN401  the operator's arguments
-) -> dict[str, Array]:
-    """aten::convolution_backward, in the dtype of its operands.
+    grad_input: Array | None = None,
+    grad_weight: Array | None = None,
+    grad_bias: Array | None = None,
+    out: Array | None = None,
+    **call: Any,  # noqa: ANN401  the operators' arguments
+) -> None:
+    """convolution_backward and im2col_backward, of operands and results of one dtype.
 
     Raises:
-        NotImplementedError: Operands of different dtypes, rounded ones, padding that differs by
-            side; calls of profiles that round more often.
+        NotImplementedError: PyTorch has no such call.
     """
-    dtypes = {grad_output.dtype, input.dtype, weight.dtype}
-    if len(dtypes) > 1:
-        raise NotImplementedError("operands of one dtype only")
-    if profile not in {"ascend910b", "reference"}:
-        raise NotImplementedError(f"{profile} rounds in its own way")
-    if cube_math_type and grad_output.dtype == np.float32:
-        raise NotImplementedError("operands are not rounded")
-    given = [_tensor(array) for array in (grad_output, input, weight)]
-    found = _torch.ops.aten.convolution_backward(
-        *given,
-        others["bias_sizes"],
-        others["stride"],
-        _padding(others["padding"], input.ndim - 2),
-        others["dilation"],
-        others["transposed"],
-        others["output_padding"],
-        others["groups"],
-        others["output_mask"],
-    )
-    named = zip(_OUTPUTS, found, strict=True)
-    return {name: _array(tensor) for name, tensor in named if tensor is not None}
+    if operator not in _COMPUTED:
+        raise NotImplementedError(operator)
+    operands = [call[name] for name in ("grad_output", "input", "weight") if name in call]
+    if profile != _PROFILES[operands[0].dtype.name]:
+        raise NotImplementedError(f"{profile} sums or rounds otherwise")
+    results = [array for array in (grad_input, grad_weight, grad_bias, out) if array is not None]
+    if len({array.dtype.name for array in (*operands, *results)}) > 1:
+        raise NotImplementedError("operands and results of several dtypes")
+    made = _COMPUTED[operator]([_tensor(array) for array in operands], call)
+    for array, tensor in zip(results, made, strict=True):
+        _bits(array)[...] = _bits_of(tensor)
 
 
-def _padding(padding: tuple[int, ...], axes: int) -> tuple[int, ...]:
-    if len(padding) == axes:
-        return padding
-    up, down, left, right = padding
-    if (up, left) != (down, right):
+def _convolution_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
+    dtype = call["grad_output"].dtype.name
+    if call["cube_math_type"] not in _UNCHANGED[dtype]:
+        raise NotImplementedError(f"cube_math_type {call['cube_math_type']} of {dtype}")
+    if len(call["padding"]) != len(call["stride"]):
         raise NotImplementedError("padding that differs by side")
-    return up, left
+    if any(call["padding"]) and not all(bool(tensor.isfinite().all()) for tensor in given):
+        raise NotImplementedError("padding is multiplied too: 0 by an infinity is no number")
+    rows = [list(call[name]) for name in ("bias_sizes", "stride", "padding", "dilation")]
+    extra, mask = list(call["output_padding"]), list(call["output_mask"])
+    found = torch.ops.aten.convolution_backward(
+        *given, *rows, call["transposed"], extra, call["groups"], mask
+    )
+    return [tensor for tensor, wanted in zip(found, mask, strict=True) if wanted]
 
 
-def _tensor(array: Array) -> Any:  # noqa: ANN401  torch's
-    if array.dtype == _BF16:
-        return _torch.from_numpy(array.view(np.int16)).view(_torch.bfloat16)
-    return _torch.from_numpy(array)
+def _im2col_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
+    (columns,) = given
+    if not columns.numel():
+        raise NotImplementedError("columns of nothing")
+    names = ("input_size", "kernel_size", "dilation", "padding", "stride")
+    wide = columns.to(_SUMMED.get(columns.dtype, columns.dtype))
+    image = torch.ops.aten.col2im(wide, *(list(call[name]) for name in names))
+    return [image.to(columns.dtype)]
 
 
-def _array(tensor: Any) -> Array:  # noqa: ANN401  torch's
-    whole = tensor.contiguous()
-    if whole.dtype == _torch.bfloat16:
-        return np.asarray(whole.view(_torch.int16).numpy().view(_BF16))
-    return np.asarray(whole.numpy())
+_COMPUTED = {
+    "convolution_backward": _convolution_backward,
+    "im2col_backward": _im2col_backward,
+}
+
+
+def _tensor(array: Array) -> Tensor:
+    """Shares the array's memory; NumPy's bfloat16 is not PyTorch's."""
+    return torch.from_numpy(_bits(array)).view(_DTYPES[array.dtype.name])
+
+
+def _bits_of(tensor: Tensor) -> Array:
+    size = tensor.element_size()
+    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    bits: Array = tensor.contiguous().view(kind).numpy()
+    return bits
+
+
+def _bits(array: Array) -> Array:
+    return array.view(_BY_SIZE[array.itemsize])

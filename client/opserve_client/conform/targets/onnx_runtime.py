@@ -1,7 +1,4 @@
-"""ONNX Runtime's kernels on the CPU as a target, where it has the operator.
-
-    opserve conform run --suite standard --match '*.ascend910b.*'
-        --target opserve_client.conform.examples.onnx_runtime:kernels
+"""ONNX Runtime's kernels on the CPU as a target, where it has the operator: "onnxruntime".
 
 It has Col2Im, and ConvTranspose, which is the data gradient of a convolution, as Conv is of a
 transposed one. Needs the packages onnx and onnxruntime.
@@ -17,12 +14,14 @@ from onnx import helper
 
 ort: Any = import_module("onnxruntime")  # which this environment need not have
 Array = NDArray[Any]
+_PROFILE = "ascend910b"  # sums in FLOAT and rounds once
 _OPSET, _IR_VERSION = 18, 10  # the first with Col2Im; one that is read widely
 
 
 def kernels(
     *,
     operator: str,
+    profile: str,
     grad_input: Array | None = None,
     grad_weight: Array | None = None,
     grad_bias: Array | None = None,
@@ -38,6 +37,8 @@ def kernels(
     if result is None or grad_weight is not None or grad_bias is not None:
         raise NotImplementedError("no operator for the gradients of weight and bias")
     operands = [call[name] for name in ("grad_output", "weight") if name in call]
+    if profile != _PROFILE:
+        raise NotImplementedError(f"{profile} sums or rounds otherwise")
     if any(array.dtype != np.float32 for array in (*operands, result)):
         raise NotImplementedError("other dtypes than FLOAT")
     if not result.size:
