@@ -10,16 +10,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from conformance.judging import Golden, Memory, golden_for
+from conformance.judging import Goldens, Memory
 from conformance.survey import PRODUCTS_LIMIT
-from kernels.cases.runs import judged, run
-from opserve_client.conform.examples import onnx_runtime, torch_cpu
+from kernels.cases.runs import golden_of, run, verdicts
+from opserve_client.conform.targets import onnx_runtime, torch_cpu
 from opserve_client.conform.targets.function import FunctionTarget
 from opserve_client.conform.targets.target import Broken, Missing
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import SUITES
-from opserve_kernels.cases.sums import multiply_adds, sums_of
+from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.verdict import Status
 
@@ -39,7 +39,7 @@ def main() -> int:
     counts: Counter[str] = Counter()
     for seed in range(seeds):
         for case in _cases(seed):
-            golden = golden_for(case, seed)
+            golden = golden_of(case, seed)
             for name, alarm in (*_of_ours(case, seed, golden), *_of_others(case, seed, golden)):
                 counts[name] += 1
                 counts[f"{name}, false alarms"] += bool(alarm)
@@ -58,13 +58,13 @@ def _cases(seed: int) -> list[Case]:
     ]
 
 
-def _of_ours(case: Case, seed: int, golden: Golden) -> Iterator[tuple[str, str]]:
+def _of_ours(case: Case, seed: int, golden: Goldens) -> Iterator[tuple[str, str]]:
     memory = dict(arrays_of(case, seed))
     run(case, memory)
     yield case.profile, _alarm(case, golden, memory)
 
 
-def _of_others(case: Case, seed: int, golden: Golden) -> Iterator[tuple[str, str]]:
+def _of_others(case: Case, seed: int, golden: Goldens) -> Iterator[tuple[str, str]]:
     first = next(iter(case.inputs.values()))
     if case.profile != _PROFILE or first.dtype not in _JUDGED_DTYPES:
         return
@@ -77,9 +77,9 @@ def _of_others(case: Case, seed: int, golden: Golden) -> Iterator[tuple[str, str
             yield name, _alarm(case, golden, memory)
 
 
-def _alarm(case: Case, golden: Golden, memory: Memory) -> str:
+def _alarm(case: Case, golden: Goldens, memory: Memory) -> str:
     """What is said of outputs that are not accepted."""
-    found = judged(golden, {n: memory[n].elements for n in case.written}, sums_of(case))
+    found = verdicts(case, {n: memory[n].elements for n in case.written}, golden)
     return "; ".join(one.reason for one in found if one.status is not Status.PASSED)
 
 

@@ -3,47 +3,28 @@
 from collections.abc import Mapping
 
 from conformance.faulty.kernel import Kernel, run
-from kernels.cases.runs import Array, golden_of, judged
 from opserve_kernels.cases.arrays import Placed, arrays_of
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.fill import unwritten
-from opserve_kernels.cases.sums import sums_of
-from opserve_kernels.verdict.checks import (
-    check_gaps,
-    check_repeats,
-    check_untouched,
-    check_written,
-    reached_by,
-)
-from opserve_kernels.verdict.judge import conclude, judge_refusal
-from opserve_kernels.verdict.verdict import Check, Code, Status, Verdict
+from opserve_kernels.verdict.judge_case import Arrays, Golden, Results, judge_case, judge_code
+from opserve_kernels.verdict.verdict import Code, Status, Verdict
 
 REPEATS = 2
-Golden = Mapping[str, tuple[Array, Array]]
+Goldens = Mapping[str, Golden]
 Memory = Mapping[str, Placed]
+_RIGHT = (Status.PASSED, Status.MISTRUSTED)  # the second one is about the case
 
 
-def golden_for(case: Case, seed: int) -> Golden:
-    """Golden values and magnitudes by output; none for a call that must be refused."""
-    return {} if case.is_refused else golden_of(case, seed)
-
-
-def verdict_of(case: Case, seed: int, golden: Golden, kernel: Kernel) -> Verdict:
+def verdict_of(case: Case, seed: int, golden: Goldens, kernel: Kernel) -> Verdict:
     """What is said of a kernel that runs a case REPEATS times, or refuses it."""
     if case.is_refused:
         given = kernel.refuse(case)
-        code = None if given is None else Code(name=given.name)
-        refusal = judge_refusal(Code(name=case.expect), code)
-        return conclude(case.id, contract="", refusal=refusal)
+        return judge_code(case, None if given is None else Code(name=given.name), "")
     before, *after = (arrays_of(case, seed) for _ in range(REPEATS + 1))
     for turn, memory in enumerate(after):
         run(kernel, case, memory, turn)
-    return conclude(
-        case.id,
-        contract="",
-        outputs=judged(golden, {n: after[0][n].elements for n in case.written}, sums_of(case)),
-        checks=_checks(case, golden, before, after),
-    )
+    outputs = [{name: memory[name].elements for name in case.written} for memory in after]
+    results = Results(outputs=outputs, before=_storages(before), after=_storages(after[0]))
+    return judge_case(case, results, golden=golden, contract="")
 
 
 def findings(verdict: Verdict) -> set[str]:
@@ -53,24 +34,9 @@ def findings(verdict: Verdict) -> set[str]:
     return {
         *(["status"] if refused else []),
         *(layer.name for layer in layers if layer.gate and not layer.passed),
-        *(check.name for check in verdict.checks if check.status is not Status.PASSED),
+        *(check.name for check in verdict.checks if check.status not in _RIGHT),
     }
 
 
-def _checks(case: Case, golden: Golden, before: Memory, after: list[Memory]) -> list[Check]:
-    found: list[Check] = []
-    for name, tensor in case.tensors.items():
-        old, new = before[name].storage, after[0][name]
-        if name not in case.written:
-            found.append(check_untouched(name, old, new.storage))
-            continue
-        described = tensor.tensor()
-        strides = described.element_strides
-        reached = reached_by(old.size, tensor.shape, strides, tensor.offset)
-        unset = unwritten(1, tensor.dtype)
-        found += [
-            check_written(name, new.elements, golden[name][0], unset),
-            check_gaps(name, old, new.storage, reached),
-            check_repeats(name, [memory[name].elements for memory in after]),
-        ]
-    return found
+def _storages(memory: Memory) -> Arrays:
+    return {name: placed.storage for name, placed in memory.items()}

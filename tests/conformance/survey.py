@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from conformance.faulty.faults import FAULTS
 from conformance.faulty.kernel import OPERATORS, Kernel, run
-from conformance.judging import REPEATS, findings, golden_for, verdict_of
+from conformance.judging import REPEATS, findings, verdict_of
+from kernels.cases.runs import golden_of
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import SUITES
@@ -45,7 +46,7 @@ def small_cases(suite: str, seed: int = 0) -> list[Case]:
 def survey(cases: Iterable[Case], seed: int, seen: Mapping[str, Seen]) -> None:
     """Runs every fault on every case and adds what comes of it."""
     for case in cases:
-        golden = golden_for(case, seed)
+        golden = golden_of(case, seed)
         right = _trace(RIGHT, case, seed)
         for name, fault in FAULTS.items():
             if _trace(fault.kernel, case, seed) == right:

@@ -5,9 +5,10 @@ from functools import cache
 import pytest
 
 from conformance.faulty.faults import FAULTS
-from conformance.judging import findings, golden_for, verdict_of
+from conformance.judging import findings, verdict_of
 from conformance.page import CHECKS, PAGE, SUITES, examples, page
 from conformance.survey import RIGHT, Seen, small_cases, survey
+from kernels.cases.runs import golden_of
 from opserve_kernels.cases.case import Case
 
 _TOLD = tuple(examples(PAGE.read_text()))
@@ -26,7 +27,7 @@ def test_standard_catches_a_fault_as_the_page_says(fault: str) -> None:
     assert told
     for layer, example in told.items():
         case = _standard()[example]
-        golden = golden_for(case, 0)
+        golden = golden_of(case, 0)
         assert layer in findings(verdict_of(case, 0, golden, FAULTS[fault].kernel)), example
         assert findings(verdict_of(case, 0, golden, RIGHT)) == set(), example
 
@@ -39,7 +40,7 @@ def test_a_right_kernel_of_another_making_passes() -> None:
     accused = {
         case.id: found
         for case in small_cases("smoke")[::_SAMPLE]
-        if (found := findings(verdict_of(case, 0, golden_for(case, 0), RIGHT)))
+        if (found := findings(verdict_of(case, 0, golden_of(case, 0), RIGHT)))
     }
 
     assert accused == {}

@@ -13,7 +13,6 @@ import typer
 
 from opserve_client.cli_connection import Ways
 from opserve_client.conform.compare import compare
-from opserve_client.conform.judging import Standards
 from opserve_client.conform.options import (
     Effort,
     Expected,
@@ -33,6 +32,7 @@ from opserve_client.conform.targets.named import FORMS, ITSELF
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.suite import Suite, write_suite
+from opserve_kernels.verdict.judge_case import Standards
 
 app = typer.Typer(
     help="Kernels tried on conformance cases, and judged.",

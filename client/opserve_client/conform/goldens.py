@@ -1,10 +1,8 @@
 """Golden values of cases: from the profile `reference` of a service, and kept on disk."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opserve_client.conform.cache import Cache
 from opserve_client.conform.on_device import run_on
@@ -16,22 +14,10 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import unwritten
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.verdict.dtypes import Doubles
+from opserve_kernels.verdict.judge_case import Golden
 
-Doubles = NDArray[np.float64]
 _VALUES, _MAGNITUDES = "values.", "magnitudes."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Golden:
-    """What an output must be.
-
-    Attributes:
-        values: Never rounded.
-        magnitudes: The same sums over magnitudes.
-    """
-
-    values: Doubles
-    magnitudes: Doubles
 
 
 class Goldens:

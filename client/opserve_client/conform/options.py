@@ -7,9 +7,6 @@ from pathlib import Path
 
 from opserve_client.cli_connection import Ways
 from opserve_client.conform.compare import compare
-from opserve_client.conform.github import write_step
-from opserve_client.conform.judging import NO_STANDARDS, Standards
-from opserve_client.conform.junit import write_junit
 from opserve_client.conform.record import Header, RunRecord, read_record, record_path
 from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
@@ -21,9 +18,12 @@ from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup
 from opserve_client.conform.writers.badge import badge
+from opserve_client.conform.writers.github import write_step
+from opserve_client.conform.writers.junit import write_junit
 from opserve_client.conform.writers.metrics import metrics
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
+from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.vendor.grade import STANDARDS
 
 

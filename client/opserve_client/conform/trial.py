@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from opserve_client.conform.goldens import Goldens
-from opserve_client.conform.judging import NO_STANDARDS, Standards, judge_code, judge_outputs
 from opserve_client.conform.record import Result
 from opserve_client.conform.targets.target import (
     Broken,
     Missing,
+    Outcome,
     Ran,
     Refused,
     Target,
@@ -17,6 +17,13 @@ from opserve_client.conform.targets.target import (
 )
 from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.verdict.judge_case import (
+    NO_STANDARDS,
+    Results,
+    Standards,
+    judge_case,
+    judge_code,
+)
 from opserve_kernels.verdict.verdict import Status, Verdict
 
 
@@ -48,16 +55,20 @@ class Trial:
         """
         if case.is_refused:
             return self._refused_case(case)
-        before, runs = arrays_of(case, self.seed), list[Ran]()
+        tensors, runs = arrays_of(case, self.seed), list[Ran]()
         for _ in range(self.repeats):
-            outcome = self.target.run(case, _copied(case, before))
+            outcome = self.target.run(case, _copied(case, tensors))
             if not isinstance(outcome, Ran):
                 return self._without_outputs(case, outcome)
             runs.append(outcome)
-        verdict = judge_outputs(
+        results = Results(
+            outputs=[run.outputs for run in runs],
+            before={name: placed.storage for name, placed in tensors.items()},
+            after=runs[0].storages,
+        )
+        verdict = judge_case(
             case,
-            runs,
-            before=before,
+            results,
             golden=self.goldens.of(case, self.seed),
             contract=self.contracts[case.operator],
             standards=self.standards,
@@ -74,23 +85,22 @@ class Trial:
         if not self.target.has_codes:
             reason = "the target refuses nothing with a status code"
             return Result(case=case, verdict=unjudged(case, Status.SKIPPED, reason, contract))
-        outcome = self.target.run(case, {})
-        if isinstance(outcome, Ran | Refused):
-            return Result(case=case, verdict=judge_code(case, outcome, contract))
-        return self._without_outputs(case, outcome)
+        return self._without_outputs(case, self.target.run(case, {}))
 
-    def _without_outputs(self, case: Case, outcome: Refused | Missing | Broken) -> Result:
+    def _without_outputs(self, case: Case, outcome: Outcome) -> Result:
         contract = self.contracts[case.operator]
         match outcome:
-            case Refused():
-                return Result(case=case, verdict=judge_code(case, outcome, contract))
+            case Ran():
+                verdict = judge_code(case, None, contract)
+            case Refused(code=code):
+                verdict = judge_code(case, code, contract)
             case Missing(reason=reason):
                 verdict = unjudged(case, Status.UNIMPLEMENTED, reason, contract)
-                return Result(case=case, verdict=verdict)
             case Broken(reason=reason):
-                return Result(case=case, verdict=unjudged(case, Status.ERROR, reason, contract))
+                verdict = unjudged(case, Status.ERROR, reason, contract)
             case _:
                 assert_never(outcome)
+        return Result(case=case, verdict=verdict)
 
 
 def unjudged(case: Case, status: Status, reason: str, contract: str) -> Verdict:

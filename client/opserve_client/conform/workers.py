@@ -16,7 +16,6 @@ from traceback import format_exc
 
 from opserve_client.conform.cache import Cache, cache_folder
 from opserve_client.conform.goldens import Goldens
-from opserve_client.conform.judging import NO_STANDARDS, Standards
 from opserve_client.conform.record import Header, Result
 from opserve_client.conform.targets.device import Sessions
 from opserve_client.conform.targets.named import Access, target_named
@@ -24,6 +23,7 @@ from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import Trial, unjudged
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.case import Case
+from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Status
 
 START_TIMEOUT_S = 120.0

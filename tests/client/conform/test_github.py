@@ -1,6 +1,6 @@
 """What a target says never becomes markup of a workflow's summary, nor a command of its log."""
 
-from opserve_client.conform.github import _annotation, _cell
+from opserve_client.conform.writers.github import _annotation, _cell
 
 
 def test_no_text_becomes_a_link_an_image_or_markup() -> None:

@@ -11,15 +11,12 @@ from opserve_kernels.cases.arrays import Placed, arrays_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.schema_form import arguments_of
-from opserve_kernels.cases.sums import Sum
+from opserve_kernels.cases.sums import sums_of
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.exact import Exact
-from opserve_kernels.verdict.judge import judge
-from opserve_kernels.verdict.pair import Pair
-from opserve_kernels.verdict.rounding import Rounding
-from opserve_kernels.verdict.verdict import OutputVerdict, Overflow
+from opserve_kernels.verdict.judge_case import Golden, judge_output
+from opserve_kernels.verdict.verdict import OutputVerdict
 
 Array = NDArray[Any]
 STRICT, ANY = PlanOptions(strict=True), PlanOptions()
@@ -42,43 +39,20 @@ def run(case: Case, placed: Mapping[str, Placed]) -> None:
     run_units(plan, operator.kernel, tensors, np.zeros(plan.workspace_size, np.uint8))
 
 
-def golden_of(case: Case, seed: int) -> dict[str, tuple[Array, Array]]:
-    """Golden values and magnitudes by output."""
-    found: dict[str, tuple[Array, Array]] = {}
-    for call in golden_calls(case, seed):
+def golden_of(case: Case, seed: int) -> dict[str, Golden]:
+    """Golden values by output; none for a call that must be refused."""
+    found: dict[str, Golden] = {}
+    for call in () if case.is_refused else golden_calls(case, seed):
         values, sizes = _reference(call, magnitudes=False), _reference(call, magnitudes=True)
-        found |= {name: (values[name], sizes[name]) for name in values}
+        found |= {name: Golden(values=values[name], magnitudes=sizes[name]) for name in values}
     return found
 
 
 def verdicts(
-    case: Case, seed: int, given: Mapping[str, Array], sums: tuple[Sum, ...]
+    case: Case, given: Mapping[str, Array], golden: Mapping[str, Golden]
 ) -> list[OutputVerdict]:
     """Of each output, by the layer that fits."""
-    return judged(golden_of(case, seed), given, sums)
-
-
-def judged(
-    golden: Mapping[str, tuple[Array, Array]], given: Mapping[str, Array], sums: tuple[Sum, ...]
-) -> list[OutputVerdict]:
-    """Of each output against golden values and magnitudes, by the layer that fits."""
-    found: list[OutputVerdict] = []
-    for one in sums:
-        value, magnitude = golden[one.output]
-        overflow = Overflow.SATURATED if one.saturates else Overflow.INFINITE
-        pair = Pair(given=given[one.output], golden=value, overflow=overflow)
-        rule = Exact() if one.is_exact else _rounding(one, magnitude)
-        found.append(judge(one.output, pair, rule, axes=one.axes))
-    return found
-
-
-def _rounding(one: Sum, magnitude: Array) -> Rounding:
-    return Rounding(
-        magnitude=magnitude,
-        terms=one.terms,
-        accumulator=one.accumulator,
-        roundings=one.roundings,
-    )
+    return [judge_output(case, one, given[one.output], golden[one.output]) for one in sums_of(case)]
 
 
 def _reference(call: GoldenCall, *, magnitudes: bool) -> dict[str, Array]:

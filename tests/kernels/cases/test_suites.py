@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from kernels.cases.runs import plan_of, run, verdicts
+from kernels.cases.runs import golden_of, plan_of, run, verdicts
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import OUTPUTS, Case, Kind
 from opserve_kernels.cases.coverage import coverage, required
@@ -13,7 +13,7 @@ from opserve_kernels.cases.networks import network_layers
 from opserve_kernels.cases.refusals.rows import RULES
 from opserve_kernels.cases.suite import Suite, read_suite, write_suite
 from opserve_kernels.cases.suites import STANDARD_LIMIT, SUITES
-from opserve_kernels.cases.sums import multiply_adds, sums_of
+from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.registry import OPERATORS
@@ -125,7 +125,7 @@ def test_own_kernels_meet_the_goldens_of_smoke(operator: str) -> None:
             placed = arrays_of(case, 0)
             run(case, placed)
             given = {name: placed[name].elements for name in case.written}
-            found = verdicts(case, 0, given, sums_of(case))
+            found = verdicts(case, given, golden_of(case, 0))
             failed += [f"{case.tags} {one.reason}" for one in found if one.status != Status.PASSED]
 
     assert failed == []

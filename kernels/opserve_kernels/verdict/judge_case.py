@@ -1,17 +1,15 @@
-"""What a target made of a case, judged against golden values."""
+"""What somebody made of a case, judged against golden values: layers, standards and checks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opserve_client.conform.goldens import Golden
-from opserve_client.conform.targets.target import Array, Ran, Refused, Tensors
-from opserve_client.data_types import DataType
 from opserve_kernels.cases.case import Case, Kind
-from opserve_kernels.cases.fill import unwritten
+from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
 from opserve_kernels.cases.sums import Sum, sums_of
 from opserve_kernels.verdict.checks import (
     TRUST,
@@ -24,6 +22,7 @@ from opserve_kernels.verdict.checks import (
     trust_of_image,
     trust_of_weight,
 )
+from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.exact import Exact
 from opserve_kernels.verdict.judge import conclude, judge, judge_refusal
 from opserve_kernels.verdict.pair import Pair
@@ -32,7 +31,22 @@ from opserve_kernels.verdict.vendor.grade import STANDARDS, grade
 from opserve_kernels.verdict.vendor.standard import Subject
 from opserve_kernels.verdict.verdict import Check, Code, OutputVerdict, Overflow, Status, Verdict
 
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
 _EXACT = float(1 << 24)  # sums of magnitudes below it are the same in every order, in float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Golden:
+    """What an output must be.
+
+    Attributes:
+        values: Never rounded.
+        magnitudes: The same sums over magnitudes.
+    """
+
+    values: Doubles
+    magnitudes: Doubles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,62 +65,71 @@ class Standards:
 NO_STANDARDS = Standards()
 
 
-def judge_code(case: Case, outcome: Ran | Refused, contract: str) -> Verdict:
-    """Of a call that must be refused, or that was refused though it must succeed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What equal calls left.
+
+    Attributes:
+        outputs: Of each call, arrays by output; the first are judged, the others must be equal.
+        before: Flat memory of every tensor before a call, gaps and all.
+        after: The same after the first call, of those tensors that are known.
+    """
+
+    outputs: Sequence[Arrays]
+    before: Arrays
+    after: Arrays
+
+
+def judge_code(case: Case, given: Code | None, contract: str) -> Verdict:
+    """Of a call that must be refused, or that was refused though it must succeed.
+
+    Args:
+        case: The call.
+        given: What it was refused with; None if it succeeded.
+        contract: Revision of the operator's contract.
+    """
     expected = Code(name=case.expect) if case.is_refused else None
-    given = outcome.code if isinstance(outcome, Refused) else None
     return conclude(case.id, contract=contract, refusal=judge_refusal(expected, given))
 
 
-def judge_outputs(
+def judge_case(
     case: Case,
-    runs: Sequence[Ran],
+    results: Results,
     *,
-    before: Tensors,
     golden: Mapping[str, Golden],
     contract: str,
-    standards: Standards,
+    standards: Standards = NO_STANDARDS,
 ) -> Verdict:
     """Of a call that succeeded.
 
     Args:
         case: The call.
-        runs: What equal calls made; the first is judged, the others must be equal to it.
-        before: The tensors before each call.
+        results: What came of it.
         golden: By output.
         contract: Revision of the operator's contract.
         standards: Told besides.
     """
     outputs: list[OutputVerdict] = []
     checks: list[Check] = []
+    first = results.outputs[0]
     for one in sums_of(case):
-        wrong = _wrong_form(case, one.output, runs[0])
+        wrong = _wrong_form(case, one.output, results.outputs)
         if wrong is not None:
             checks.append(wrong)
             continue
-        given, right = runs[0].outputs[one.output], golden[one.output]
+        given, right = first[one.output], golden[one.output]
         checks += _checks(case, one, given, right)
-        if len(runs) > 1:
-            checks.append(check_repeats(one.output, [run.outputs[one.output] for run in runs]))
-        outputs.append(_judged(case, one, given, right, standards))
-    checks += _memory_checks(case, before, runs[0].storages)
+        if len(results.outputs) > 1:
+            checks.append(check_repeats(one.output, [run[one.output] for run in results.outputs]))
+        outputs.append(judge_output(case, one, given, right, standards))
+    checks += _memory_checks(case, results)
     return conclude(case.id, contract=contract, outputs=outputs, checks=checks)
 
 
-def _wrong_form(case: Case, output: str, run: Ran) -> Check | None:
-    """A complaint where there is no array of the right shape and dtype."""
-    tensor = case.tensors[output]
-    dtype, given = DataType(tensor.dtype.value).numpy, run.outputs.get(output)
-    if given is not None and given.shape == tensor.shape and given.dtype == dtype:
-        return None
-    told = "nothing" if given is None else f"{given.dtype} of shape {given.shape}"
-    reason = f"{output}: {told} was given instead of {dtype} of shape {tensor.shape}"
-    return Check(name="form", tensor=output, status=Status.FAILED, reason=reason)
-
-
-def _judged(
-    case: Case, one: Sum, given: Array, golden: Golden, standards: Standards
+def judge_output(
+    case: Case, one: Sum, given: Array, golden: Golden, standards: Standards = NO_STANDARDS
 ) -> OutputVerdict:
+    """Of one output, by the layer that fits its sums."""
     overflow = Overflow.SATURATED if one.saturates else Overflow.INFINITE
     pair = Pair(given=given, golden=golden.values, overflow=overflow)
     is_weight = one.output not in {"grad_input", "grad_bias", "out", "res_tensor"}
@@ -116,6 +139,18 @@ def _judged(
     graded = grade(subject, names=named, gates=gates) if named else ()
     rule = Exact() if _is_exact(case, one, golden) else _rounding(one, golden)
     return judge(one.output, pair, rule, axes=one.axes, reported=graded)
+
+
+def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None:
+    """A complaint where a call left no array of the right shape and dtype."""
+    tensor = case.tensors[output]
+    dtype = NUMPY_DTYPES[tensor.dtype]
+    for given in (run.get(output) for run in runs):
+        if given is None or given.shape != tensor.shape or given.dtype != dtype:
+            told = "nothing" if given is None else f"{given.dtype} of shape {given.shape}"
+            reason = f"{output}: {told} was given instead of {dtype} of shape {tensor.shape}"
+            return Check(name="form", tensor=output, status=Status.FAILED, reason=reason)
+    return None
 
 
 def _is_exact(case: Case, one: Sum, golden: Golden) -> bool:
@@ -166,14 +201,14 @@ def _needed(case: Case, output: str) -> float | None:
             return TRUST
 
 
-def _memory_checks(case: Case, before: Tensors, after: Mapping[str, Array]) -> Iterator[Check]:
-    """Of tensors whose memory the target had: inputs, masked outputs, gaps."""
-    for name, storage in after.items():
+def _memory_checks(case: Case, results: Results) -> Iterator[Check]:
+    """Of tensors whose memory is known: inputs, masked outputs, gaps."""
+    for name, storage in results.after.items():
         if name not in case.written:
-            yield check_untouched(name, before[name].storage, storage)
+            yield check_untouched(name, results.before[name], storage)
         elif prod(case.tensors[name].shape) != storage.size:
             described = case.tensors[name].tensor()
             reached = reached_by(
                 storage.size, described.shape, described.element_strides, described.offset
             )
-            yield check_gaps(name, before[name].storage, storage, reached)
+            yield check_gaps(name, results.before[name], storage, reached)
