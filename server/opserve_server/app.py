@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
 from opserve_server.administration import Administration
-from opserve_server.allocator import keep_freed_memory
+from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
@@ -87,6 +87,7 @@ async def _serve(settings: Settings) -> None:
     stopping = _stopping_on_signals()
     log.info("starting: a few seconds, when kernels are compiled")
     async with running(settings) as addresses:
+        spare_what_is_loaded()
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
         if not addresses.keys:
             log.info("there is no key: whoever is on this machine may use the service")

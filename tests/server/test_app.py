@@ -257,6 +257,31 @@ assert found < 100, f"{found} new pages for chunks whose memory was there"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+ALL_OF_THE_FRONT = """
+import asyncio, gc
+from opserve_server import app
+
+def at_once():
+    told = asyncio.Event()
+    told.set()
+    return told
+
+app._stopping_on_signals = at_once
+assert app.main() == 0
+"""
+ALL_OF_A_WORKER = "import gc, opserve_server.pool.preload"
+
+
+@pytest.mark.parametrize("process", [ALL_OF_THE_FRONT, ALL_OF_A_WORKER])
+def test_a_collection_looks_at_nothing_that_was_loaded(process: str) -> None:
+    program = f"""{process}
+seen, spared = len(gc.get_objects()), gc.get_freeze_count()
+assert seen < spared / 10, f"{{seen}} objects are looked at, {{spared}} are spared"
+"""
+    environment = os.environ | FREE_PORTS | NO_STORE | SMALL
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
+
+
 def test_a_worker_that_imports_main_again_loads_no_face() -> None:
     program = """
 import sys
