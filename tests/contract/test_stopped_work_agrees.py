@@ -7,13 +7,15 @@ import pytest
 import pytest_asyncio
 
 from contract.faces import AnySession, every_session, settle
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.operator_service_pb2 import ExecuteRequest
 from opserve_client import ConvolutionBackward, CubeMathType, ExecutionFailed
 from opserve_client.private_service import Addresses
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
 WAYS = [f"{face}, {kind}" for face in ("gRPC", "REST") for kind in ("blocking", "async")]
 LONG_CALLS = 30
-"""Of some ten milliseconds each, so that they are not over before an answer is back."""
+"""Of some ten milliseconds each: queued at once, they are not over before an answer is back."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -55,8 +57,12 @@ async def test_an_aborted_stream_tells_and_can_be_used(
     session = sessions[way]
     executor, workspace = await long_call(session)
     stream = await settle(session.create_stream())
-    for _ in range(LONG_CALLS):
-        await settle(stream.execute(executor, workspace))
+    request = ExecuteRequest(
+        executor=executor.handle,
+        stream=stream.handle,
+        workspace=0 if workspace is None else workspace.handle,
+    )
+    await settle(session.submit([Command(execute=request)] * LONG_CALLS))
     await settle(stream.abort())
     assert await settle(stream.query()), "an abort ends when nothing is left"
     with pytest.raises(ExecutionFailed, match="was aborted") as failure:
