@@ -6,7 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+import pytest
+
 from kernels.samples.sample import Bytes, Sample
+from opserve.v1.command_service_pb2 import Command
+from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
 from opserve_client import (
     AsyncClient,
     AsyncSession,
@@ -65,19 +69,44 @@ async def settle(answer: Any) -> Any:  # whatever the client answers
 
 async def run_two_phases(
     session: AnySession, sample: Sample, memory: Mapping[str, Bytes]
-) -> dict[str, bytes] | Refusal:
-    """Every byte of every buffer after both phases, or the refusal; nothing is left behind."""
-    buffers = {name: await settle(session.allocate(size.size)) for name, size in memory.items()}
-    try:
+) -> dict[str, bytes]:
+    """Every byte of every buffer after both phases; nothing is left behind."""
+    async with _allocated(session, memory) as buffers:
         for name, content in memory.items():
             await settle(buffers[name].write(content))
         await _execute(session, sample, buffers)
         return {name: await settle(buffer.read()) for name, buffer in buffers.items()}
-    except OpserveError as error:
-        return refusal(error)
+
+
+async def refused(session: AnySession, sample: Sample, memory: Mapping[str, Bytes]) -> Refusal:
+    """The refusal that a call ends in, whose bytes nobody reads; nothing is left behind."""
+    async with _allocated(session, memory) as buffers:
+        with pytest.raises(OpserveError) as told:
+            await _execute(session, sample, buffers)
+        return refusal(told.value)
+
+
+@asynccontextmanager
+async def _allocated(
+    session: AnySession, memory: Mapping[str, Bytes]
+) -> AsyncGenerator[dict[str, Any]]:
+    """A buffer for each name, in a round trip for all of them; they end in another."""
+    sizes = {name: content.size for name, content in memory.items()}
+    made = await settle(
+        session.submit(
+            [Command(allocate=AllocateRequest(size_bytes=size)) for size in sizes.values()]
+        )
+    )
+    handles = [result.allocate.buffer for result in made]
+    try:
+        yield {
+            name: session.buffer(handle, size_bytes=size)
+            for handle, (name, size) in zip(handles, sizes.items(), strict=True)
+        }
     finally:
-        for buffer in buffers.values():
-            await settle(buffer.free())
+        await settle(
+            session.submit([Command(free=FreeRequest(buffer=handle)) for handle in handles])
+        )
 
 
 def refusal(error: OpserveError) -> Refusal:

@@ -1,6 +1,7 @@
 """Over gRPC and REST, blocking and async, calls end in the same bytes and the same errors."""
 
 import importlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -11,9 +12,9 @@ import pytest_asyncio
 from contract.faces import (
     CLIENT_CLASSES,
     AnySession,
-    Refusal,
     client_scalars,
     every_session,
+    refused,
     run_two_phases,
     settle,
 )
@@ -34,6 +35,8 @@ KINDS: Mapping[type[AnyStatus], type[OpserveError]] = {
     DeconvStatus: DeconvError,
 }
 ERROR_SAMPLES = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
+WAYS = (("gRPC, blocking", "REST, async"), ("gRPC, async", "REST, blocking"))
+"""Of a sample: both wires, and either kind of client, as one is generated from the other."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -53,20 +56,26 @@ async def sessions_on(
         yield on
 
 
+async def ways_of(sessions_on: SessionsOn, sample: Sample) -> Sessions:
+    """Sessions over both wires, with one kind of client over each."""
+    sessions = await sessions_on(sample.profile)
+    return {way: sessions[way] for way in WAYS[sample.seed % len(WAYS)]}
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
     sessions_on: SessionsOn, sample: Sample
 ) -> None:
     memory = sample.buffers()
-    sessions = await sessions_on(sample.profile)
-    outcomes = {
-        way: await run_two_phases(session, sample, memory) for way, session in sessions.items()
-    }
-    first = outcomes["gRPC, blocking"]
-    assert not isinstance(first, Refusal), first
-    assert all(outcome == first for outcome in outcomes.values())
+    first, *others = (await ways_of(sessions_on, sample)).values()
+    written = await run_two_phases(first, sample, memory)
+    for session in others:
+        assert await run_two_phases(session, sample, memory) == written
+    if is_plain(sample):
+        for session in (first, *others):
+            await assert_run_gives(session, sample, written)
     for name, expectation in expected(sample, memory).items():
-        memory[name][:] = bytearray(first[name])
+        memory[name][:] = bytearray(written[name])
         assert_meets(sample.outputs[name].view(memory[name]), expectation)
 
 
@@ -74,39 +83,38 @@ async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
 async def test_every_way_ends_in_the_same_refusal(
     sessions_on: SessionsOn, error_sample: ErrorSample
 ) -> None:
-    outcomes = {
-        way: await run_two_phases(session, error_sample.sample, error_sample.buffers())
-        for way, session in (await sessions_on(error_sample.sample.profile)).items()
-    }
-    first = outcomes["gRPC, blocking"]
-    assert isinstance(first, Refusal)
+    memory = error_sample.buffers()
+    first, *others = [
+        await refused(session, error_sample.sample, memory)
+        for session in (await ways_of(sessions_on, error_sample.sample)).values()
+    ]
     status = error_sample.status
     assert first.kind is KINDS[type(status)]
     assert first.code == (status.name if isinstance(status, TbeStatus) else status)
     assert (first.name, first.parameter) == (status.name, error_sample.parameter)
-    assert all(outcome == first for outcome in outcomes.values())
+    assert all(other == first for other in others)
 
 
 @pytest.mark.parametrize("operator", REGISTRY_SAMPLES)
-async def test_session_run_gives_the_bytes_of_the_two_phases(
-    sessions_on: SessionsOn, operator: str
+async def test_samples_run_in_one_call_too_and_by_every_kind_of_client(operator: str) -> None:
+    plain = [sample for sample in REGISTRY_SAMPLES[operator] if is_plain(sample)]
+    refused = [error.sample for error in REGISTRY_ERROR_SAMPLES[operator]]
+    for samples in (plain, refused):
+        kinds = Counter(sample.seed % len(WAYS) for sample in samples)
+        assert len(kinds) == len(WAYS)
+        assert min(kinds.values()) >= 5
+
+
+async def assert_run_gives(
+    session: AnySession, sample: Sample, written: Mapping[str, bytes]
 ) -> None:
-    plain = [sample for sample in REGISTRY_SAMPLES[operator] if _is_plain(sample)]
-    assert len(plain) >= 10
-    for sample in plain:
-        await _assert_runs_as_in_two_phases(sample, await sessions_on(sample.profile))
-
-
-async def _assert_runs_as_in_two_phases(sample: Sample, sessions: Mapping[str, AnySession]) -> None:
-    written = await run_two_phases(sessions["gRPC, blocking"], sample, sample.buffers())
-    assert not isinstance(written, Refusal), written
-    for session in sessions.values():
-        result = await settle(session.run(_call_on_arrays(sample)))
-        for name, output in sample.outputs.items():
-            array = getattr(result, name)
-            if array is not None:
-                size = array.size * output.dtype.size_bytes
-                assert array.tobytes() == written[name][:size], (sample.name, name)
+    """session.run gives the bytes of the two phases."""
+    result = await settle(session.run(_call_on_arrays(sample)))
+    for name, output in sample.outputs.items():
+        array = getattr(result, name)
+        if array is not None:
+            size = array.size * output.dtype.size_bytes
+            assert array.tobytes() == written[name][:size], name
 
 
 def expected(sample: Sample, memory: Mapping[str, Bytes]) -> dict[str, Expectation]:
@@ -116,7 +124,7 @@ def expected(sample: Sample, memory: Mapping[str, Bytes]) -> dict[str, Expectati
     return expectations
 
 
-def _is_plain(sample: Sample) -> bool:
+def is_plain(sample: Sample) -> bool:
     """session.run makes contiguous tensors, in the format of their rank."""
     tensors = [tensor for tensor in sample.tensors.values() if tensor is not None]
     return all(tensor.strides is None and tensor.offset == 0 for tensor in tensors)
