@@ -1,4 +1,4 @@
-"""What a session did as a trace in Chrome's format, which Perfetto and chrome://tracing open.
+"""What a session did as a trace in Chrome's format, which Perfetto opens.
 
 One process stands for the session, with a thread for each stream, and as many for copies as there
 were at the same time. Calls, waits and copies are slices, records and dropped work are instants.
@@ -18,9 +18,9 @@ from opserve.v1.stream_service_pb2 import (
 )
 from opserve_client.wire.json_messages import Json
 
-_PROCESS = 1
-_FIRST_COPY_THREAD = 2**20
-"""A thread's number is its stream's handle, of which a session has far fewer at once."""
+_PROCESS = 2**20
+"""Threads have their places, from 1: Perfetto keeps thread 0 for idle processors, and takes a
+thread with the number of its process for the main one."""
 _NS_PER_S = 1e9
 _NS_PER_US = 1e3
 _MS_PER_S = 1e3
@@ -35,14 +35,12 @@ def chrome_trace(timeline: GetTimelineResponse, *, process: str) -> dict[str, Js
         process: What to call the session.
     """
     zero_s = min(_times(timeline), default=0.0)
-    events: list[Json] = [_event("M", 0, "process_name", args={"name": process})]
-    for number, stream in enumerate(timeline.streams):
-        name = "default stream" if stream.stream == 0 else f"stream {stream.stream}"
-        events += _thread(stream.stream, name, place=number)
-        events += _work(stream.stream, stream.entries, zero_s)
-    for number, copies in enumerate(_rows(timeline.copies)):
-        thread = _FIRST_COPY_THREAD + number
-        events += _thread(thread, "copies", place=len(timeline.streams) + number)
+    events: list[Json] = [_event("M", 1, "process_name", args={"name": process})]
+    for thread, stream in enumerate(timeline.streams, start=1):
+        events += _thread(thread, f"stream {stream.stream}" if stream.stream else "default stream")
+        events += _work(thread, stream.entries, zero_s)
+    for thread, copies in enumerate(_rows(timeline.copies), start=len(timeline.streams) + 1):
+        events += _thread(thread, "copies")
         events += [_copy(thread, copy, zero_s) for copy in copies]
     return {"displayTimeUnit": "ms", "traceEvents": events}
 
@@ -119,9 +117,9 @@ def _instant(thread: int, name: str, at_s: float, details: Event) -> Event:
     return _event("i", thread, name, cat="event", ts=at_us, s="t", args=details)
 
 
-def _thread(thread: int, name: str, *, place: int) -> Iterator[Event]:
+def _thread(thread: int, name: str) -> Iterator[Event]:
     yield _event("M", thread, "thread_name", args={"name": name})
-    yield _event("M", thread, "thread_sort_index", args={"sort_index": place})
+    yield _event("M", thread, "thread_sort_index", args={"sort_index": thread})
 
 
 def _event(phase: str, thread: int, name: str, **members: Json) -> Event:

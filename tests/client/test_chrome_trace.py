@@ -79,8 +79,8 @@ def test_a_call_is_a_slice_with_its_queue_time_and_its_time_without_pauses() -> 
     (kernel,) = [event for event in found if event["ph"] == "X"]
     assert kernel == {
         "ph": "X",
-        "pid": 1,
-        "tid": 4,
+        "pid": 2**20,
+        "tid": 1,
         "name": "im2col_backward",
         "cat": "kernel",
         "ts": 1e6,
