@@ -97,6 +97,8 @@ def drawn(key: int, count: int, fill: Fill, dtype: DataType) -> Array:
         elements[first : first + part.size] = _cast(_values(part, fill), dtype)
         if fill.kind == Kind.SPECIAL and dtype in SPECIAL_BITS:
             _put_special(elements[first : first + part.size], part, dtype)
+    if fill.kind == Kind.INTEGER and count and not elements[0]:
+        elements[0] = _cast(np.array([fill.bound], np.float32), dtype)[0]
     return elements
 
 

@@ -1,7 +1,6 @@
 """The checks beside the values: what was written, what was left alone, what comes out again."""
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,6 @@ from opserve_kernels.verdict.dtypes import Doubles, Given
 from opserve_kernels.verdict.verdict import Check, Index, Status
 
 LISTED = 10  # elements that a check names
-TRUST = 0.3  # share of golden values that must not be 0
 _Mask = NDArray[np.bool]
 
 
@@ -67,46 +65,6 @@ def check_repeats(tensor: str, runs: Sequence[Given]) -> Check:
         right=f"is the same in {len(runs)} equal calls",
         otherwise=Status.NONDETERMINISTIC,
     )
-
-
-def check_trust(tensor: str, golden: Doubles, needed: float) -> Check:
-    """Whether enough golden values are not 0: else the case is MISTRUSTED, since zeros pass it.
-
-    Of no elements there is nothing to mistrust. A case that is meant to be 0 is not checked.
-
-    Args:
-        tensor: Name of the output.
-        golden: Its golden values.
-        needed: The share that is enough: trust_of_image or trust_of_weight, or TRUST.
-    """
-    share = np.count_nonzero(golden) / golden.size if golden.size else 1.0
-    trusted = share >= needed
-    told = f"{tensor}: {share:.3g} of the golden values are not 0, {needed:.3g} needed"
-    return Check(
-        name="trust",
-        tensor=tensor,
-        status=Status.PASSED if trusted else Status.MISTRUSTED,
-        reason=told,
-        elements=0 if trusted else golden.size - int(np.count_nonzero(golden)),
-    )
-
-
-def trust_of_image(stride: Sequence[int]) -> float:
-    """What an image's gradient needs: a stride skips positions."""
-    return TRUST / prod(stride)
-
-
-def trust_of_weight(kernel: Sequence[int], image: Sequence[int], output: Sequence[int]) -> float:
-    """What a weight's gradient needs: taps of a kernel larger than an image meet padding alone.
-
-    Args:
-        kernel: Its size by dimension.
-        image: Size of the input.
-        output: Size of the forward output.
-    """
-    taps = prod(kernel)
-    met = min(taps, prod(image), prod(output))
-    return TRUST * met / taps if taps else TRUST
 
 
 def reached_by(elements: int, shape: Index, strides: Index, offset: int) -> _Mask:

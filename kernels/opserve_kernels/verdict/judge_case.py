@@ -3,30 +3,27 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
 from opserve_kernels.cases.sums import Sum, sums_of
 from opserve_kernels.verdict.checks import (
-    TRUST,
     check_gaps,
     check_repeats,
-    check_trust,
     check_untouched,
     check_written,
     reached_by,
-    trust_of_image,
-    trust_of_weight,
 )
 from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.exact import Exact
 from opserve_kernels.verdict.judge import conclude, judge, judge_refusal
 from opserve_kernels.verdict.pair import Pair
 from opserve_kernels.verdict.rounding import Rounding
+from opserve_kernels.verdict.trust import check_trust
 from opserve_kernels.verdict.vendor.grade import STANDARDS, grade
 from opserve_kernels.verdict.vendor.standard import Subject
 from opserve_kernels.verdict.verdict import Check, Code, OutputVerdict, Overflow, Status, Verdict
@@ -118,10 +115,12 @@ def judge_case(
             checks.append(wrong)
             continue
         given, right = first[one.output], golden[one.output]
-        checks += _checks(case, one, given, right)
+        unset = unwritten(1, case.tensors[one.output].dtype)
+        checks.append(check_written(one.output, given, right.values, unset))
         if len(results.outputs) > 1:
             checks.append(check_repeats(one.output, [run[one.output] for run in results.outputs]))
         outputs.append(judge_output(case, one, given, right, standards))
+    checks += check_trust(case, {name: right.values for name, right in golden.items()})
     checks += _memory_checks(case, results)
     return conclude(case.id, contract=contract, outputs=outputs, checks=checks)
 
@@ -170,35 +169,6 @@ def _rounding(one: Sum, golden: Golden) -> Rounding:
         accumulator=one.accumulator,
         roundings=one.roundings,
     )
-
-
-def _checks(case: Case, one: Sum, given: Array, golden: Golden) -> Iterator[Check]:
-    yield check_written(
-        one.output, given, golden.values, unwritten(1, case.tensors[one.output].dtype)
-    )
-    needed = _needed(case, one.output)
-    if needed is not None:
-        yield check_trust(one.output, golden.values, needed)
-
-
-def _needed(case: Case, output: str) -> float | None:
-    """The share of golden values other than 0 that is enough; None where it is not known."""
-    if case.operator != "convolution_backward" or case.kind != Kind.INTEGER:
-        return None
-    if any(prod(tensor.shape) == 0 for tensor in case.inputs.values()):
-        return None  # sums of nothing are meant to be 0
-    image, weight = case.tensors["input"].shape, case.tensors["weight"].shape
-    places, stride = (
-        case.tensors["grad_output"].shape,
-        cast("tuple[int, ...]", case.arguments["stride"]),
-    )
-    match output:
-        case "grad_input":
-            return trust_of_image(() if case.arguments["transposed"] else stride)
-        case "grad_weight":
-            return trust_of_weight(weight[2:], image[2:], places[2:])
-        case _:
-            return TRUST
 
 
 def _memory_checks(case: Case, results: Results) -> Iterator[Check]:

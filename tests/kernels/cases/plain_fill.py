@@ -46,11 +46,15 @@ def value(drawn: int, kind: str, bound: int, thinning: int) -> Fraction:
             return Fraction(bell, 2**15)
 
 
-def bits(drawn: int, dtype: str, kind: str, bound: int = 0, thinning: int = 0) -> int:
+def bits(  # the columns of the page's vectors
+    drawn: int, dtype: str, kind: str, *, place: int, bound: int = 0, thinning: int = 0
+) -> int:
     """An element's bits, as an unsigned integer."""
     if kind == "special" and dtype in FORMATS and drawn % 64 == 0:
         return _special((drawn >> 6) & 7, (drawn >> 9) & 1, dtype)
     exact = value(drawn, kind, bound, thinning)
+    if kind == "integer" and place == 0 and exact == 0:
+        exact = Fraction(bound)
     if dtype == "BOOL":
         return int(exact != 0)
     if dtype in RANGES:

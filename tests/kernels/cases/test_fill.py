@@ -37,7 +37,9 @@ def _bits(kind: Kind, dtype: DataType, count: int, **changes: Any) -> NDArray[An
 def test_elements_have_the_bits_that_plain_arithmetic_gives(kind: Kind, dtype: DataType) -> None:
     changes = {"bound": 11, "thinning": 2} if kind == Kind.INTEGER else {}
     expected = [
-        plain_fill.bits(plain_fill.word(CASE, SEED, TENSOR, place), dtype, kind, **changes)
+        plain_fill.bits(
+            plain_fill.word(CASE, SEED, TENSOR, place), dtype, kind, place=place, **changes
+        )
         for place in range(300)
     ]
 
@@ -51,9 +53,10 @@ def test_vectors_of_the_page_hold_for_both_implementations() -> None:
         changes = {"bound": int(bound), "thinning": int(thinning)}
         random = plain_fill.word(CASE, SEED, TENSOR, int(place))
         assert random == int(word, 16)
-        assert plain_fill.bits(random, dtype, kind, **changes) == int(bits, 16)
-        given = _bits(Kind(kind), DataType(dtype), int(place) + 1, **changes)
-        assert given[int(place)] == int(bits, 16)
+        given = plain_fill.bits(random, dtype, kind, place=int(place), **changes)
+        assert given == int(bits, 16)
+        elements = _bits(Kind(kind), DataType(dtype), int(place) + 1, **changes)
+        assert elements[int(place)] == int(bits, 16)
 
 
 def test_words_of_any_part_are_those_of_the_whole() -> None:
@@ -65,7 +68,8 @@ def test_words_of_any_part_are_those_of_the_whole() -> None:
 
 def test_elements_beyond_one_chunk_go_on_where_it_ended() -> None:
     far = 600_001
-    expected = plain_fill.bits(plain_fill.word(CASE, SEED, TENSOR, far), "FLOAT", "normal")
+    random = plain_fill.word(CASE, SEED, TENSOR, far)
+    expected = plain_fill.bits(random, "FLOAT", "normal", place=far)
 
     assert _bits(Kind.NORMAL, DataType.FLOAT, far + 1)[far] == expected
 
@@ -122,6 +126,14 @@ def test_thinning_keeps_one_of_a_power_of_two(thinning: int) -> None:
     share = np.count_nonzero(drawn(4, 1 << 18, fill, DataType.FLOAT)) / (1 << 18)
 
     assert share == pytest.approx(2.0**-thinning * 64 / 65, rel=0.05)
+
+
+def test_the_first_of_few_integers_is_not_0() -> None:
+    fill = Fill(kind=Kind.INTEGER, bound=4, thinning=20)
+    firsts = [drawn(key, 1, fill, DataType.FLOAT16)[0] for key in range(100)]
+
+    assert set(firsts) == {4}
+    assert drawn(1, 3, fill, DataType.FLOAT16).tolist() == [4, 0, 0]
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
