@@ -7,13 +7,14 @@ from pathlib import Path
 
 from opserve_client.cli_connection import Ways
 from opserve_client.conform.compare import compare
+from opserve_client.conform.known import expectations, read_known
 from opserve_client.conform.record import Header, RunRecord, read_record, record_path
 from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_named
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.show import progress, show_summary
-from opserve_client.conform.summary import Summary, read_known, summarise
+from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup
@@ -150,7 +151,8 @@ def _write_files(summary: Summary, files: Files, baseline: RunRecord | None) -> 
     if files.junit is not None:
         write_junit(summary, files.junit)
     if files.report is not None:
-        write_report(summary.record, files.report, baseline=baseline)
+        expected = summary.expectations
+        write_report(summary.record, files.report, baseline=baseline, expected=expected)
     if files.metrics is not None:
         files.metrics.write_text(metrics(summary.record), encoding="utf-8")
     if files.badge is not None:
@@ -168,7 +170,7 @@ def _summary(options: Options, baseline: RunRecord | None, ways: Ways) -> Summar
     cases = chosen(suite, options.wanted)
     record = tried(options, suite, cases, ways)
     comparison = None if baseline is None else compare(baseline, record)
-    return summarise(record, known=known, comparison=comparison)
+    return Summary(record=record, expectations=expectations(record, known), comparison=comparison)
 
 
 def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> RunRecord:

@@ -8,6 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
 
 from benchmarks.browser import READY
+from opserve_client.conform.known import NOTHING_KNOWN, Expectations
 from opserve_client.conform.record import RunRecord
 from opserve_client.conform.report import write_report
 
@@ -16,18 +17,19 @@ TIMEOUT_MS = 10_000
 
 
 @contextmanager
-def opened(
+def opened(  # noqa: PLR0913  what a page is opened with
     chromium: Browser,
     run: RunRecord,
     folder: Path,
     *,
     baseline: RunRecord | None = None,
+    expected: Expectations = NOTHING_KNOWN,
     at: str = "",
     forgiven: str = "",
 ) -> Generator[Page]:
     """The page of a run's report, ready; no error but forgiven ones, no request but the file's."""
     path = folder / "report.html"
-    write_report(run, path, baseline=baseline)
+    write_report(run, path, baseline=baseline, expected=expected)
     address = path.as_uri()
     wrong: list[str] = []
     asked: list[str] = []

@@ -27,6 +27,7 @@ from client.conform.sample_results import (
     refused,
     run,
 )
+from opserve_client.conform.known import Known, expectations
 from opserve_kernels.verdict.verdict import Status
 
 pytestmark = [
@@ -206,6 +207,34 @@ def test_a_baseline_is_told(open_report: Open) -> None:
         assert statuses(page) == ["PASSED"]
         page.locator(ROWS).first.click()
         assert "was FAILED" in page.inner_text("#case .change")
+
+
+def test_known_failures_and_those_that_pass_are_told(open_report: Open) -> None:
+    known = (
+        Known(pattern=FAILED.case.id, reason=HOSTILE),
+        Known(pattern=SAMPLE.results[1].case.id, reason="mended"),
+    )
+    with open_report(SAMPLE, expected=expectations(SAMPLE, known)) as page:
+        assert page.inner_text("#verdict") == "2 of 4 cases failed, 1 of them as known"
+        tiles = page.locator("#knowns .tile").all_inner_texts()
+        assert [tile.split("\n") for tile in tiles] == [
+            ["1", "known failure"],
+            ["1", "known failure passes"],
+        ]
+        page.select_option("#known", "known failure passes")
+        assert statuses(page) == ["PASSED"]
+        assert page.locator(f"{ROWS} .reason b").all_inner_texts() == ["known failure passes"]
+        page.evaluate("id => { location.hash = `case=${id}` }", FAILED.case.id)
+        page.wait_for_selector(f"#case .id:has-text('{FAILED.case.id}')")
+        told = page.text_content("#case .known")
+        assert told == f"known failure: {FAILED.case.id}  # {HOSTILE}"
+        assert page.locator("img").count() == 0
+
+
+def test_a_run_of_which_nothing_was_known_does_not_ask(open_report: Open) -> None:
+    with open_report(SAMPLE) as page:
+        assert not page.is_visible("#expectations")
+        assert not page.is_visible("#known")
 
 
 def test_a_text_of_a_target_is_never_markup(open_report: Open) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
+from opserve_client.conform.known import Expectations
 from opserve_client.conform.record import GOOD, Result, RunRecord
 from opserve_client.conform.report.changes import Change, Comparison
 from opserve_client.conform.report.words import places
@@ -19,26 +20,28 @@ CHUNK_CASES = 32  # unpacked at once when one of them is opened: some millisecon
 MAPPED_CASES = 1000  # with maps; what breaks everything needs no more, and a file must open
 _SUITES = frozenset(("smoke", "standard", "exhaustive"))  # others are files, whose path is not told
 _DIGITS = 4  # of a used fraction in the table
-_NAMED = ("status", "operator", "profile", "dtype", "kind", "change")
+_NAMED = ("status", "operator", "profile", "dtype", "kind", "change", "known")
+_FAILS, _PASSES = "known failure", "known failure passes"
 
 
-def index_of(run: RunRecord, comparison: Comparison | None) -> Json:
+def index_of(run: RunRecord, comparison: Comparison | None, expected: Expectations) -> Json:
     """What the page needs to show the table."""
     named = {name: _Names() for name in _NAMED}
     columns: dict[str, list[Any]] = {
         name: [] for name in (*_NAMED, "id", "worst", "before", "errors", "reason", "about")
     }
     for result in run.results:
-        for name, value in _row(result, comparison).items():
+        for name, value in _row(result, comparison, expected).items():
             columns[name].append(named[name].place(value) if name in named else value)
     header = run.header
     return {
         "target": header.target,
-        "good": not run.failures,
-        "conclusion": _conclusion(run),
+        "good": len(run.failures) == len(expected.failing),
+        "conclusion": _conclusion(run, expected),
         "facts": list(_facts(run)),
         "baseline": None if comparison is None else _told(comparison),
         "changes": [change.value for change in Change if change],
+        "knowns": [_FAILS, _PASSES],
         "chunk": CHUNK_CASES,
         "snippet": snippet_template(header.seed),
         "command": _command(run),
@@ -47,13 +50,18 @@ def index_of(run: RunRecord, comparison: Comparison | None) -> Json:
     }
 
 
-def chunks_of(run: RunRecord, comparison: Comparison | None) -> Iterator[list[Json]]:
+def chunks_of(
+    run: RunRecord, comparison: Comparison | None, expected: Expectations
+) -> Iterator[list[Json]]:
     """What is known of each case, in the index's order; of outputs that are right, no maps."""
     failing = [result.case.id for result in run.results if result.verdict.status not in GOOD]
     mapped = frozenset(failing[:MAPPED_CASES])
     for first in range(0, len(run.results), CHUNK_CASES):
         part = run.results[first : first + CHUNK_CASES]
-        yield [_detail(result, comparison, maps=result.case.id in mapped) for result in part]
+        yield [
+            _detail(result, comparison, maps=result.case.id in mapped) | _known(result, expected)
+            for result in part
+        ]
 
 
 def snippet_template(seed: int) -> str:
@@ -76,7 +84,7 @@ class _Names:
         return list(self._places)
 
 
-def _row(result: Result, comparison: Comparison | None) -> Json:
+def _row(result: Result, comparison: Comparison | None, expected: Expectations) -> Json:
     case, verdict = result.case, result.verdict
     before = comparison.before(case.id) if comparison else None
     first = next(iter(case.tensors.values()), None)
@@ -88,6 +96,7 @@ def _row(result: Result, comparison: Comparison | None) -> Json:
         "dtype": first.dtype.name if first else "",
         "kind": "refused" if case.is_refused else case.kind.value,
         "change": comparison.change(result).value if comparison else "",
+        "known": _FAILS * (case.id in expected.failing) or _PASSES * (case.id in expected.passing),
         "worst": _rounded(result.worst),
         "before": None if before is None else _rounded(before.worst),
         "errors": sum(output.errors for output in verdict.outputs),
@@ -112,6 +121,13 @@ def _detail(result: Result, comparison: Comparison | None, *, maps: bool) -> Jso
     }
 
 
+def _known(result: Result, expected: Expectations) -> Json:
+    """The line of known failures that the case matches."""
+    case = result.case.id
+    line = expected.failing.get(case) or expected.passing.get(case)
+    return {"known": line and line.text}
+
+
 def _rounded(used: float) -> float | str:
     """As verdicts have numbers that JSON has no name for."""
     if not math.isfinite(used):
@@ -119,12 +135,13 @@ def _rounded(used: float) -> float | str:
     return float(f"{used:.{_DIGITS}g}")
 
 
-def _conclusion(run: RunRecord) -> str:
+def _conclusion(run: RunRecord, expected: Expectations) -> str:
     failures, cases = len(run.failures), len(run.results)
     missing = run.header.cases - cases
     unfinished = f"; {missing} were not tried" if missing else ""
     if failures:
-        return f"{failures} of {cases} cases failed{unfinished}"
+        known = f", {len(expected.failing)} of them as known" if expected.failing else ""
+        return f"{failures} of {cases} cases failed{known}{unfinished}"
     passed = run.counts.get(Status.PASSED, 0)
     return f"{passed} of {cases} cases passed, none failed{unfinished}"
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
-from opserve_client.conform.record import Result
+from opserve_client.conform.record import GOOD, Result
 from opserve_client.conform.summary import Summary
 from opserve_kernels.verdict.verdict import Status
 
@@ -13,7 +13,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def write_junit(summary: Summary, path: Path) -> None:
     """Known failures are skipped ones; what XML has no character for is left out."""
-    failing = {result.case.id for result in summary.failures}
+    known = summary.expectations
     suite = Element("testsuite", name=f"opserve.{_text(summary.record.header.suite)}")
     counts: dict[str, int] = dict.fromkeys(("failure", "error", "skipped"), 0)
     for result in summary.record.results:
@@ -25,11 +25,16 @@ def write_junit(summary: Summary, path: Path) -> None:
             name=case.id,
             time=f"{result.seconds:.6f}",
         )
-        kind = _kind(result, is_failure=case.id in failing)
+        kind = _kind(result, is_known=case.id in known.failing)
         if kind:
             counts[kind] += 1
             reason = _text(result.verdict.reason)
+            if case.id in known.failing:
+                reason = f"known failure: {_text(known.failing[case.id].text)}: {reason}"
             SubElement(one, kind, message=reason, type=result.verdict.status.value).text = reason
+        if case.id in known.passing:
+            line = _text(known.passing[case.id].text)
+            SubElement(one, "system-out").text = f"known failure that passes: {line}"
     suite.set("tests", str(len(summary.record.results)))
     for kind, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(name, str(counts[kind]))
@@ -37,11 +42,13 @@ def write_junit(summary: Summary, path: Path) -> None:
     ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def _kind(result: Result, *, is_failure: bool) -> str:
+def _kind(result: Result, *, is_known: bool) -> str:
     status = result.verdict.status
-    if is_failure:
-        return "error" if status is Status.ERROR else "failure"
-    return "" if status is Status.PASSED else "skipped"
+    if status is Status.PASSED:
+        return ""
+    if is_known or status in GOOD:
+        return "skipped"
+    return "error" if status is Status.ERROR else "failure"
 
 
 def _text(text: str) -> str:

@@ -4,7 +4,7 @@ const rows = index.columns.id.map((_, place) => rowOf(place));
 const placeOf = new Map(rows.map((row) => [row.id, row.place]));
 const texts = rows.map((row) => `${row.id} ${row.reason} ${row.about} ${row.status}`.toLowerCase());
 const GRAVITY = ["NONDETERMINISTIC", "ERROR", "FAILED", "MISTRUSTED", "INVALID_ARGUMENTS", "UNIMPLEMENTED", "SKIPPED", "PASSED"];
-const CHOICES = ["status", "operator", "profile", "dtype", "kind", "change"];
+const CHOICES = ["status", "operator", "profile", "dtype", "kind", "change", "known"];
 const FIRST_SORT = { key: "status", descending: false };
 const field = (name) => document.getElementById(name);
 let chosen = { text: "", sort: FIRST_SORT };
@@ -139,6 +139,11 @@ function drawHeader() {
   for (const name of CHOICES) {
     const options = [...index.names[name]].filter(Boolean).sort();
     field(name).replaceChildren(make("option", { value: "" }, "all"), ...options.map((option) => make("option", { value: option }, option)));
+  }
+  if (index.names.known.some(Boolean)) {
+    field("expectations").hidden = false;
+    field("known-label").hidden = false;
+    drawTiles("knowns", "known", index.knowns);
   }
   if (!index.baseline) return;
   field("comparison").hidden = false;

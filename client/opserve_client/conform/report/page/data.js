@@ -30,6 +30,7 @@ function rowOf(place) {
     dtype: named("dtype"),
     kind: named("kind"),
     change: named("change"),
+    known: named("known"),
     worst: toNumber(columns.worst[place]),
     before: columns.before[place] === null ? null : toNumber(columns.before[place]),
     errors: columns.errors[place],

@@ -3,13 +3,14 @@
 const panel = document.getElementById("case");
 
 function drawCase(row, detail) {
-  const { case: given, verdict, places, before } = detail;
+  const { case: given, verdict, places, before, known } = detail;
   const close = make("button", { type: "button", id: "close", "aria-label": "Close the case" }, "✕");
   const link = make("a", { href: `#case=${encodeURIComponent(row.id)}`, class: "permalink" }, "link to this case");
   panel.replaceChildren(
     make("header", {}, make("h3", {}, statusBadge(row.status), " ", row.operator), close),
     make("p", { class: "id" }, make("code", {}, row.id), " ", link),
     make("p", { class: "reason" }, verdict.reason),
+    ...(row.known ? [make("p", { class: "known" }, make("b", {}, row.known), `: ${known}`)] : []),
     ...(row.change ? [changeOf(row, before)] : []),
     ...(places.length ? [make("ul", { class: "places" }, ...places.map((text) => make("li", {}, text)))] : []),
     ...(verdict.refusal ? [refusalOf(verdict.refusal)] : []),

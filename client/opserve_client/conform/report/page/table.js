@@ -39,9 +39,14 @@ function cellOf(row, key) {
     case "worst": case "before": return fraction(row[key]);
     case "errors": return row.errors ? count(row.errors) : "";
     case "id": return row.id.split(".").at(-1);
-    case "reason": return row.change ? make("span", {}, make("b", {}, row.change), ` ${row.reason}`) : row.reason;
+    case "reason": return reasonOf(row);
     default: return row[key];
   }
+}
+
+function reasonOf(row) {
+  const news = [row.known, row.change].filter(Boolean).join(", ");
+  return news ? make("span", {}, make("b", {}, news), ` ${row.reason}`) : row.reason;
 }
 
 function drawHead(sort) {

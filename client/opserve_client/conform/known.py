@@ -1,0 +1,82 @@
+"""Failures that are known before a run, and what became of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opserve_client.conform.record import GOOD, RunRecord
+from opserve_client.conform.selection import matches
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_kernels.verdict.verdict import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A line of known failures.
+
+    Attributes:
+        pattern: Of cases (selection.matches).
+        reason: Behind the #.
+    """
+
+    pattern: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        return f"{self.pattern}  # {self.reason}" if self.reason else self.pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations:
+    """What was known of the cases of a run.
+
+    Attributes:
+        failing: The first line that a failing case matches, by the case's id.
+        passing: The same of passing cases, if all that the line matches pass: XPASS.
+    """
+
+    failing: Mapping[str, Known] = field(default_factory=dict[str, Known])
+    passing: Mapping[str, Known] = field(default_factory=dict[str, Known])
+
+    @property
+    def unexpected(self) -> tuple[Known, ...]:
+        """The lines of which all cases pass."""
+        return tuple(dict.fromkeys(self.passing.values()))
+
+
+NOTHING_KNOWN = Expectations()
+
+
+def read_known(path: Path) -> tuple[Known, ...]:
+    """Known failures in a file: a pattern on each line, and behind a # why.
+
+    Raises:
+        InfrastructureError: The file cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InfrastructureError(f"known failures: {path}: {error}") from error
+    parts = [line.partition("#") for line in lines]
+    return tuple(
+        Known(pattern=pattern.strip(), reason=reason.strip())
+        for pattern, _, reason in parts
+        if pattern.strip()
+    )
+
+
+def expectations(record: RunRecord, known: Sequence[Known]) -> Expectations:
+    """What became of known failures in a run."""
+    failing, passing = dict[str, Known](), dict[str, Known]()
+    for line in known:
+        tried = [one for one in record.results if matches(one.case, [line.pattern])]
+        failed = [one.case.id for one in tried if one.verdict.status not in GOOD]
+        passed = [one.case.id for one in tried if one.verdict.status is Status.PASSED]
+        of_line = dict.fromkeys(failed or passed, line)
+        if failed:
+            failing = of_line | failing
+        else:
+            passing = of_line | passing
+    return Expectations(failing=failing, passing=passing)
