@@ -67,7 +67,7 @@ class Goldens:
         for name, tensor in case.outputs.items():
             storages[name] = unwritten(tensor.storage_elements, tensor.dtype)
         try:
-            outcome = run_on(self._sessions.on(case.profile), case, storages)
+            outcome = run_on(self._sessions.on(case.profile), case, storages, read=case.written)
         except OpserveError as error:
             raise InfrastructureError(f"golden values of {case.id}: {error}") from error
         if not isinstance(outcome, Ran):

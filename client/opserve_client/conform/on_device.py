@@ -1,6 +1,6 @@
 """A case on a session: its tensors as they lie in memory, the call, and the memory after it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from time import perf_counter
 
 import numpy as np
@@ -19,6 +19,10 @@ from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.case import Case, TensorCase
 from opserve_kernels.verdict.verdict import Code
 
+_BATCH_BYTES = (
+    16 * SMALL_BYTES
+)  # a service's limit on the data of a batch; SMALL_BYTES on a tensor's
+
 
 def plan_on(session: Session, case: Case) -> Ran | Refused:
     """Phase one alone, with tensors that lie nowhere: whether the call is refused."""
@@ -34,29 +38,37 @@ def plan_on(session: Session, case: Case) -> Ran | Refused:
     return Ran(outputs={})
 
 
-def run_on(session: Session, case: Case, storages: Mapping[str, Array]) -> Ran | Refused | Broken:
+def run_on(
+    session: Session, case: Case, storages: Mapping[str, Array], *, read: Collection[str]
+) -> Ran | Refused | Broken:
     """The whole call.
 
     Args:
         session: On a device of the case's profile.
         case: The call.
         storages: Flat memory of every tensor before the call; it stays as it is.
+        read: The tensors whose memory is wanted after the call, every output among them.
 
     Raises:
         OpserveError: Something else than the call was refused or failed.
     """
-    size = sum(storage.nbytes for storage in storages.values())
-    run = _run_at_once if 2 * size <= SMALL_BYTES else _run_in_steps
+    sizes = [storage.nbytes for storage in storages.values()]
+    is_small = max(sizes) <= SMALL_BYTES and 2 * sum(sizes) <= _BATCH_BYTES
+    run = _run_at_once if is_small else _run_in_steps
     history = History()
     try:
-        return run(session, case, storages, history)
+        return run(session, case, storages, history, read)
     finally:
         if leftovers := history.leftovers():
             session.submit(leftovers)
 
 
 def _run_at_once(
-    session: Session, case: Case, storages: Mapping[str, Array], history: History
+    session: Session,
+    case: Case,
+    storages: Mapping[str, Array],
+    history: History,
+    wanted: Collection[str],
 ) -> Ran | Refused | Broken:
     """Bytes inside the batch, in one round trip."""
     last = session.last_handles
@@ -70,8 +82,9 @@ def _run_at_once(
     ]
     commands = [*before, *_call(case, buffers, workspace, last.executor + 1)]
     commands += [
-        Command(read=ReadRequest(buffer=buffer, size_bytes=storage.nbytes))
-        for buffer, storage in full.items()
+        Command(read=ReadRequest(buffer=buffers[name], size_bytes=storages[name].nbytes))
+        for name in wanted
+        if storages[name].nbytes
     ]
     commands += [Command(free=FreeRequest(buffer=one)) for one in (*buffers.values(), workspace)]
     started = perf_counter()
@@ -85,14 +98,20 @@ def _run_at_once(
     seconds = perf_counter() - started
     read = iter([result.read.data for result in results if result.HasField("read")])
     found = {
-        name: np.frombuffer(bytearray(next(read) if storage.nbytes else b""), storage.dtype)
-        for name, storage in storages.items()
+        name: np.frombuffer(
+            bytearray(next(read) if storages[name].nbytes else b""), storages[name].dtype
+        )
+        for name in wanted
     }
     return _ran(case, found, seconds)
 
 
 def _run_in_steps(
-    session: Session, case: Case, storages: Mapping[str, Array], history: History
+    session: Session,
+    case: Case,
+    storages: Mapping[str, Array],
+    history: History,
+    wanted: Collection[str],
 ) -> Ran | Refused | Broken:
     """Bytes on their own way."""
     last = session.last_handles
@@ -114,9 +133,9 @@ def _run_in_steps(
     seconds = perf_counter() - started
     found = {
         name: np.frombuffer(
-            bytearray(buffer.read(size_bytes=storages[name].nbytes)), storages[name].dtype
+            bytearray(buffers[name].read(size_bytes=storages[name].nbytes)), storages[name].dtype
         )
-        for name, buffer in buffers.items()
+        for name in wanted
     }
     return _ran(case, found, seconds)
 

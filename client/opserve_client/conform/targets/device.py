@@ -62,7 +62,8 @@ class DeviceTarget:
             session = self._sessions.on(case.profile)
             if case.is_refused:
                 return plan_on(session, case)
-            return run_on(session, case, {name: one.storage for name, one in tensors.items()})
+            storages = {name: one.storage for name, one in tensors.items()}
+            return run_on(session, case, storages, read=list(storages))
         except OpserveError as error:
             if error.code == _UNKNOWN_PROFILE:
                 return Missing(reason=error.message)
