@@ -1,17 +1,11 @@
-"""A farm on a store in a file, and its administrator over either face."""
+"""A farm on either database, and its administrator over either face."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from opserve_client import AsyncClient
 from server.farm import FACES, Farm, open_farm
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'opserve.db'}"
 
 
 @pytest.fixture

@@ -1,30 +1,12 @@
-"""Stores on both databases: a file of SQLite, and a PostgreSQL server that runs."""
+"""Stores on both databases."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
 from opserve_server.store.store import Store, open_store
-from server.store.postgresql import Postgresql, postgresql
 
 TIMEOUT_S = 20.0
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[Postgresql]:
-    """One server for each test process."""
-    with postgresql() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database without tables."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'opserve.db'}"
-    server: Postgresql = request.getfixturevalue("postgresql_server")
-    return await server.new_database()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 
 from server.store.samples import engine_of
@@ -19,6 +18,7 @@ LIFE = """
 trap "" INT TERM
 "$0"/initdb -D data -U postgres -A trust -E UTF8 --no-locale --no-sync > log &&
 "$0"/pg_ctl -D data -l log -o "-k $PWD -c listen_addresses= -c fsync=off" -w start >> log &&
+"$0"/createdb -h "$PWD" -U postgres test >> log &&
 echo up && read -r _
 "$0"/pg_ctl -D data -m immediate stop >> log
 """
@@ -30,24 +30,19 @@ class Postgresql:
     """A server that runs."""
 
     folder: Path
-    _numbers: "count[int]"
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres:{PASSWORD}@/{database}?host={self.folder}"
 
-    async def new_database(self) -> str:
-        """Its URL."""
-        name = f"test_{next(self._numbers)}"
-        await self.run(f"CREATE DATABASE {name} STRATEGY file_copy")
-        return self.url(name)
+    async def empty_database(self) -> str:
+        """The URL of the one database, which has no tables; making one takes longer than a test."""
+        url = self.url("test")
+        await _run(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+        return url
 
     async def run(self, statement: str) -> None:
-        """Runs a statement beside the databases of tests."""
-        engine = engine_of(self.url("postgres"))
-        async with engine.connect() as connection:
-            outside = await connection.execution_options(isolation_level="AUTOCOMMIT")
-            await outside.exec_driver_sql(statement)
-        await engine.dispose()
+        """Runs a statement beside the database of tests."""
+        await _run(self.url("postgres"), statement)
 
 
 @contextmanager
@@ -63,9 +58,18 @@ def postgresql() -> Generator[Postgresql]:
         ) as life:
             assert life.stdout is not None
             assert life.stdout.readline() == b"up\n", (folder / "log").read_text()
-            yield Postgresql(folder, count())
+            yield Postgresql(folder)
     finally:
         shutil.rmtree(folder)
+
+
+async def _run(url: str, *statements: str) -> None:
+    engine = engine_of(url)
+    async with engine.connect() as connection:
+        outside = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        for statement in statements:
+            await outside.exec_driver_sql(statement)
+    await engine.dispose()
 
 
 def _programs() -> Path:

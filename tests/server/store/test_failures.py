@@ -70,21 +70,20 @@ async def test_a_failure_tells_no_statement_and_no_value(
 async def test_a_server_that_went_away_is_found_again(
     postgresql_server: Postgresql, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url = await postgresql_server.new_database()
-    database = url.partition("?")[0].rpartition("/")[2]
-    cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
+    url = await postgresql_server.empty_database()
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'test'"
     async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
         assert await store.tenants.all() == []
         await postgresql_server.run(cut)
         assert await store.tenants.all() == []  # by a new connection
 
-        await postgresql_server.run(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+        await postgresql_server.run("ALTER DATABASE test ALLOW_CONNECTIONS false")
         await postgresql_server.run(cut)
         with pytest.raises(StoreUnavailable) as caught:
             await store.tenants.all()
         check_told(caught.value, caplog)
 
-        await postgresql_server.run(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+        await postgresql_server.run("ALTER DATABASE test ALLOW_CONNECTIONS true")
         assert await store.tenants.all() == []
 
 

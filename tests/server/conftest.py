@@ -1,0 +1,24 @@
+"""Databases for stores: a file of SQLite, and one on a PostgreSQL server that runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.store.postgresql import Postgresql, postgresql
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Postgresql]:
+    """One server for each test process."""
+    with postgresql() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database without tables."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'opserve.db'}"
+    server: Postgresql = request.getfixturevalue("postgresql_server")
+    return await server.empty_database()
