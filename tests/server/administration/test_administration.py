@@ -66,7 +66,9 @@ async def everything_in(url: str) -> str:
     """All rows of a store, bytes as the characters that they are."""
     engine = engine_of(url)
     async with engine.connect() as connection:
-        rows = [(await connection.execute(table.select())).all() for table in METADATA.sorted_tables]
+        rows = [
+            (await connection.execute(table.select())).all() for table in METADATA.sorted_tables
+        ]
     await engine.dispose()
     return repr(rows)
 
