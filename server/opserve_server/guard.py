@@ -10,7 +10,9 @@ from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
+from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
+from opserve_server.turnstile import Turnstile
 
 AUTHORIZATION = "authorization"
 """The header, on both wires, that no observer sees."""
@@ -191,6 +193,7 @@ class Guard:
         self._directory = KEYLESS
         self._guesses = _Guesses(guesses)
         self._clock = clock
+        self._turnstile = Turnstile()
         self._used: dict[str, float] = {}
         self.keyless = True
 
@@ -199,8 +202,8 @@ class Guard:
         self._directory = directory
         self.keyless = self.keyless and directory.keyless
 
-    def admit(self, credentials: Credentials, method: str) -> Principal:
-        """Who calls, where it may.
+    async def admit(self, call: Call, credentials: Credentials, method: str) -> None:
+        """Says who makes a call, where it may, when it is the turn of its tenant.
 
         Raises:
             Unauthenticated: It is not known who calls.
@@ -208,11 +211,19 @@ class Guard:
             QuotaExceeded: Its tenant has made too many calls in a second.
             TooManyGuesses: The address has shown too many unknown keys.
         """
+        call.principal = self._caller(credentials, method)
+        await self.turn(call)
+        if call.principal is not ANYBODY:
+            self.check(call.principal, method)
+
+    async def turn(self, call: Call) -> None:
+        """Waits until it is the turn of the call's tenant: before its begin, and each answer."""
+        await self._turnstile.passed(None if call.principal is None else call.principal.tenant)
+
+    def _caller(self, credentials: Credentials, method: str) -> Principal:
         if method in SCOPES and SCOPES[method] is None:
             return ANYBODY
-        principal = LOCAL if self.keyless else self._recognised(credentials)
-        self.check(principal, method)
-        return principal
+        return LOCAL if self.keyless else self._recognised(credentials)
 
     def check(self, principal: Principal, method: str) -> None:
         """Refuses a principal that may not call this, or not any more; raises as admit does."""
@@ -225,8 +236,9 @@ class Guard:
             raise PermissionDenied(principal, scope=asked)
         self._accounts.of(principal.tenant).admit_call()
 
-    def recheck(self, credentials: Credentials, principal: Principal) -> None:
+    def recheck(self, call: Call, credentials: Credentials) -> None:
         """Refuses a caller whose key has ended since it was admitted; a long answer ends then."""
+        principal = call.principal
         if self.keyless or principal in {ANYBODY, LOCAL}:
             return
         if self._recognised(credentials) != principal:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import Directory, KeyRecord
 from opserve_server.core.keys import new_key, sha256_of
+from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
-from opserve_server.guard import Guard, GuessLimits
+from opserve_server.guard import Credentials, Guard, GuessLimits
 
 NOW = 1_000_000.0
 TENANTS = {
@@ -22,6 +23,14 @@ GUESSES = GuessLimits(per_s=1.0, at_once=10_000, peers=16)
 def keyless_guard() -> Guard:
     """Of a service without keys."""
     return Guard(Accounts(), guesses=GUESSES)
+
+
+async def admitted(guard: Guard, credentials: Credentials, method: str) -> Principal:
+    """Who a guard says it is."""
+    call = Call(face="grpc", method=method, request_id="", headers={})
+    await guard.admit(call, credentials, method)
+    assert call.principal is not None
+    return call.principal
 
 
 def principal(tenant: str, *scopes: Scope) -> Principal:

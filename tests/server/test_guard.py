@@ -1,5 +1,6 @@
 """The guard: who is recognised, what each may call, and what a guess costs."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -16,6 +17,7 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import ANYBODY, MAP_BUFFER, SCOPES, Credentials, Guard, GuessLimits
+from server import guards
 
 EXECUTE = "opserve.v1.OperatorService/Execute"
 ALICE = Principal(tenant="lab", name="alice", scopes=frozenset({Scope.OPERATE}))
@@ -69,6 +71,10 @@ def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Crede
     return Credentials(authorization=authorization, peer=lambda: peer)
 
 
+def admitted(guard: Guard, credentials: Credentials, method: str) -> Principal:
+    return asyncio.run(guards.admitted(guard, credentials, method))
+
+
 def refused(call: Callable[[], object]) -> OpserveError:
     with pytest.raises(OpserveError) as caught:
         call()
@@ -79,7 +85,7 @@ def refused(call: Callable[[], object]) -> OpserveError:
 def test_a_key_says_who_calls(guard: Guard, scheme: str) -> None:
     key = new_key()
     guard.refresh(directory(record(key, ALICE)))
-    assert guard.admit(shown(f"{scheme} {key}"), EXECUTE) is ALICE
+    assert admitted(guard, shown(f"{scheme} {key}"), EXECUTE) is ALICE
 
 
 def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock) -> None:
@@ -101,7 +107,7 @@ def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock
         shown(f"Bearer {keys['alice'][:-1]}", peer="192.0.2.4"),
         *(shown(f"Bearer {keys[name]}") for name in keys if name != "alice"),
     ]
-    errors = [refused(lambda one=one: guard.admit(one, EXECUTE)) for one in given]  # type: ignore[misc]  # one of these
+    errors = [refused(lambda one=one: admitted(guard, one, EXECUTE)) for one in given]  # type: ignore[misc]  # one of these
     assert {type(error) for error in errors} == {Unauthenticated}
     assert len({(error.message, error.status, error.given, error.allowed) for error in errors}) == 1
     reasons = {error.reason for error in errors if isinstance(error, Unauthenticated)}
@@ -112,18 +118,18 @@ def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock
 def test_a_key_expires_at_its_moment(guard: Guard, clock: Clock) -> None:
     key = new_key()
     guard.refresh(directory(record(key, ALICE, expires_at=clock.now + 1)))
-    assert guard.admit(shown(f"Bearer {key}"), EXECUTE) is ALICE
+    assert admitted(guard, shown(f"Bearer {key}"), EXECUTE) is ALICE
     clock.now += 1
     assert isinstance(
-        refused(lambda: guard.admit(shown(f"Bearer {key}"), EXECUTE)), Unauthenticated
+        refused(lambda: admitted(guard, shown(f"Bearer {key}"), EXECUTE)), Unauthenticated
     )
 
 
 def test_a_scope_that_is_missing_is_named_and_who_lacks_it_only_to_the_audit(guard: Guard) -> None:
     key = new_key()
     guard.refresh(directory(record(key, PROBE)))
-    assert guard.admit(shown(f"Bearer {key}"), "metrics") is PROBE
-    error = refused(lambda: guard.admit(shown(f"Bearer {key}"), EXECUTE))
+    assert admitted(guard, shown(f"Bearer {key}"), "metrics") is PROBE
+    error = refused(lambda: admitted(guard, shown(f"Bearer {key}"), EXECUTE))
     assert isinstance(error, PermissionDenied)
     assert error.message == (
         "scope: given a caller without the scope operate, allowed a caller with the scope operate"
@@ -139,21 +145,21 @@ def test_what_has_no_row_is_refused_to_everybody(guard: Guard, *, keyed: bool) -
     asked = shown(f"Bearer {key}")
     for method, scope in SCOPES.items():
         if scope is Scope.ADMIN and not keyed:
-            assert isinstance(refused(lambda: guard.admit(asked, method)), PermissionDenied)  # noqa: B023
+            assert isinstance(refused(lambda: admitted(guard, asked, method)), PermissionDenied)  # noqa: B023
         else:
-            assert guard.admit(asked, method) in {every, LOCAL, ANYBODY}
+            assert admitted(guard, asked, method) in {every, LOCAL, ANYBODY}
     for method in ("", "execute", "opserve.v1.OperatorService/Steal"):
-        assert isinstance(refused(lambda: guard.admit(asked, method)), PermissionDenied)  # noqa: B023
+        assert isinstance(refused(lambda: admitted(guard, asked, method)), PermissionDenied)  # noqa: B023
 
 
 def test_without_a_key_everybody_is_local_until_there_was_one(guard: Guard) -> None:
     key = new_key()
-    assert guard.admit(shown(), EXECUTE) is LOCAL
+    assert admitted(guard, shown(), EXECUTE) is LOCAL
     guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))
     assert not guard.keyless
-    assert isinstance(refused(lambda: guard.admit(shown(), EXECUTE)), Unauthenticated)
+    assert isinstance(refused(lambda: admitted(guard, shown(), EXECUTE)), Unauthenticated)
     guard.refresh(KEYLESS)
-    assert isinstance(refused(lambda: guard.admit(shown(), EXECUTE)), Unauthenticated)
+    assert isinstance(refused(lambda: admitted(guard, shown(), EXECUTE)), Unauthenticated)
     assert isinstance(refused(lambda: guard.check(LOCAL, MAP_BUFFER)), Unauthenticated)
 
 
@@ -166,10 +172,10 @@ def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> Non
             authorization=authorization, certificate=lambda: names, peer=lambda: "192.0.2.1"
         )
 
-    assert guard.admit(given(None, "CN=ci", SPIFFE), EXECUTE) is ALICE
-    assert guard.admit(given(f"Bearer {key}", SPIFFE), "metrics") is PROBE
+    assert admitted(guard, given(None, "CN=ci", SPIFFE), EXECUTE) is ALICE
+    assert admitted(guard, given(f"Bearer {key}", SPIFFE), "metrics") is PROBE
     for wrong in (given(None, "CN=ci"), given("Bearer x", SPIFFE)):
-        assert isinstance(refused(lambda: guard.admit(wrong, EXECUTE)), Unauthenticated)  # noqa: B023
+        assert isinstance(refused(lambda: admitted(guard, wrong, EXECUTE)), Unauthenticated)  # noqa: B023
 
 
 def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
@@ -179,11 +185,13 @@ def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
     guard.refresh(directory(record(key, ALICE)))
 
     def guess(peer: str) -> type[OpserveError]:
-        return type(refused(lambda: guard.admit(shown(f"Bearer {new_key()}", peer=peer), EXECUTE)))
+        return type(
+            refused(lambda: admitted(guard, shown(f"Bearer {new_key()}", peer=peer), EXECUTE))
+        )
 
     assert [guess("a") for _ in range(5)] == [Unauthenticated] * 3 + [TooManyGuesses] * 2
     assert guess("b") is Unauthenticated
-    assert guard.admit(shown(f"Bearer {key}", peer="a"), EXECUTE) is ALICE
+    assert admitted(guard, shown(f"Bearer {key}", peer="a"), EXECUTE) is ALICE
     clock.now += 2.0
     assert [guess("a") for _ in range(2)] == [Unauthenticated, TooManyGuesses]
     clock.now += 3600.0
@@ -194,7 +202,7 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
     guard.refresh(directory(record(new_key(), ALICE)))
     for number in range(1000):
         credentials = shown(f"Bearer {new_key()}", peer=f"2001:db8::{number:x}")
-        assert isinstance(refused(lambda: guard.admit(credentials, EXECUTE)), Unauthenticated)  # noqa: B023
+        assert isinstance(refused(lambda: admitted(guard, credentials, EXECUTE)), Unauthenticated)  # noqa: B023
     assert len(guard._guesses._buckets) == 2
 
 
@@ -202,9 +210,9 @@ def test_last_uses_are_told_once(guard: Guard, clock: Clock) -> None:
     key = new_key()
     known = record(key, ALICE)
     guard.refresh(directory(known))
-    guard.admit(shown(f"Bearer {key}"), EXECUTE)
+    admitted(guard, shown(f"Bearer {key}"), EXECUTE)
     clock.now += 5
-    guard.admit(shown(f"Bearer {key}"), EXECUTE)
+    admitted(guard, shown(f"Bearer {key}"), EXECUTE)
     assert guard.take_uses() == {known.id: clock.now}
     assert guard.take_uses() == {}
 

@@ -19,7 +19,7 @@ from opserve_server.guard import Credentials
 from opserve_server.identity import Identity
 from opserve_server.store.store import Store
 from server.core.fakes import FakeDevice, make_service
-from server.guards import keyless_guard, principal, record
+from server.guards import admitted, keyless_guard, principal, record
 
 KEY = record("opserve_of_a_test", principal("lab"))
 KEYED = Directory(tenants={"lab": Tenant(name="lab")}, keys={KEY.sha256: KEY}, certificates={})
@@ -143,7 +143,7 @@ async def looks(store: FakeStore, number: int) -> None:
             await asyncio.sleep(0)
 
 
-def test_a_key_that_was_never_used_is_not_written_down() -> None:
+async def test_a_key_that_was_never_used_is_not_written_down() -> None:
     guard = keyless_guard()
-    guard.admit(Credentials(peer=lambda: ""), "openSession")
+    await admitted(guard, Credentials(peer=lambda: ""), "openSession")
     assert guard.take_uses() == {}

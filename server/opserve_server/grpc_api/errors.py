@@ -48,7 +48,6 @@ from opserve_server.core.errors import (
     WrongState,
 )
 from opserve_server.core.observations import Call, Observe
-from opserve_server.core.principal import Principal
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 
 REQUEST_ID = "x-request-id"
@@ -114,9 +113,9 @@ class _Method:
         call = Call(face="grpc", method=self.name, request_id=request_id, headers=headers)
         return call, _credentials(authorization, context)
 
-    def admit(self, credentials: Credentials) -> Principal:
-        """Who calls, where it may."""
-        return self.guard.admit(credentials, self.path)
+    async def admit(self, call: Call, credentials: Credentials) -> None:
+        """Says who calls, where it may."""
+        await self.guard.admit(call, credentials, self.path)
 
 
 def _wrapped(
@@ -159,9 +158,11 @@ def _answering(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
         call, credentials = method.begin(context)
         with at_work(call, method.observe):
             try:
-                call.principal = method.admit(credentials)
+                await method.admit(call, credentials)
                 answered = await behaviour(read(request), context)
+                await method.guard.turn(call)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+                await method.guard.turn(call)
                 await _fail(context, error, call)
             call.outcome = StatusCode.OK.name
             return answered
@@ -176,12 +177,14 @@ def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
         call, credentials = method.begin(context)
         with at_work(call, method.observe):
             try:
-                call.principal = method.admit(credentials)
+                await method.admit(call, credentials)
                 async with aclosing(behaviour(read(request), context)) as answers:
                     async for answer in answers:
-                        method.guard.recheck(credentials, call.principal)
+                        await method.guard.turn(call)
+                        method.guard.recheck(call, credentials)
                         await context.write(answer)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+                await method.guard.turn(call)
                 await _fail(context, error, call)
             call.outcome = StatusCode.OK.name
 

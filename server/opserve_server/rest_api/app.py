@@ -27,7 +27,7 @@ from opserve_server.rest_api.admin import admin_operations
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
 from opserve_server.rest_api.content import WriteQuery, read_content, write_content
-from opserve_server.rest_api.doors import guarded
+from opserve_server.rest_api.doors import guarded, in_turn
 from opserve_server.rest_api.errors import not_routed, refusal
 from opserve_server.rest_api.histories import watch_stream
 from opserve_server.rest_api.middleware import Calls
@@ -109,7 +109,10 @@ def rest_app(  # noqa: PLR0913  # each by its name
     return Starlette(
         routes=routes,
         middleware=[Middleware(Calls, observe=service.observe, names=names)],
-        exception_handlers={OpserveError: refusal, HTTPException: not_routed},  # type: ignore[dict-item]  # their own errors
+        exception_handlers={
+            OpserveError: in_turn(refusal, guard),
+            HTTPException: in_turn(not_routed, guard),
+        },
     )
 
 

@@ -1,20 +1,21 @@
-"""Before every route: the guard, and who may be asked for by which name."""
+"""Around every route: the guard, turns, and who may be asked for by which name."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from opserve_server.core.errors import NotAllowed, Unauthenticated
-from opserve_server.core.observations import CALL
+from opserve_server.core.observations import CALL, Call
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 from opserve_server.rest_api.connections import CERTIFICATE
 from opserve_server.settings import is_loopback_host
 
 Chunk = TypeVar("Chunk")
+FailureT = TypeVar("FailureT", bound=Exception)
 Extensions = Mapping[str, Mapping[str, Sequence[str]]]
 
 
@@ -22,26 +23,48 @@ def guarded(route: Route, guard: Guard) -> Route:
     """The same route, whose endpoint is reached by those alone who may call it."""
 
     async def endpoint(request: Request) -> Response:
-        call = CALL.get()
-        assert call is not None, "the middleware has made it"
+        call = _call_at_work()
         if guard.keyless:
             _check_host(request)
         credentials = _credentials(request)
-        call.principal = guard.admit(credentials, route.name)
+        await guard.admit(call, credentials, route.name)
         answer: Response = await route.endpoint(request)
+        await guard.turn(call)
         if isinstance(answer, StreamingResponse):
-            recheck = partial(guard.recheck, credentials, call.principal)
-            answer.body_iterator = _while_allowed(answer.body_iterator, recheck)
+            recheck = partial(guard.recheck, call, credentials)
+            next_turn = partial(guard.turn, call)
+            answer.body_iterator = _while_allowed(answer.body_iterator, recheck, next_turn)
         return answer
 
     return Route(route.path, endpoint, methods=list(route.methods or ()), name=route.name)
 
 
+def in_turn(
+    answer_to: Callable[[Request, FailureT], Response], guard: Guard
+) -> Callable[[Request, Any], Awaitable[Response]]:
+    """Answers failures as a function does, each when it is the turn of its caller's tenant."""
+
+    async def answer(request: Request, error: FailureT) -> Response:
+        await guard.turn(_call_at_work())
+        return answer_to(request, error)
+
+    return answer
+
+
+def _call_at_work() -> Call:
+    call = CALL.get()
+    assert call is not None, "the middleware has made it"
+    return call
+
+
 async def _while_allowed(
-    chunks: AsyncIterable[Chunk], recheck: Callable[[], None]
+    chunks: AsyncIterable[Chunk],
+    recheck: Callable[[], None],
+    next_turn: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[Chunk]:
     """A long answer, which ends when its caller's key does."""
     async for chunk in chunks:
+        await next_turn()
         try:
             recheck()
         except Unauthenticated:

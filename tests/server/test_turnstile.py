@@ -1,0 +1,147 @@
+"""Turns of tenants in the front: many calls of one stand beside a call of another."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+from typing_extensions import override
+
+from opserve.v1.session_service_pb2 import OpenSessionRequest
+from opserve.v1.session_service_pb2_grpc import SessionServiceStub
+from opserve_server.core.asking import ANY_DEVICE, SessionRequest
+from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.infos import OpenedSession
+from opserve_server.core.observations import CallEnded, Observation
+from opserve_server.core.principal import Principal
+from opserve_server.guard import Credentials
+from opserve_server.telemetry.metrics import Metrics
+from opserve_server.turnstile import Turnstile
+from server.doors import Doors, headers, open_doors
+from server.guards import admitted, keyed_guard
+from server.recording import RecordingService
+
+MANY = 20
+CALLS = ["lab"] * MANY + ["mill"]
+EARLY = MANY // 2
+"""Places before this one are early, whatever turns an answer takes beside its own."""
+
+
+async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
+    turnstile, passed = Turnstile(), list[str]()
+
+    async def call(tenant: str) -> None:
+        await turnstile.passed(tenant)
+        passed.append(tenant)
+
+    await asyncio.gather(*map(call, CALLS))
+    assert passed == ["lab", "mill", *["lab"] * (MANY - 1)]
+
+
+async def test_who_is_alone_does_not_wait() -> None:
+    turnstile = Turnstile()
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            turnstile.passed("lab").send(None)
+        await asyncio.sleep(0)
+
+
+async def test_who_gives_up_holds_nobody_up() -> None:
+    turnstile = Turnstile()
+    waiting = [asyncio.ensure_future(turnstile.passed("lab")) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    waiting[2].cancel()
+    await asyncio.wait(waiting)
+    assert [call.cancelled() for call in waiting] == [False, True, True, False, False]
+    await test_who_is_alone_does_not_wait()
+
+
+async def test_calls_begin_in_turns() -> None:
+    keyed, begun = keyed_guard(), list[str]()
+
+    async def call(key: str) -> None:
+        credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
+        principal = await admitted(keyed.guard, credentials, "getUsage")
+        begun.append(principal.tenant)
+
+    await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))
+    assert begun == ["lab", "mill", *["lab"] * (MANY - 1)]
+
+
+@dataclass
+class Gate:
+    """Holds calls until all are there, and lets them go in one turn of the event loop.
+
+    Attributes:
+        fails: Whether they fail then.
+        here: How many are there.
+        many: Done when the many are.
+        open: Done when all are.
+    """
+
+    fails: bool
+    here: int = 0
+    many: asyncio.Event = field(default_factory=asyncio.Event)
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def passed(self) -> None:
+        self.here += 1
+        if self.here == MANY:
+            self.many.set()
+        if self.here == len(CALLS):
+            asyncio.get_running_loop().call_soon(self.open.set)
+        await self.open.wait()
+        if self.fails:
+            raise HandleNotFound("session", 1, allowed="none")
+
+
+class GatedService(RecordingService):
+    """One in which sessions open when all have asked for them.
+
+    Attributes:
+        ended: Whose calls ended, in that order.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self.ended: list[str] = []
+        super().__init__(observe=self.note)
+        self._gate = gate
+
+    def note(self, observation: Observation) -> None:
+        if isinstance(observation, CallEnded):
+            principal = observation.call.principal
+            self.ended.append("" if principal is None else principal.tenant)
+
+    @override
+    async def open_session(
+        self, principal: Principal, asked: SessionRequest = ANY_DEVICE, *, request_id: str = ""
+    ) -> OpenedSession:
+        await self._gate.passed()
+        return await super().open_session(principal, asked, request_id=request_id)
+
+
+async def call_over_grpc(doors: Doors, key: str) -> None:
+    stub: Any = SessionServiceStub(doors.channel)
+    with suppress(grpc.aio.AioRpcError):
+        await stub.OpenSession(OpenSessionRequest(), metadata=list(headers(key).items()))
+
+
+async def call_over_rest(doors: Doors, key: str) -> None:
+    await doors.rest.post("/v1/sessions", json={}, headers=headers(key))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("call", [call_over_grpc, call_over_rest])
+async def test_calls_are_answered_in_turns(call: Any, *, fails: bool) -> None:
+    gate, keyed = Gate(fails=fails), keyed_guard()
+    service = GatedService(gate)
+    async with open_doors(service, keyed.guard, Metrics()) as doors, asyncio.TaskGroup() as calls:
+        for _ in range(MANY):
+            calls.create_task(call(doors, keyed.lab))
+        await gate.many.wait()
+        await call(doors, keyed.mill)
+    assert sorted(service.ended) == CALLS
+    assert service.ended.index("mill") < EARLY
