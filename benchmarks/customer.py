@@ -11,17 +11,22 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.long_calls import long_call, queue_calls
 from opserve_client import (
     AsyncClient,
     AsyncSession,
+    AsyncStream,
     ConvolutionBackward,
     Im2colBackward,
     OpserveError,
 )
+from opserve_server.allocator import spare_what_is_loaded
 
 SMALL, WHOLE = "small call", "whole call"
 RATES_PER_S = {SMALL: 6.0, WHOLE: 1.0}
 """Calls a second of one customer: eight of them leave most of a core idle."""
+LONG_AT_ONCE = 4
+"""Long calls in a queue of one who keeps the device busy."""
 EDGE, CHANNELS = 32, 32
 """Of an image whose tensors travel by streams: 128 KiB each."""
 LEASE_S = 600.0
@@ -56,23 +61,44 @@ class Customer:
         self._whole = convolution(mark)
         self._expected: list[bytes] = []
         self._plan: Im2colBackward | None = None
+        self._long: tuple[int, AsyncStream] | None = None
         self.secrets = {
             "the name of a session": session.name.encode().hex(),
             "bytes of a tenant": mark.tobytes().hex(),
         }
 
-    async def work(self, *, seconds: float, seed: int) -> Worked:
-        """Calls at the rates, from a moment that each kind draws by itself."""
+    async def work(
+        self, *, seconds: float, seed: int, times: float = 1.0, long_per_s: float = 0.0
+    ) -> Worked:
+        """Calls at some times the rates, from a moment that each kind draws by itself.
+
+        Beside them it fills a queue with long calls, so often a second as it runs empty in time.
+        """
         worked, chance = Worked(), random.Random(seed)  # noqa: S311  # no secret
         calls = {SMALL: self.small_call, WHOLE: self.whole_call}
         begin_s = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as calling:
-            for kind, rate in RATES_PER_S.items():
+            calling.create_task(self._long_calls(seconds=seconds, per_s=long_per_s))
+            for kind, usual in RATES_PER_S.items():
+                rate = usual * times
                 offset_s = chance.random() / rate
                 for number in range(round(seconds * rate)):
                     due_s = begin_s + offset_s + number / rate
                     calling.create_task(_call_at(due_s, kind, calls[kind], worked))
         return worked
+
+    async def _long_calls(self, *, seconds: float, per_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        begin_s = loop.time()
+        for number in range(round(seconds * per_s)):
+            await asyncio.sleep(begin_s + number / per_s - loop.time())
+            if loop.time() > begin_s + seconds:
+                return
+            if self._long is None:
+                self._long = (await long_call(self._session), await self._session.create_stream())
+            executor, stream = self._long
+            await queue_calls(self._session, executor, stream=stream.handle, count=LONG_AT_ONCE)
+            await stream.synchronize()
 
     async def small_call(self) -> None:
         """Asks for the workspace of a call."""
@@ -141,6 +167,7 @@ async def serve(address: str) -> None:
         customer = Customer(session, new_mark())
         await customer.small_call()
         await customer.whole_call()
+        spare_what_is_loaded()  # its own pauses are none of the service's
         say(customer.secrets)
         while line := await asyncio.to_thread(sys.stdin.readline):
             say(asdict(await customer.work(**json.loads(line))))

@@ -1,13 +1,15 @@
 """Eight tenants at one service, each in a process of its own; the eighth may turn hostile."""
 
+import asyncio
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from benchmarks.customer import SMALL, WHOLE
-from benchmarks.keyed import Keyed
+from benchmarks.keyed import Keyed, Load, load_so_far
 from benchmarks.processes import Program, program
 from opserve_client import Client
 from opserve_server.core.tenants import Quota, Tenant
@@ -23,7 +25,11 @@ QUOTA = Quota(
     calls_per_s=150.0,
     bytes_in_flight=32 * MIB,
 )
-"""Of every tenant: an ordinary one uses a third of its calls, and less of all else."""
+"""Of every tenant: an ordinary one uses a seventh of its calls, and less of all else."""
+MOST_OF_QUOTA = 0.9
+"""Of its calls that a busy one uses: it is to be refused none."""
+CALIBRATION_S = 2.0
+LONG_PER_S = 3.0
 ORDINARY = [f"customer-{number}" for number in range(1, 8)]
 EIGHTH = "customer-8"
 TENANTS = [Tenant(name=name, quota=QUOTA) for name in (*ORDINARY, EIGHTH)]
@@ -41,8 +47,11 @@ class Measured:
 
     Attributes:
         milliseconds: Of their calls, by kind.
-        errors: Of theirs.
+        errors: Of theirs, and of the eighth's where that was ordinary.
+        load: What the service did for all eight.
     """
+
+    load: Load
 
     milliseconds: Mapping[str, list[float]] = field(
         default_factory=lambda: {kind: [] for kind in KINDS}
@@ -65,24 +74,31 @@ class Hall:
     eighth: Program
     hostile: Program
     client: Client
+    load_so_far: Callable[[], Load]
 
-    def measure(self, *, seconds: float, seed: int, deeds: Sequence[str] = ()) -> Measured:
-        """Lets all eight work; the eighth does deeds, or ordinary work where there are none."""
-        other = self.hostile if deeds else self.eighth
-        if deeds:
-            other.tell(names=deeds, seconds=seconds)
-        else:
-            other.tell(seconds=seconds, seed=seed)
+    def beside_hostile(self, deeds: Sequence[str], *, seconds: float, seed: int) -> Measured:
+        """Lets the seven work, while the eighth does deeds."""
+        self.hostile.tell(names=deeds, seconds=seconds)
+        return self._measure(self.hostile, seconds=seconds, seed=seed)
+
+    def beside_ordinary(self, work: Mapping[str, float], *, seconds: float, seed: int) -> Measured:
+        """Lets all eight work, the eighth as Customer.work says."""
+        self.eighth.tell(seconds=seconds, seed=seed, **work)
+        return self._measure(self.eighth, seconds=seconds, seed=seed)
+
+    def _measure(self, eighth: Program, *, seconds: float, seed: int) -> Measured:
+        before = self.load_so_far()
         for number, tenant in enumerate(self.ordinary.values()):
             tenant.tell(seconds=seconds, seed=seed * len(TENANTS) + number)
-        measured = Measured()
-        for name, tenant in self.ordinary.items():
-            worked = tenant.answer()
+        worked = {name: tenant.answer() for name, tenant in self.ordinary.items()}
+        of_eighth = eighth.answer()
+        measured = Measured(self.load_so_far() - before)
+        for name, work in worked.items():
             face = KINDS[name in OVER_REST]
-            measured.milliseconds[face].extend(worked["milliseconds"][SMALL])
-            measured.milliseconds[WHOLE].extend(worked["milliseconds"][WHOLE])
-            measured.errors.extend(f"{name}: {error}" for error in worked["errors"])
-        other.answer()
+            measured.milliseconds[face].extend(work["milliseconds"][SMALL])
+            measured.milliseconds[WHOLE].extend(work["milliseconds"][WHOLE])
+        for name, work in (worked | {EIGHTH: of_eighth}).items():
+            measured.errors.extend(f"{name}: {error}" for error in work.get("errors", ()))
         self._wait_until_quiet()
         return measured
 
@@ -101,6 +117,44 @@ class Hall:
         while sum(device.sessions for device in self.client.list_devices()) > len(TENANTS):
             assert time.monotonic() < until_s, "sessions of the hostile tenant do not end"
             time.sleep(0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What work comes to.
+
+    Attributes:
+        ordinary: Of one ordinary tenant in a second.
+        long: Of a queue of long calls.
+    """
+
+    ordinary: Load
+    long: Load
+
+    def as_much_as(self, load: Load, *, seconds: float) -> dict[str, float]:
+        """Work of an eighth beside which the service does as much as it did in a measurement.
+
+        That is no more than its quota allows, and no less than each of the others has.
+        """
+        each = Load(self.ordinary.calls * seconds, self.ordinary.device_s * seconds)
+        calls = load.calls - len(ORDINARY) * each.calls
+        most_calls = MOST_OF_QUOTA * (QUOTA.calls_per_s or inf) * seconds
+        device_s = load.device_s - len(TENANTS) * each.device_s
+        long = max(device_s, 0.0) / self.long.device_s
+        times = (min(calls, most_calls) - long * self.long.calls) / each.calls
+        return {"times": max(times, 1.0), "long_per_s": long / seconds}
+
+
+def usual(hall: Hall) -> Usual:
+    """Measures what work comes to."""
+    without, with_long = (
+        hall.beside_ordinary({"long_per_s": rate}, seconds=CALIBRATION_S, seed=0).load
+        for rate in (0.0, LONG_PER_S)
+    )
+    return Usual(
+        ordinary=without.each(len(TENANTS) * CALIBRATION_S),
+        long=(with_long - without).each(LONG_PER_S * CALIBRATION_S),
+    )
 
 
 @contextmanager
@@ -128,4 +182,5 @@ def hall(service: Keyed, answers: Path) -> Generator[Hall]:
             eighth=customer(EIGHTH),
             hostile=hostile,
             client=stack.enter_context(Client(where.grpc, api_key=keys[ORDINARY[0]])),
+            load_so_far=lambda: asyncio.run(load_so_far(where.rest, keys[ORDINARY[0]])),
         )

@@ -14,16 +14,15 @@ from pathlib import Path
 import grpc
 
 from benchmarks.customer import say
+from benchmarks.long_calls import long_call, queue_calls
 from benchmarks.wire import Answers, Host, Wire
 from opserve.v1 import memory_service_pb2 as memory
 from opserve.v1 import operator_service_pb2 as operators
 from opserve.v1 import session_service_pb2 as sessions
 from opserve.v1 import stream_service_pb2 as streams
-from opserve.v1.command_service_pb2 import Command
 from opserve.v1.im2col_backward_pb2 import Im2colBackward as Im2colArguments
 from opserve.v1.tensor_pb2 import DATA_TYPE_FLOAT, FORMAT_ND, Int64Array, Tensor
-from opserve_client import AsyncClient, AsyncSession, Im2colBackward, OpserveError
-from opserve_client._async.memory import AsyncTensor
+from opserve_client import AsyncClient, AsyncSession, OpserveError
 from opserve_client.private_service import Addresses
 from opserve_client.wire import methods
 from opserve_server.core.keys import new_key
@@ -43,10 +42,8 @@ NESTED = 20_000
 LEASE_S = 5.0
 """Of sessions that it could not close, for its calls were too many."""
 CLIENT_S = 10.0
-EDGE, CHANNELS = 256, 64
-"""Of an image whose columns take a device some milliseconds to sum."""
 QUEUED = 40
-"""Such calls on each stream."""
+"""Long calls on each stream."""
 STREAMS = 4
 WAITS = 60
 NICENESS = 19
@@ -202,17 +199,10 @@ class Hostile:
 
     async def _fill_queues(self) -> list[int]:
         """Streams with long work."""
-        session = self.session
-        call = sum_of(
-            await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
-            await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND"),
-        )
-        executor = (await session.get_workspace_size(call)).executor
-        await executor.set_repeatable()
-        queues = [(await session.create_stream()).handle for _ in range(STREAMS)]
+        executor = await long_call(self.session)
+        queues = [(await self.session.create_stream()).handle for _ in range(STREAMS)]
         for stream in queues:
-            execute = operators.ExecuteRequest(executor=executor.handle, stream=stream)
-            await session.submit([Command(execute=execute)] * QUEUED)
+            await queue_calls(self.session, executor, stream=stream, count=QUEUED)
         return queues
 
     async def _plan(self, shape: Sequence[int]) -> None:
@@ -239,19 +229,6 @@ class Hostile:
             size_bytes=size_bytes,
         )
         await self.wire.stream(methods.READ, request, held_s=held_s)
-
-
-def sum_of(columns: AsyncTensor, image: AsyncTensor) -> Im2colBackward:
-    """A call that sums 1x1 blocks."""
-    return Im2colBackward(
-        grad_output=columns,
-        input_size=list(image.shape[1:]),
-        kernel_size=[1, 1],
-        dilation=[1, 1],
-        padding=[0, 0],
-        stride=[1, 1],
-        out=image,
-    )
 
 
 async def _at_once(*deeds: Awaitable[object]) -> None:

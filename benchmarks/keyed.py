@@ -10,13 +10,14 @@ from tempfile import TemporaryDirectory
 
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from opserve_client.private_service import Addresses, private_service
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.directory import KeyRecord
 from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.principal import Principal, Scope
-from opserve_server.core.tenants import Tenant
+from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.store.store import open_store
 
 AUDIT = AuditEntry(at=0.0, tenant="", principal="bench", face="cli", method="bench", outcome="OK")
@@ -71,12 +72,54 @@ async def gauges(rest: str, key: str, name: str, *, tenant: str) -> Mapping[str,
         name: Of the samples.
         tenant: Whose.
     """
+    return {
+        sample.labels["resource"]: sample.value
+        for sample in await _samples(rest, key)
+        if sample.name == name and sample.labels["tenant"] == tenant
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a service did for all tenants.
+
+    Attributes:
+        calls: How many, over both faces, refused ones too.
+        device_s: Device time, seconds.
+    """
+
+    calls: float
+    device_s: float
+
+    def __sub__(self, other: "Load") -> "Load":
+        return Load(self.calls - other.calls, self.device_s - other.device_s)
+
+    def each(self, count: float) -> "Load":
+        """One of so many equal parts."""
+        return Load(self.calls / count, self.device_s / count)
+
+
+async def load_so_far(rest: str, key: str) -> Load:
+    """What a service did since it began.
+
+    Args:
+        rest: Address of the REST face.
+        key: Of whoever may read metrics.
+    """
+    samples = await _samples(rest, key)
+    return Load(
+        calls=sum(sample.value for sample in samples if sample.name == "opserve_calls_total"),
+        device_s=sum(
+            sample.value
+            for sample in samples
+            if sample.name == "opserve_tenant_use"
+            and sample.labels["resource"] == Resource.DEVICE_SECONDS
+        ),
+    )
+
+
+async def _samples(rest: str, key: str) -> Sequence[Sample]:
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx2.AsyncClient(base_url=rest, headers=headers) as client:
         page = (await client.get("/metrics")).raise_for_status().text
-    return {
-        sample.labels["resource"]: sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == name and sample.labels["tenant"] == tenant
-    }
+    return [sample for family in text_string_to_metric_families(page) for sample in family.samples]

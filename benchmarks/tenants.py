@@ -13,9 +13,9 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.doors import KEY_P50, REFUSALS, doors
-from benchmarks.hall import KINDS, TENANTS, Measured, hall
+from benchmarks.hall import KINDS, TENANTS, Measured, hall, usual
 from benchmarks.hostile import DEEDS
-from benchmarks.keyed import keyed_service
+from benchmarks.keyed import Load, keyed_service
 from benchmarks.measure import figure, percentile
 from benchmarks.report import Goal, console, short, show_goals, show_rows, write_goals
 from benchmarks.rounds import Pair, at_least, at_most, measure_rounds, rows
@@ -43,8 +43,8 @@ SETTINGS = {
     "log_level": "ERROR",
 }
 TITLE = (
-    "calls of seven tenants, ms: median of {rounds} rounds, the eighth tenant ordinary -> hostile; "
-    "the ratio of p99 is of one round"
+    "calls of seven tenants, ms: median of {rounds} rounds, the eighth tenant ordinary -> hostile, "
+    "at the same load; the ratio of p99 is of one round"
 )
 Percentiles = Mapping[int, Pair]
 
@@ -55,7 +55,8 @@ class Found:
 
     Attributes:
         rounds: Percentiles of the seven's calls, ms, by deed and kind: the subject beside the
-            hostile tenant, the yardstick beside an ordinary one.
+            hostile tenant, the yardstick beside an ordinary one that makes the service do as much.
+        loads: What the service did by deed: beside the ordinary tenant and beside the hostile one.
         errors: Of the seven while the eighth was hostile.
         errors_before: Of the seven while it was not.
         seen: What of the seven it saw.
@@ -64,6 +65,7 @@ class Found:
     rounds: Mapping[tuple[str, str], list[Percentiles]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    loads: Mapping[str, list[tuple[Load, Load]]] = field(default_factory=lambda: defaultdict(list))
     errors: list[str] = field(default_factory=list[str])
     errors_before: list[str] = field(default_factory=list[str])
     seen: list[str] = field(default_factory=list[str])
@@ -93,14 +95,17 @@ def measured(chosen: Sequence[str], *, rounds: int, seconds: float) -> Found:
         answers = Path(folder) / "answers"
         service = stack.enter_context(keyed_service(TENANTS, **SETTINGS))
         tenants = stack.enter_context(hall(service, answers))
+        work = usual(tenants)
         for number in track(range(rounds + 1), description=f"{rounds} rounds"):
             each_s = seconds if number else WARM_UP_S
             for name in chosen:
-                before = tenants.measure(seconds=each_s, seed=number)
-                beside = tenants.measure(seconds=each_s, seed=number, deeds=ALL_DEEDS[name])
+                beside = tenants.beside_hostile(ALL_DEEDS[name], seconds=each_s, seed=number)
+                as_much = work.as_much_as(beside.load, seconds=each_s)
+                before = tenants.beside_ordinary(as_much, seconds=each_s, seed=number)
                 found.errors.extend(f"{name}: {error}" for error in beside.errors)
                 found.errors_before.extend(f"before {name}: {error}" for error in before.errors)
                 if number:
+                    found.loads[name].append((before.load, beside.load))
                     _keep(found, name, before, beside)
         secrets = tenants.secrets(service.keys)
         stack.close()  # whoever writes answers has written them
@@ -122,18 +127,36 @@ def _keep(found: Found, deed: str, before: Measured, beside: Measured) -> None:
 
 
 def show(found: Found, *, rounds: int) -> None:
+    console().print(_table_of_loads(found))
     table = Table("the eighth tenant", "calls", "p50", "p99", "ratio of p99")
     table.title = TITLE.format(rounds=rounds)
     for (deed, kind), of_rounds in found.rounds.items():
-        cells: list[str] = []
-        for percent in (50, 99):
-            before = figure([pairs[percent].yardstick for pairs in of_rounds])
-            beside = figure([pairs[percent].subject for pairs in of_rounds])
-            cells.append(f"{short(before.value)} -> {short(beside.value)}")
+        cells = [
+            _from_to(
+                [pairs[percent].yardstick for pairs in of_rounds],
+                [pairs[percent].subject for pairs in of_rounds],
+            )
+            for percent in (50, 99)
+        ]
         ratio = figure([pairs[99].subject / pairs[99].yardstick for pairs in of_rounds])
         spread = f"{short(ratio.value)} ({short(ratio.low)} to {short(ratio.high)})"
         table.add_row(deed, kind, *cells, spread)
     console().print(table)
+
+
+def _table_of_loads(found: Found) -> Table:
+    table = Table("the eighth tenant", "calls", "device time, s")
+    table.title = "what the service did in one measurement, the eighth tenant ordinary -> hostile"
+    for deed, of_rounds in found.loads.items():
+        loads = list(zip(*of_rounds, strict=True))
+        calls = _from_to(*([load.calls for load in each] for each in loads))
+        device_s = _from_to(*([load.device_s for load in each] for each in loads))
+        table.add_row(deed, calls, device_s)
+    return table
+
+
+def _from_to(ordinary: Sequence[float], hostile: Sequence[float]) -> str:
+    return f"{short(figure(ordinary).value)} -> {short(figure(hostile).value)}"
 
 
 def goals_of(found: Found) -> list[Goal]:
@@ -159,7 +182,6 @@ def goals_of_doors(*, rounds: int) -> list[Goal]:
     with ExitStack() as stack:
         keyless = stack.enter_context(private_service(**SETTINGS))
         service = stack.enter_context(keyed_service([LIGHT, HEAVY, refused], **SETTINGS))
-        shares = [asyncio.run(share_of_the_heavy(service, seconds=SECONDS)) for _ in range(rounds)]
         callers = stack.enter_context(
             doors(
                 keyless.grpc,
@@ -169,6 +191,8 @@ def goals_of_doors(*, rounds: int) -> list[Goal]:
             )
         )
         costs = measure_rounds([callers.measure], rounds=rounds)
+        # Last: until here both services have done the same.
+        shares = [asyncio.run(share_of_the_heavy(service, seconds=SECONDS)) for _ in range(rounds)]
     show_rows("what keys and quotas cost", rows(costs))
     beside = max(abs(share - SHARE) * 100 for share in shares)
     return [

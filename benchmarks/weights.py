@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
-from benchmarks.hostile import sum_of
 from benchmarks.keyed import Keyed, gauges
-from opserve.v1.command_service_pb2 import Command
-from opserve.v1.operator_service_pb2 import ExecuteRequest
+from benchmarks.long_calls import long_call, queue_calls
 from opserve_client import AsyncClient, AsyncSession
 from opserve_server.core.tenants import Resource, Tenant
 
@@ -15,7 +13,6 @@ SHARE = HEAVY.weight / (LIGHT.weight + HEAVY.weight)
 CALLS = 100
 """In the queue of each of the streams, of which one always has some, however slow their client."""
 STREAMS = 2
-CHANNELS, EDGE = 64, 256
 BEGIN_S = 0.5
 """Until both are at work, seconds."""
 
@@ -53,19 +50,13 @@ async def _keeps_busy(address: str, key: str) -> None:
         client.open_session() as session,
         asyncio.TaskGroup() as streams,
     ):
-        call = sum_of(
-            await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
-            await session.empty((CHANNELS, EDGE, EDGE), "float32", format="ND"),
-        )
-        executor = (await session.get_workspace_size(call)).executor
-        await executor.set_repeatable()
+        executor = await long_call(session)
         for _ in range(STREAMS):
-            streams.create_task(_keeps_full(session, executor.handle))
+            streams.create_task(_keeps_full(session, executor))
 
 
 async def _keeps_full(session: AsyncSession, executor: int) -> None:
     stream = await session.create_stream()
-    execute = ExecuteRequest(executor=executor, stream=stream.handle)
     while True:
-        await session.submit([Command(execute=execute)] * CALLS)
+        await queue_calls(session, executor, stream=stream.handle, count=CALLS)
         await stream.synchronize()
