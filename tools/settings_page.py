@@ -88,6 +88,8 @@ def unit(name: str) -> str:
         return UNITS[name]
     if name.endswith("_s"):
         return "seconds"
+    if name.endswith("_days"):
+        return "days"
     if "bytes" in name:
         return "bytes"
     return "characters" if "length" in name else "count"

@@ -182,7 +182,13 @@ async def _known_callers(
         connections_limit=settings.store_connections_limit,
     )
     async with opened as store:
-        identity = Identity(guard, service, store, refused)
+        identity = Identity(
+            guard,
+            service,
+            store,
+            refused,
+            audit_retention_days=settings.audit_retention_days,
+        )
         try:
             await identity.begin()
         except StoreUnavailable as error:

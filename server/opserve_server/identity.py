@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
@@ -11,7 +13,11 @@ from opserve_server.store.store import Store
 
 USES_INTERVAL_S = 30.0
 """Seconds between two times that device time and last uses of keys are written down; a service that
-is killed forgets what it did not write."""
+is killed forgets what it did not write. No setting: fewer would lose more of a day's quota at a
+kill, and one small transaction in so long costs nobody anything."""
+FORGETTING_INTERVAL_S = 3600.0
+"""Seconds between two times that old entries of the audit are forgotten: days are counted."""
+_DAY_S = 86_400.0
 
 log = logging.getLogger(__name__)
 
@@ -26,16 +32,29 @@ class Identity:
         service: Ends the sessions of tenants that are gone or disabled, and counts their usage.
         store: Knows who may.
         refused: Refused callers that the store is to keep.
+        audit_retention_days: For how long it keeps the audit.
+        clock: Seconds since 1970.
 
     Attributes:
         store: Knows who may.
     """
 
-    def __init__(self, guard: Guard, service: Service, store: Store, refused: RefusedCalls) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        service: Service,
+        store: Store,
+        refused: RefusedCalls,
+        *,
+        audit_retention_days: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._guard = guard
         self._service = service
         self.store = store
         self._refused = refused
+        self._retention_s = audit_retention_days * _DAY_S
+        self._clock = clock
         self._answered = True
         self._refreshing = asyncio.Lock()
 
@@ -54,6 +73,7 @@ class Identity:
         """Keeps both in step until it is cancelled."""
         loop = asyncio.get_running_loop()
         uses_due_s = loop.time() + USES_INTERVAL_S
+        forgetting_due_s = loop.time()
         while True:
             await asyncio.sleep(interval_s)
             await self._refused.flush(self.store.audit.record)
@@ -61,6 +81,9 @@ class Identity:
             if loop.time() >= uses_due_s:
                 uses_due_s += USES_INTERVAL_S
                 await self._write_uses()
+            if loop.time() >= forgetting_due_s:
+                forgetting_due_s += FORGETTING_INTERVAL_S
+                await self._forget_old()
 
     async def begin(self) -> None:
         """Knows who may call, and what they used today.
@@ -94,3 +117,10 @@ class Identity:
             await self.store.keys.touch(self._guard.take_uses())
         except Exception:  # nothing depends on it
             log.exception("last uses of keys are not written down")
+
+    async def _forget_old(self) -> None:
+        now = self._clock()
+        try:
+            await self.store.audit.forget(before=now - self._retention_s, now=now)
+        except Exception:  # they are forgotten later
+            log.exception("old entries of the audit are not forgotten yet")

@@ -246,6 +246,8 @@ class Settings(BaseSettings):
     """Addresses that are remembered for the unknown keys they showed."""
     audit_queue_limit: Count = 1024
     """Kinds of refused callers that wait for the store; more are counted and dropped."""
+    audit_retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 365.0
+    """Time after which entries of the audit are forgotten, days; how many is recorded."""
 
     local_requests_limit: Count = 64
     """Requests on the local lane at the same time; the eldest of the user with most of them makes

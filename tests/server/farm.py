@@ -81,7 +81,7 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
         opened = open_store(url, timeout_s=20.0, connections_limit=4)
         store = await stack.enter_async_context(opened)
         key = await first_key(store, "admin", force=False, now=clock.now)
-        identity = Identity(guard, service, store, refused)
+        identity = Identity(guard, service, store, refused, audit_retention_days=1.0, clock=clock)
         await identity.begin()
         app, server = _faces(service, guard, Administration(service, identity, clock=clock))
         port = server.add_insecure_port("127.0.0.1:0")

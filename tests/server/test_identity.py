@@ -20,7 +20,10 @@ from opserve_server.identity import Identity
 from opserve_server.store.store import Store
 from server.core.fakes import FakeDevice, make_service
 from server.guards import admitted, keyless_guard, principal, record
+from simulation.virtual_time import VirtualTimeLoop
 
+DAYS = 2.0
+DAY_S = 86_400.0
 KEY = record("opserve_of_a_test", principal("lab"))
 KEYED = Directory(tenants={"lab": Tenant(name="lab")}, keys={KEY.sha256: KEY}, certificates={})
 
@@ -32,6 +35,7 @@ class FakeStore:
     answers: Directory = KEYLESS
     failing: Exception | None = None
     kept: list[AuditEntry] = field(default_factory=list[AuditEntry])
+    forgotten: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     looks: int = 0
 
     @property
@@ -54,6 +58,11 @@ class FakeStore:
     async def record(self, entries: Sequence[AuditEntry]) -> None:
         self._fail()
         self.kept += entries
+
+    async def forget(self, *, before: float, now: float) -> int:
+        self._fail()
+        self.forgotten.append((before, now))
+        return 0
 
     async def touch(self, _: Mapping[str, float]) -> None:
         self._fail()
@@ -79,7 +88,7 @@ async def test_who_may_call_stays_while_the_store_is_away_and_follows_it_again(
     device, store, guard = FakeDevice(), FakeStore(answers=KEYED), keyless_guard()
     service = make_service(device)
     refused = RefusedCalls(limit=10, clock=lambda: 1.0)
-    kept = Identity(guard, service, cast(Store, store), refused)
+    kept = Identity(guard, service, cast(Store, store), refused, audit_retention_days=DAYS)
     await kept.begin()
     assert not guard.keyless
     store.failing = failure
@@ -119,7 +128,8 @@ class SlowStore(FakeStore):
 async def test_an_older_look_never_takes_the_place_of_a_newer_one() -> None:
     device, store, guard = FakeDevice(), SlowStore(answers=KEYED), keyless_guard()
     service = make_service(device)
-    kept = Identity(guard, service, cast(Store, store), RefusedCalls(limit=1, clock=lambda: 1.0))
+    refused = RefusedCalls(limit=1, clock=lambda: 1.0)
+    kept = Identity(guard, service, cast(Store, store), refused, audit_retention_days=DAYS)
     older = asyncio.create_task(kept.refresh())
     await asyncio.sleep(0)
     assert store.looks == 1
@@ -133,6 +143,35 @@ async def test_an_older_look_never_takes_the_place_of_a_newer_one() -> None:
     assert {account.tenant.name for account in service.accounts} == {"local", "mill"}
     await service.stop()
     device.slabs.close()
+
+
+def test_the_audit_is_forgotten_every_hour_also_after_the_store_was_away() -> None:
+    loop = VirtualTimeLoop()
+    device, store = FakeDevice(), FakeStore(answers=KEYED)
+
+    async def hours() -> None:
+        kept = Identity(
+            keyless_guard(),
+            make_service(device),
+            cast(Store, store),
+            RefusedCalls(limit=1, clock=loop.time),
+            audit_retention_days=DAYS,
+            clock=lambda: 10 * DAY_S + loop.time(),
+        )
+        keeping = asyncio.create_task(kept.keep(interval_s=2.0))
+        await asyncio.sleep(3601)
+        store.failing = StoreUnavailable()
+        await asyncio.sleep(3600)
+        store.failing = None
+        await asyncio.sleep(3600)
+        keeping.cancel()
+
+    loop.run_until_complete(hours())
+    loop.close()
+    device.slabs.close()
+    assert store.forgotten == [
+        (8 * DAY_S + passed_s, 10 * DAY_S + passed_s) for passed_s in (2.0, 3600.0, 3 * 3600.0)
+    ]
 
 
 async def looks(store: FakeStore, number: int) -> None:

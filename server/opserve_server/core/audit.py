@@ -17,7 +17,7 @@ class AuditEntry:
         at: When, in seconds since 1970; of the first, where several share it.
         tenant: Whose; empty where nobody was recognised.
         principal: Its name within the tenant; empty likewise.
-        face: "grpc", "rest", "local" or "cli".
+        face: "grpc", "rest", "local" or "cli"; "service" for what it did unasked.
         method: What was called.
         outcome: "OK", or what its face refused it with: "UNAUTHENTICATED", "401".
         reason: Why, in words; never a secret.

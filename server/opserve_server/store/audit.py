@@ -5,6 +5,7 @@ import binascii
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, delete, select, tuple_
 
@@ -82,16 +83,34 @@ class AuditLog:
         last = rows[limit - 1]
         return AuditPage(entries=entries, cursor=_cursor_at(last["at"], last["id"]))
 
-    async def forget(self, *, before: float) -> int:
-        """Deletes entries of before a time, seconds since 1970; how many there were."""
+    async def forget(self, *, before: float, now: float) -> int:
+        """Deletes entries of before a time, both in seconds since 1970; how many there were.
+
+        If there were any, an entry says so, in the transaction of the last of them.
+        """
         old = select(AUDIT.c.id).where(AUDIT.c.at < before).limit(FORGOTTEN_AT_ONCE)
-        forgotten = 0
-        while True:
+        forgotten, more = 0, True
+        while more:
             async with self._database.append() as connection:
                 some = await connection.execute(delete(AUDIT).where(AUDIT.c.id.in_(old)))
-            forgotten += some.rowcount
-            if some.rowcount < FORGOTTEN_AT_ONCE:
-                return forgotten
+                forgotten += some.rowcount
+                more = some.rowcount == FORGOTTEN_AT_ONCE
+                if forgotten and not more:
+                    await record(connection, [_forgotten(forgotten, before=before, now=now)])
+        return forgotten
+
+
+def _forgotten(entries: int, *, before: float, now: float) -> AuditEntry:
+    until = datetime.fromtimestamp(before, UTC).isoformat(timespec="seconds")
+    return AuditEntry(
+        at=now,
+        tenant="",
+        principal="",
+        face="service",
+        method="ForgetAudit",
+        outcome="OK",
+        detail=f"entries={entries} before={until}",
+    )
 
 
 def _conditions(query: AuditQuery) -> list[ColumnElement[bool]]:

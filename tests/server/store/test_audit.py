@@ -4,6 +4,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -153,7 +154,7 @@ async def test_a_page_goes_on_where_it_ended_while_entries_come_and_go(store: St
     await store.audit.record([entry(f"m{number}", at=NOW + number) for number in range(6)])
     first = await store.audit.page(AuditQuery(), limit=2)
     await store.audit.record([entry("late", at=NOW + 99)])
-    assert await store.audit.forget(before=NOW + 1) == 1
+    assert await store.audit.forget(before=NOW + 1, now=NOW + 100) == 1
     rest = await store.audit.page(AuditQuery(), cursor=first.cursor, limit=10)
     assert [row.method for row in first.entries] == ["m5", "m4"]
     assert [row.method for row in rest.entries] == ["m3", "m2", "m1"]
@@ -166,8 +167,13 @@ async def test_however_many_are_old_all_are_forgotten_and_no_other(
 ) -> None:
     monkeypatch.setattr(opserve_server.store.audit, "FORGOTTEN_AT_ONCE", 4)
     await store.audit.record([entry("new", at=NOW)] + [entry("old", at=NOW - 1)] * old)
-    assert await store.audit.forget(before=NOW) == old
-    assert [found.method for found in await recorded(store)] == ["new"]
+    assert await store.audit.forget(before=NOW, now=NOW + 9) == old
+    *told, new = await recorded(store)
+    assert new.method == "new"
+    until = datetime.fromtimestamp(NOW, UTC).isoformat(timespec="seconds")
+    assert [(found.at, found.face, found.method, found.detail) for found in told] == [
+        (NOW + 9, "service", "ForgetAudit", f"entries={old} before={until}")
+    ] * bool(old), "what was forgotten is recorded, and nothing else"
 
 
 async def test_a_cursor_that_no_page_gave_is_refused(store: Store) -> None:
