@@ -150,27 +150,29 @@ def test_the_audit_is_forgotten_every_hour_also_after_the_store_was_away() -> No
     device, store = FakeDevice(), FakeStore(answers=KEYED)
 
     async def hours() -> None:
+        service = make_service(device)
+        refused = RefusedCalls(limit=1, clock=loop.time)
         kept = Identity(
             keyless_guard(),
-            make_service(device),
+            service,
             cast(Store, store),
-            RefusedCalls(limit=1, clock=loop.time),
+            refused,
             audit_retention_days=DAYS,
             clock=lambda: 10 * DAY_S + loop.time(),
         )
-        keeping = asyncio.create_task(kept.keep(interval_s=2.0))
-        await asyncio.sleep(3601)
-        store.failing = StoreUnavailable()
-        await asyncio.sleep(3600)
-        store.failing = None
-        await asyncio.sleep(3600)
+        keeping = asyncio.create_task(kept.keep(interval_s=60.0))
+        for failing in (None, StoreUnavailable(), None):
+            store.failing = failing
+            await asyncio.sleep(3601)
         keeping.cancel()
+        await asyncio.wait([keeping])
+        await service.stop()
 
     loop.run_until_complete(hours())
     loop.close()
     device.slabs.close()
     assert store.forgotten == [
-        (8 * DAY_S + passed_s, 10 * DAY_S + passed_s) for passed_s in (2.0, 3600.0, 3 * 3600.0)
+        (8 * DAY_S + passed_s, 10 * DAY_S + passed_s) for passed_s in (60.0, 3600.0, 3 * 3600.0)
     ]
 
 
