@@ -81,13 +81,19 @@ def rounded(values: Doubles, dtype: Dtype) -> Given:
         return values.astype(dtype.name)
 
 
+def widened(values: Given) -> Doubles:
+    """As float64; of a NaN that signals without a warning."""
+    with np.errstate(invalid="ignore"):
+        return values.astype(np.float64)
+
+
 def ulps(first: Given, second: Given, dtype: Dtype) -> Doubles:
     """Values of a dtype from one number to another; -0 is +0, NaN is infinitely far."""
     (one, one_negative), (two, two_negative) = _places(first, dtype), _places(second, dtype)
     along = np.abs(one - two).astype(np.float64)
     across = one.astype(np.float64) + two  # of float64 too many for an int64
     apart = np.where(one_negative == two_negative, along, across)
-    strange = np.isnan(first.astype(np.float64)) | np.isnan(second.astype(np.float64))
+    strange = np.isnan(widened(first)) | np.isnan(widened(second))
     return np.where(strange, np.inf, apart)
 
 

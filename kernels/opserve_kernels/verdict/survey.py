@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.verdict import exact, rounding
-from opserve_kernels.verdict.dtypes import Doubles, ulps
+from opserve_kernels.verdict.dtypes import Doubles, ulps, widened
 from opserve_kernels.verdict.maps import BIN_ENDS, counted
 from opserve_kernels.verdict.pair import Pair
 from opserve_kernels.verdict.verdict import Element
@@ -77,7 +77,7 @@ def element(pair: Pair, place: Place) -> Element:
     exactly, got = float(pair.golden[index]), pair.given[index].reshape(1)
     right = exact.expected(np.array([exactly]), pair.dtype, pair.overflow)
     apart = float(ulps(got, right, pair.dtype)[0])
-    value = float(got.astype(np.float64)[0])
+    value = float(widened(got)[0])
     with np.errstate(invalid="ignore", divide="ignore"):
         absolute = np.abs(np.float64(value) - exactly)
         relative = absolute / np.abs(exactly) if absolute else absolute

@@ -11,6 +11,8 @@ from opserve_kernels.verdict.maps import CELLS, heat_maps
 from opserve_kernels.verdict.pair import Pair
 from opserve_kernels.verdict.rounding import Rounding
 from opserve_kernels.verdict.survey import CHUNK, LISTED
+from opserve_kernels.verdict.vendor.grade import grade
+from opserve_kernels.verdict.vendor.standard import Subject
 from opserve_kernels.verdict.verdict import Code, Status
 
 
@@ -88,6 +90,25 @@ def test_outputs_of_no_element_and_of_no_axis_are_judged(shape: tuple[int, ...])
     for rule in (Exact(), Rounding(magnitude=golden, terms=1)):
         verdict = judge("out", pair, rule, axes=("n", "c")[: len(shape)])
         assert (verdict.status, verdict.elements) == (Status.PASSED, golden.size)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [
+        ("float16", 0x7C01),
+        ("bfloat16", 0x7F81),
+        ("float32", 0x7F800001),
+        ("float64", 0x7FF << 52 | 1),
+    ],
+)
+def test_a_nan_that_signals_is_wrong_without_a_warning(dtype: str, bits: int) -> None:
+    given = np.ones(3, np.dtype(dtype))
+    given.view(f"u{given.itemsize}")[1] = bits
+    pair, golden = Pair(given=given, golden=np.ones(3)), np.ones(3)
+    standards = grade(Subject(pair=pair, terms=1, precision=dtype, of_weight=False))
+    for rule in (Exact(), Rounding(magnitude=golden, terms=1)):
+        verdict = judge("out", pair, rule, axes=("c",), reported=standards)
+        assert [element.index for element in verdict.first] == [(1,)]
 
 
 def test_arrays_in_any_order_of_memory_are_judged_by_index() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from opserve_kernels.verdict import exact
-from opserve_kernels.verdict.dtypes import Given, rounded
+from opserve_kernels.verdict.dtypes import Given, rounded, widened
 from opserve_kernels.verdict.survey import CHUNK
 from opserve_kernels.verdict.vendor.ascend import ASCEND
 from opserve_kernels.verdict.vendor.libraries import LIBRARIES
@@ -55,7 +55,7 @@ def _chunks(subject: Subject) -> Iterator[tuple[Chunk, int]]:
     second: Given = given if subject.second is None else subject.second.reshape(-1)
     for start in range(0, max(golden.size, 1), CHUNK):
         part = slice(start, start + CHUNK)
-        got, other = (side[part].astype(np.float64) for side in (given, second))
+        got, other = (widened(side[part]) for side in (given, second))
         right = exact.goal(golden[part], pair.dtype, pair.overflow)
         expected = rounded(right, pair.dtype)
         wide = expected.astype(np.float64)
