@@ -15,7 +15,7 @@ from opserve_kernels.cases.fill import unwritten
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.verdict.dtypes import Doubles
-from opserve_kernels.verdict.judge_case import Golden
+from opserve_kernels.verdict.judge_case import Golden, goldens_of_call
 
 _VALUES, _MAGNITUDES = "values.", "magnitudes."
 
@@ -45,9 +45,11 @@ class Goldens:
             if arrays is None:
                 arrays = self._computed(call)
                 self._cache.put(key, arrays)
-            for name in call.case.written:
-                values, magnitudes = arrays[_VALUES + name], arrays[_MAGNITUDES + name]
-                found[name] = Golden(values=values, magnitudes=magnitudes)
+            values, magnitudes = (
+                {name: arrays[kind + name] for name in call.case.written}
+                for kind in (_VALUES, _MAGNITUDES)
+            )
+            found |= goldens_of_call(call, values, magnitudes)
         return found
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case, TensorCase, Value
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.cases.projection import Projection, projected_call, projections_of
 from opserve_kernels.cases.sums import computation_of
 from opserve_kernels.convolution_backward.contract import Operands
 from opserve_kernels.profiles import PROFILES, Profile
@@ -33,31 +34,42 @@ class GoldenCall:
     Attributes:
         case: Its arguments: tensors are DOUBLE and contiguous, outputs those wanted here only.
         operands: Its inputs; their magnitudes give the magnitudes of its sums.
+        projection: What sums of the wanted output its own one is; None if it is that output.
     """
 
     case: Case
     operands: Mapping[str, Doubles]
+    projection: Projection | None = None
 
 
 def golden_calls(case: Case, seed: int) -> tuple[GoldenCall, ...]:
     """The calls whose outputs are the golden ones of a case, each output in one of them.
 
     The bias's gradient sums grad_output as it was given, so that it has a call of its own where
-    operands are rounded.
+    operands are rounded, and so has an output of a large case that is projected.
     """
     given = {name: placed.elements for name, placed in arrays_of(case, seed).items()}
     operands = {name: given[name] for name in case.inputs}
     plain = {name: _widened(operand) for name, operand in operands.items()}
     rounding = _rounding(case)
+    projections = projections_of(case, seed)
+    written = tuple(name for name in case.written if name not in projections)
     if rounding == Operands.AS_GIVEN:
-        return (_call(case, case.written, plain),)
-    profile = PROFILES[case.profile]
-    rounded = {name: rounded_operand(array, rounding, profile) for name, array in operands.items()}
-    parts = (
-        (tuple(name for name in case.written if name != _BIAS), rounded),
-        (tuple(name for name in case.written if name == _BIAS), plain),
-    )
-    return tuple(_call(case, outputs, operands) for outputs, operands in parts if outputs)
+        rounded, parts = plain, [(written, plain)]
+    else:
+        profile = PROFILES[case.profile]
+        rounded = {
+            name: rounded_operand(array, rounding, profile) for name, array in operands.items()
+        }
+        parts = [
+            (tuple(name for name in written if name != _BIAS), rounded),
+            (tuple(name for name in written if name == _BIAS), plain),
+        ]
+    calls = [_call(case, outputs, operands) for outputs, operands in parts if outputs]
+    for name, projection in projections.items():
+        few, summed = projected_call(case, name, projection, rounded)
+        calls.append(replace(_call(few, (name,), summed), projection=projection))
+    return tuple(calls)
 
 
 def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Doubles:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
+from opserve_kernels.cases.golden import GoldenCall
+from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.sums import Sum, sums_of
 from opserve_kernels.verdict.checks import (
     check_gaps,
@@ -22,6 +24,7 @@ from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.exact import Exact
 from opserve_kernels.verdict.judge import conclude, judge, judge_refusal
 from opserve_kernels.verdict.pair import Pair
+from opserve_kernels.verdict.projection import judge_projection
 from opserve_kernels.verdict.rounding import Rounding
 from opserve_kernels.verdict.trust import check_trust
 from opserve_kernels.verdict.vendor.grade import STANDARDS, grade
@@ -40,10 +43,12 @@ class Golden:
     Attributes:
         values: Never rounded.
         magnitudes: The same sums over magnitudes.
+        projection: Which sums of channels these are; None for the elements themselves.
     """
 
     values: Doubles
     magnitudes: Doubles
+    projection: Projection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,14 @@ class Results:
     outputs: Sequence[Arrays]
     before: Arrays
     after: Arrays
+
+
+def goldens_of_call(call: GoldenCall, values: Arrays, magnitudes: Arrays) -> dict[str, Golden]:
+    """By output, from what the call gave for its operands and for their magnitudes."""
+    return {
+        name: Golden(values=values[name], magnitudes=magnitudes[name], projection=call.projection)
+        for name in call.case.written
+    }
 
 
 def judge_code(case: Case, given: Code | None, contract: str) -> Verdict:
@@ -116,7 +129,9 @@ def judge_case(
             continue
         given, right = first[one.output], golden[one.output]
         unset = unwritten(1, case.tensors[one.output].dtype)
-        checks.append(check_written(one.output, given, right.values, unset))
+        has_elements = right.projection is None
+        known = right.values if has_elements else np.zeros(())  # of integers, none is a NaN
+        checks.append(check_written(one.output, given, known, unset))
         if len(results.outputs) > 1:
             checks.append(check_repeats(one.output, [run[one.output] for run in results.outputs]))
         outputs.append(judge_output(case, one, given, right, standards))
@@ -129,6 +144,8 @@ def judge_output(
     case: Case, one: Sum, given: Array, golden: Golden, standards: Standards = NO_STANDARDS
 ) -> OutputVerdict:
     """Of one output, by the layer that fits its sums."""
+    if golden.projection is not None:
+        return judge_projection(one.output, given, golden.values, golden.projection)
     overflow = Overflow.SATURATED if one.saturates else Overflow.INFINITE
     pair = Pair(given=given, golden=golden.values, overflow=overflow)
     is_weight = one.output not in {"grad_input", "grad_bias", "out", "res_tensor"}

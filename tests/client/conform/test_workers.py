@@ -24,6 +24,9 @@ STRIDED = Setting(layouts={"out": Layout(strides=(40, 20, 5, 1), offset=3)})
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (FOLD.case(), FOLD.case(REAL), FOLD.case(STRIDED))
 LARGE = ConvolutionCall(input=(2, 8, 40, 40), weight=(8, 8, 3, 3), padding=(1, 1)).case(REAL)
+PROJECTED = ConvolutionCall(
+    input=(1, 512, 702), weight=(512, 512, 3), mask=(True, True, False)
+).case()
 REFUSED = Case(
     operator="im2col_backward",
     profile="ascend910b",
@@ -71,6 +74,12 @@ def test_what_is_right_passes(target: str, service: Addresses) -> None:
     assert statuses(found) == [Status.PASSED] * 3
     layers = [result.verdict.outputs[0].layers[0].name for result in found]
     assert layers == ["exact", "rounding", "exact"]
+
+
+def test_a_large_case_is_judged_by_its_projections(service: Addresses) -> None:
+    (found,) = results(service, "opserve", PROJECTED)
+    assert found.verdict.status is Status.PASSED, found.verdict.reason
+    assert [output.layers[0].name for output in found.verdict.outputs] == ["projection"] * 2
 
 
 def test_large_tensors_and_refusals_of_a_device(service: Addresses) -> None:

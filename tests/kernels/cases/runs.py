@@ -15,7 +15,7 @@ from opserve_kernels.cases.sums import sums_of
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.judge_case import Golden, judge_output
+from opserve_kernels.verdict.judge_case import Golden, goldens_of_call, judge_output
 from opserve_kernels.verdict.verdict import OutputVerdict
 
 Array = NDArray[Any]
@@ -44,7 +44,7 @@ def golden_of(case: Case, seed: int) -> dict[str, Golden]:
     found: dict[str, Golden] = {}
     for call in () if case.is_refused else golden_calls(case, seed):
         values, sizes = _reference(call, magnitudes=False), _reference(call, magnitudes=True)
-        found |= {name: Golden(values=values[name], magnitudes=sizes[name]) for name in values}
+        found |= goldens_of_call(call, values, sizes)
     return found
 
 

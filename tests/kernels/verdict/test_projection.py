@@ -6,13 +6,14 @@ from numpy.typing import NDArray
 
 from kernels.cases.plain_fill import word
 from kernels.oracles.convolution_backward import Geometry, gradients
-from opserve_kernels.verdict.projection import (
+from opserve_kernels.cases.projection import (
     VECTORS,
-    judge_projection,
+    Projection,
     project,
     project_weight,
     random_signs,
 )
+from opserve_kernels.verdict.projection import judge_projection
 from opserve_kernels.verdict.verdict import Status
 
 Doubles = NDArray[np.float64]
@@ -34,30 +35,35 @@ def signs_of(name: str, channels: int) -> Doubles:
     return random_signs("case", 7, name, vectors=VECTORS, channels=channels)
 
 
-def image_parts(groups: int) -> tuple[Doubles, Doubles, Doubles]:
-    """The gradient, its projection worked out from the operands, and the signs."""
+def image_parts(groups: int) -> tuple[Doubles, Doubles, Projection]:
+    """The gradient, its projection worked out from the operands, and which one that is."""
     grad_output, image, weight, geometry = operands(groups)
     signs = signs_of("grad_input", image.shape[1])
     few = project_weight(weight, signs, groups=groups)
+    projection = Projection(signs=signs, axis=1, groups=groups)
     empty = np.zeros((2, VECTORS * groups, *image.shape[2:]))
     golden = gradients(grad_output, empty, few, geometry).grad_input
-    return gradients(grad_output, image, weight, geometry).grad_input, golden, signs
+    return gradients(grad_output, image, weight, geometry).grad_input, golden, projection
 
 
-def weight_parts(groups: int) -> tuple[Doubles, Doubles, Doubles]:
+def weight_parts(groups: int) -> tuple[Doubles, Doubles, Projection]:
     grad_output, image, weight, geometry = operands(groups)
     signs = signs_of("grad_weight", weight.shape[0])
     few = project(grad_output, signs, axis=1, groups=groups)
+    projection = Projection(signs=signs, axis=0, groups=groups)
     empty = np.zeros((VECTORS * groups, *weight.shape[1:]))
     golden = gradients(few, image, empty, geometry).grad_weight
-    return gradients(grad_output, image, weight, geometry).grad_weight, golden, signs
+    return gradients(grad_output, image, weight, geometry).grad_weight, golden, projection
 
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_an_images_gradient_agrees_with_its_projection(groups: int) -> None:
-    given, golden, signs = image_parts(groups)
+    given, golden, projection = image_parts(groups)
     found = judge_projection(
-        "grad_input", given.astype(np.float32), golden, signs, axis=1, groups=groups
+        "grad_input",
+        given.astype(np.float32),
+        golden,
+        projection,
     )
     assert found.status is Status.PASSED
     assert "projection" in found.reason
@@ -66,20 +72,23 @@ def test_an_images_gradient_agrees_with_its_projection(groups: int) -> None:
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_a_weights_gradient_agrees_with_its_projection(groups: int) -> None:
-    given, golden, signs = weight_parts(groups)
+    given, golden, projection = weight_parts(groups)
     found = judge_projection(
-        "grad_weight", given.astype(np.float16), golden, signs, axis=0, groups=groups
+        "grad_weight",
+        given.astype(np.float16),
+        golden,
+        projection,
     )
     assert found.status is Status.PASSED
 
 
 @pytest.mark.parametrize("wrong", [1.0, np.nan, np.inf])
 def test_one_wrong_element_is_always_seen(wrong: float) -> None:
-    given, golden, signs = image_parts(2)
+    given, golden, projection = image_parts(2)
     for place in np.ndindex(given.shape):
         broken = given.astype(np.float32)
         broken[place] += wrong
-        found = judge_projection("grad_input", broken, golden, signs, axis=1, groups=2)
+        found = judge_projection("grad_input", broken, golden, projection)
         assert (found.status, found.errors) == (Status.FAILED, VECTORS)
 
 
@@ -100,6 +109,6 @@ def test_signs_are_the_generators_lowest_bits() -> None:
 
 
 def test_golden_values_of_another_shape_are_refused() -> None:
-    given, golden, signs = image_parts(1)
+    given, golden, projection = image_parts(1)
     with pytest.raises(ValueError, match="projected"):
-        judge_projection("grad_input", given, golden[:1], signs, axis=1)
+        judge_projection("grad_input", given, golden[:1], projection)

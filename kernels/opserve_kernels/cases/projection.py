@@ -1,0 +1,137 @@
+"""Large calls, asked for sums of channels with random signs instead of for every element.
+
+A gradient is linear in the operand that has its channels, so that with signs r (Freivalds)
+
+    sum over c of r[c] grad_input[:, c]  is the gradient of grad_output and sum of r[c] weight[:, c]
+    sum over k of r[k] grad_weight[k]    is the gradient of input and sum of r[k] grad_output[:, k]
+
+and the right-hand side, which a reference computes, has a few channels only. On integers both are
+exact.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import Array, key_of, words
+from opserve_kernels.cases.sums import multiply_adds, sums_of
+from opserve_kernels.tensor import DataType
+
+Doubles = NDArray[np.float64]
+Signs = NDArray[np.float64]
+PROJECTED = 1_000_000_000
+"""Multiply-adds of a case beyond which integers are projected: its golden values take seconds."""
+VECTORS = 4  # a difference that no single element makes slips through once in 2^4
+_CHANNELS = 16  # that are summed at once: a copy in float64 is made of them
+_HOLDS_SUMS = (DataType.FLOAT, DataType.DOUBLE)  # what rounds sums of integers has no exact ones
+_CHANNEL_AXES = {"grad_input": 1, "grad_weight": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Which sums of an output's channels are taken.
+
+    Attributes:
+        signs: Of shape (vectors, channels).
+        axis: Of the output's channels.
+        groups: That channels are summed within.
+    """
+
+    signs: Signs
+    axis: int
+    groups: int
+
+
+def projections_of(case: Case, seed: int) -> Mapping[str, Projection]:
+    """Of the outputs that are judged by one: those of large calls whose sums are exact."""
+    if case.operator != "convolution_backward" or multiply_adds(case) <= PROJECTED:
+        return {}
+    groups = cast("int", case.arguments["groups"])
+    found: dict[str, Projection] = {}
+    for one in sums_of(case):
+        axis, tensor = _CHANNEL_AXES.get(one.output), case.tensors[one.output]
+        if axis is None or not one.is_exact or tensor.dtype not in _HOLDS_SUMS:
+            continue
+        channels = tensor.shape[axis]
+        if channels > VECTORS * groups:
+            signs = random_signs(case.id, seed, one.output, vectors=VECTORS, channels=channels)
+            found[one.output] = Projection(signs=signs, axis=axis, groups=groups)
+    return found
+
+
+def projected_call(
+    case: Case, output: str, projection: Projection, operands: Mapping[str, Doubles]
+) -> tuple[Case, Mapping[str, Doubles]]:
+    """The call, and its operands, whose output is a projection of the case's."""
+    signs, groups = projection.signs, projection.groups
+    transposed, few = bool(case.arguments["transposed"]), dict(operands)
+    channels, weight, image = len(signs) * groups, operands["weight"], operands["input"]
+    if output == "grad_weight":
+        summed = "input" if transposed else "grad_output"
+        few[summed] = project(operands[summed], signs, axis=1, groups=groups)
+        few["weight"] = np.zeros((channels, *weight.shape[1:]))
+    else:
+        few["input"] = np.zeros((image.shape[0], channels, *image.shape[2:]))
+        few["weight"] = (
+            project(weight, signs, axis=0, groups=groups)
+            if transposed
+            else project_weight(weight, signs, groups=groups)
+        )
+    shapes = {name: operand.shape for name, operand in few.items()}
+    shapes[output] = shapes["weight" if output == "grad_weight" else "input"]
+    tensors = {name: replace(case.tensors[name], shape=shape) for name, shape in shapes.items()}
+    arguments = {**case.arguments, "bias_sizes": (shapes["grad_output"][1],)}
+    return replace(case, tensors=tensors, arguments=arguments), few
+
+
+def random_signs(case: str, seed: int, name: str, *, vectors: int, channels: int) -> Signs:
+    """+1 and -1, of shape (vectors, channels), the same for a case, seed and output's name.
+
+    Sign i of row v is the lowest bit of word v * channels + i of the generator of
+    docs/conformance-cases.md, for the tensor "<name>/signs": 0 is +1.
+    """
+    drawn = words(key_of(case, seed, f"{name}/signs"), 0, vectors * channels)
+    return (1.0 - 2.0 * (drawn & np.uint64(1)).astype(np.float64)).reshape(vectors, channels)
+
+
+def project(array: Array, signs: Signs, *, axis: int, groups: int = 1) -> Doubles:
+    """Sums of the channels of each group with signs; vector v of group g is channel g*vectors+v.
+
+    Args:
+        array: With the channels of all groups along the axis.
+        signs: Of shape (vectors, channels).
+        axis: Of the channels.
+        groups: That channels are summed within.
+    """
+    vectors, channels = signs.shape
+    moved = np.moveaxis(array, axis, 0)
+    each = channels // groups
+    found = np.zeros((groups, vectors, *moved.shape[1:]))
+    for group in range(groups):
+        for first in range(group * each, (group + 1) * each, _CHANNELS):
+            part = slice(first, min(first + _CHANNELS, (group + 1) * each))
+            found[group] += np.tensordot(signs[:, part], moved[part].astype(np.float64), axes=1)
+    return np.moveaxis(found.reshape(groups * vectors, *moved.shape[1:]), 0, axis)
+
+
+def project_weight(weight: Array, signs: Signs, *, groups: int = 1) -> Doubles:
+    """Of a weight (K, C / groups, ...), sums over input channels with signs: (K, vectors, ...).
+
+    Args:
+        weight: With the output channels of all groups in order.
+        signs: Of shape (vectors, C).
+        groups: Of the convolution.
+    """
+    vectors, channels = signs.shape
+    rows, each = weight.shape[0] // groups, channels // groups
+    found = np.empty((weight.shape[0], vectors, *weight.shape[2:]))
+    for group in range(groups):
+        part = slice(group * rows, (group + 1) * rows)
+        own = signs[:, group * each : (group + 1) * each]
+        product = np.tensordot(weight[part].astype(np.float64), own, axes=(1, 1))
+        found[part] = np.moveaxis(product, -1, 1)
+    return found
