@@ -6,14 +6,16 @@ sides write and read chunks of that one form here, and leave any other to the me
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import cast
 
 import google_crc32c
 import numpy as np
 
 _CRC32C_BYTES = 4
-_SIZE_BYTES_LIMIT = 4  # of a varint up to 256 MiB; a message is far below that
+_START_BYTES = range(2, 6)  # a tag, and a varint up to 256 MiB; a message is far below that
 _LAST = 0x80  # a byte of a varint below it is the last one
+_STARTS_LIMIT = 64  # most chunks are as large as they may be
 
 _value = cast(
     "Callable[[object], int]",
@@ -41,17 +43,16 @@ class Fields:
     def message(self, data: memoryview, header: bytes = b"") -> bytes:
         """The message of a header's fields and a chunk."""
         checksum = crc32c(data).to_bytes(_CRC32C_BYTES, "little")
-        return b"".join((header, self._data, _varint(len(data)), data, self._checksum, checksum))
+        return b"".join((header, _start(self._data, len(data)), data, self._checksum, checksum))
 
     def parts(self, message: bytes) -> tuple[memoryview, int] | None:
         """Data and checksum of a message that is a chunk and nothing else, else None."""
         end = len(message) - _CRC32C_BYTES - 1
-        if message[:1] != self._data or message[end : end + 1] != self._checksum:
+        start = _start_before(self._data, end)
+        if not (start and message.startswith(start) and message.startswith(self._checksum, end)):
             return None
-        size, start = _size_at(message, 1)
-        if start + size != end:
-            return None
-        return memoryview(message)[start:end], int.from_bytes(message[end + 1 :], "little")
+        data = memoryview(message)[len(start) : end]
+        return data, int.from_bytes(message[end + 1 :], "little")
 
 
 WRITTEN = Fields(data=5, checksum=6)
@@ -60,20 +61,21 @@ READ = Fields(data=1, checksum=2)
 """Of ReadResponse."""
 
 
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value >= _LAST:
-        encoded.append(value % _LAST | _LAST)
-        value //= _LAST
-    encoded.append(value)
+@lru_cache(_STARTS_LIMIT)
+def _start(tag: bytes, size_bytes: int) -> bytes:
+    """What comes before data of that size."""
+    encoded = bytearray(tag)
+    while size_bytes >= _LAST:
+        encoded.append(size_bytes % _LAST | _LAST)
+        size_bytes //= _LAST
+    encoded.append(size_bytes)
     return bytes(encoded)
 
 
-def _size_at(message: bytes, place: int) -> tuple[int, int]:
-    """A varint and where it ends; a size that no message has for what is none."""
-    value = 0
-    for index, byte in enumerate(message[place : place + _SIZE_BYTES_LIMIT]):
-        value |= byte % _LAST << 7 * index
-        if byte < _LAST:
-            return value, place + index + 1
-    return len(message), place
+@lru_cache(_STARTS_LIMIT)
+def _start_before(tag: bytes, end: int) -> bytes:
+    """What comes before data that ends there; nothing where no data does."""
+    for length in _START_BYTES:
+        if length <= end and len(start := _start(tag, end - length)) == length:
+            return start
+    return b""

@@ -60,6 +60,8 @@ async def run(session: Session, command: MemoryCommand) -> MemoryResult:
 async def idle_view(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
     """The bytes of a range, once no queued work uses their buffer; to be used at once.
 
+    It is a call to the session's lease, also where many of them make up one call.
+
     Raises:
         HandleNotFound: 107017, the buffer is not there, or it or its session ended in the wait.
         InvalidArgument: 107000, the range leaves the buffer.
@@ -69,7 +71,9 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
     buffer = session.buffers.get(handle)
     view = buffer.view(offset, size_bytes)
     if buffer.users:
-        await _wait_until_idle(session, handle)
+        with session.in_progress():
+            await _wait_until_idle(session, handle)
+    session.touch()
     return view
 
 

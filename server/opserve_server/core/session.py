@@ -222,8 +222,12 @@ class Session:
             yield
         finally:
             self.calls -= 1
-            self.used_at = self.time()
-            self.renew()
+            self.touch()
+
+    def touch(self) -> None:
+        """A call is over; renews the lease."""
+        self.used_at = self.time()
+        self.renew()
 
     def is_quiet(self, for_s: float) -> bool:
         """Whether it was seen with neither work nor a call for some seconds; to be asked often."""

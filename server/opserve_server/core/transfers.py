@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from opserve_kernels.status import Status
-from opserve_server.core import memory_commands
 from opserve_server.core.commands import Written
 from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.memory_commands import idle_view
 from opserve_server.core.session import Session
 
 _TURN_BYTES = 2**20
-"""Bytes after which others have their turn, even where no wire is waited for."""
+"""Others have their turn after each chunk that goes past a multiple of it, even where no wire is
+waited for."""
 
 
 async def write(
@@ -31,16 +32,17 @@ async def write(
             chunks are not size_bytes in all (those before stay written).
         QuotaExceeded: 207012, the tenant has too many bytes under way.
     """
-    written = turn_bytes = 0
-    await _idle_view(session, buffer, offset, size_bytes)
+    written = 0
+    await idle_view(session, buffer, offset, size_bytes)
     started_s = session.time()
     with session.in_flight(size_bytes):
         async for chunk in chunks:
             if written + len(chunk) > size_bytes:
                 raise _wrong_size(written + len(chunk), size_bytes)
-            (await _idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
+            (await idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
             written += len(chunk)
-            turn_bytes = await _in_turn(turn_bytes + len(chunk))
+            if written % _TURN_BYTES < len(chunk):
+                await asyncio.sleep(0)
     if written != size_bytes:
         raise _wrong_size(written, size_bytes)
     session.copied(
@@ -66,31 +68,18 @@ async def read(
         size_bytes: How many.
         form: Makes what is sent of the buffer's own bytes; they may change when it has returned.
     """
-    turn_bytes = 0
-    await _idle_view(session, buffer, offset, size_bytes)
+    await idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes
     started_s = session.time()
     with session.in_flight(size_bytes):
         for start in range(offset, offset + size_bytes, chunk_bytes):
             size = min(chunk_bytes, offset + size_bytes - start)
-            yield form(await _idle_view(session, buffer, start, size))
-            turn_bytes = await _in_turn(turn_bytes + size)
+            yield form(await idle_view(session, buffer, start, size))
+            if (start + size) % _TURN_BYTES < size:
+                await asyncio.sleep(0)
     session.copied(
         CopyKind.READ, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
     )
-
-
-async def _idle_view(session: Session, buffer: int, offset: int, size_bytes: int) -> memoryview:
-    with session.in_progress():
-        return await memory_commands.idle_view(session, buffer, offset, size_bytes)
-
-
-async def _in_turn(size_bytes: int) -> int:
-    """Lets others have their turn after so many bytes; how many were copied since."""
-    if size_bytes < _TURN_BYTES:
-        return size_bytes
-    await asyncio.sleep(0)
-    return 0
 
 
 def _wrong_size(given: int, allowed: int) -> InvalidArgument:

@@ -11,6 +11,7 @@ from opserve.v1.memory_service_pb2 import ReadRequest, WriteResponse
 from opserve_server.calls import caller, malformed
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.chunks import Chunk, chunk_in
+from opserve_server.grpc_api.errors import message_in
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -21,7 +22,8 @@ def bulk_handlers(
     """The methods by name."""
     return {
         "Write": grpc.stream_unary_rpc_method_handler(
-            partial(_write, service, chunk_bytes_limit), chunk_in, WriteResponse.SerializeToString
+            # It reads its messages itself: there are many, and each layer between costs time.
+            partial(_write, service, chunk_bytes_limit), None, WriteResponse.SerializeToString
         ),
         "Read": grpc.unary_stream_rpc_method_handler(
             partial(_read, service), ReadRequest.FromString, bytes
@@ -30,18 +32,19 @@ def bulk_handlers(
 
 
 async def _write(
-    service: Service, chunk_bytes_limit: int, chunks: AsyncIterator[Chunk], _: Context
+    service: Service, chunk_bytes_limit: int, messages: AsyncIterator[bytes], _: Context
 ) -> WriteResponse:
-    first = await anext(chunks, None)
-    if first is None:
+    message = await anext(messages, None)
+    if message is None:
         raise malformed("buffer", given="no message", allowed="a message that names it")
+    first = _chunk_in(message)
     written = await service.write(
         caller(),
         first.header.session,
         buffer=first.header.buffer,
         offset=first.header.offset,
         size_bytes=first.header.size_bytes,
-        chunks=_data(first, chunks, chunk_bytes_limit),
+        chunks=_data(first, messages, chunk_bytes_limit),
     )
     return WriteResponse(size_bytes=written.size_bytes)
 
@@ -58,14 +61,20 @@ def _read(service: Service, request: ReadRequest, _: Context) -> AsyncGenerator[
 
 
 async def _data(
-    first: Chunk, others: AsyncIterator[Chunk], limit_bytes: int
+    first: Chunk, others: AsyncIterator[bytes], limit_bytes: int
 ) -> AsyncIterator[bytes | memoryview]:
     yield _checked(first, limit_bytes)
-    async for chunk in others:
+    async for message in others:
+        chunk = _chunk_in(message)
         header = chunk.header
         if header.session or header.buffer or header.offset or header.size_bytes:
             raise malformed("data", given="a second header", allowed="data alone")
         yield _checked(chunk, limit_bytes)
+
+
+def _chunk_in(message: bytes) -> Chunk:
+    chunk: Chunk = message_in(chunk_in, message)
+    return chunk
 
 
 def _checked(chunk: Chunk, limit_bytes: int) -> bytes | memoryview:

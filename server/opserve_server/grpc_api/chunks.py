@@ -1,6 +1,6 @@
 """Chunks of bytes as a service meets them: from clients that may have written them otherwise."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from opserve.chunks import WRITTEN, crc32c
 from opserve.v1.memory_service_pb2 import WriteRequest
@@ -9,8 +9,7 @@ from opserve_server.core.errors import DataCorrupted
 _NO_HEADER = WriteRequest()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):  # made in half the time of a frozen dataclass
     """A WriteRequest.
 
     Attributes:

@@ -121,9 +121,9 @@ class _Method:
 def _wrapped(
     handler: "grpc.RpcMethodHandler[Any, Any]", method: _Method
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    assert handler.request_deserializer is not None, "each method has a message"
-    read = partial(_message, handler.request_deserializer)
-    each = partial(_messages, read)
+    deserialize = handler.request_deserializer
+    read = _as_it_came if deserialize is None else partial(message_in, deserialize)
+    each = _as_it_came if deserialize is None else partial(_messages, read)
     # gRPC reads no message: it would do so for callers that the guard refuses, and tell nobody why.
     codecs = (None, handler.response_serializer)
     if handler.unary_stream is not None:
@@ -140,12 +140,21 @@ def _wrapped(
     return grpc.unary_unary_rpc_method_handler(answer, *codecs)
 
 
-def _message(deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # a message
+def message_in(deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # any kind
+    """The message in bytes that a client sent.
+
+    Raises:
+        InvalidArgument: 100000, they are none.
+    """
     try:
         return deserialize(data)
     except DecodeError:
         allowed = "the method's message, nested no deeper than 100"
         raise malformed("message", given="other bytes", allowed=allowed) from None
+
+
+def _as_it_came(request: Any) -> Any:  # noqa: ANN401  # for a method that reads its bytes itself
+    return request
 
 
 async def _messages(read: Callable[[bytes], Any], each: AsyncIterator[bytes]) -> AsyncIterator[Any]:
