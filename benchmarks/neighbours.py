@@ -35,7 +35,7 @@ def main() -> None:
 
 def uploading(address: str) -> Callable[[], None]:
     """Another tenant's upload."""
-    bulk, data = Bulk(grpc.insecure_channel(address), UPLOAD_MIB * _MIB), bytes(UPLOAD_MIB * _MIB)
+    bulk, data = Bulk(address, UPLOAD_MIB * _MIB), bytes(UPLOAD_MIB * _MIB)
     bulk.upload(memoryview(data))  # its pages are touched for the first time
     return lambda: bulk.upload(memoryview(data))
 

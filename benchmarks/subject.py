@@ -20,6 +20,7 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceStub
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve.v1.stream_service_pb2_grpc import StreamServiceStub
+from opserve_client.runtime_blocking import open_channels
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.methods import READ, WRITE
 
@@ -68,19 +69,20 @@ class Planning:
 
 
 class Bulk:
-    """A buffer, filled and read in chunks.
+    """A buffer, filled and read in chunks over the client's channels.
 
     Args:
-        channel: A channel to the service.
+        address: Where the service is.
         size_bytes: Size of the buffer.
     """
 
-    def __init__(self, channel: grpc.Channel, size_bytes: int) -> None:
+    def __init__(self, address: str, size_bytes: int) -> None:
+        channel, reading = open_channels(address, None)
         self._session = open_session(channel)
         request = memory.AllocateRequest(session=self._session, size_bytes=size_bytes)
         self._buffer = MemoryServiceStub(channel).Allocate(request).buffer
         self._write: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(WRITE.path)
-        self._read: grpc.UnaryStreamMultiCallable[memory.ReadRequest, bytes] = channel.unary_stream(
+        self._read: grpc.UnaryStreamMultiCallable[memory.ReadRequest, bytes] = reading.unary_stream(
             READ.path, memory.ReadRequest.SerializeToString
         )
 

@@ -22,11 +22,16 @@ Sleep = Callable[[float], Awaitable[None]]
 sleep = asyncio.sleep
 
 
-def open_channel(target: str, access: Access | None) -> grpc.aio.Channel:
-    """A gRPC channel; it connects by itself when it is used."""
+def open_channels(target: str, access: Access | None) -> tuple[grpc.aio.Channel, grpc.aio.Channel]:
+    """A gRPC channel for calls, which is also the one for bytes that are read.
+
+    It connects by itself when it is used.
+    """
     if access is None or not access.secure:
-        return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
-    return grpc.aio.secure_channel(target, access.credentials, options=CHANNEL_OPTIONS)
+        channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    else:
+        channel = grpc.aio.secure_channel(target, access.credentials, options=CHANNEL_OPTIONS)
+    return channel, channel
 
 
 def open_http(access: Access) -> HttpClient:

@@ -9,7 +9,7 @@ import grpc
 import httpx2
 
 from opserve_client.access import Access
-from opserve_client.wire.channel_options import CHANNEL_OPTIONS
+from opserve_client.wire.channel_options import CHANNEL_OPTIONS, READING_OPTIONS, Options
 
 OpenedT = TypeVar("OpenedT")
 ParametersT = ParamSpec("ParametersT")
@@ -22,11 +22,18 @@ sleep = time.sleep
 Opening = Annotated[OpenedT, "open already; the counterpart can be awaited as well as entered"]
 
 
-def open_channel(target: str, access: Access | None) -> grpc.Channel:
-    """A gRPC channel; it connects by itself when it is used."""
+def open_channels(target: str, access: Access | None) -> tuple[grpc.Channel, grpc.Channel]:
+    """A gRPC channel for calls, and one for bytes that are read; they share a connection.
+
+    They connect by themselves when they are used.
+    """
+    return _channel(target, access, CHANNEL_OPTIONS), _channel(target, access, READING_OPTIONS)
+
+
+def _channel(target: str, access: Access | None, options: Options) -> grpc.Channel:
     if access is None or not access.secure:
-        return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
-    return grpc.secure_channel(target, access.credentials, options=CHANNEL_OPTIONS)
+        return grpc.insecure_channel(target, options=options)
+    return grpc.secure_channel(target, access.credentials, options=options)
 
 
 def open_http(access: Access) -> HttpClient:

@@ -13,7 +13,7 @@ import google_crc32c
 import numpy as np
 
 _CRC32C_BYTES = 4
-_START_BYTES = range(2, 6)  # a tag, and a varint up to 256 MiB; a message is far below that
+_SIZE_BYTES_LIMIT = 4  # of a varint up to 256 MiB; a message is far below that
 _LAST = 0x80  # a byte of a varint below it is the last one
 _STARTS_LIMIT = 64  # most chunks are as large as they may be
 
@@ -41,18 +41,20 @@ class Fields:
         self._checksum = bytes([checksum << 3 | 5])  # four bytes
 
     def message(self, data: memoryview, header: bytes = b"") -> bytes:
-        """The message of a header's fields and a chunk."""
+        """The message of a chunk and a header's fields, which come behind it."""
         checksum = crc32c(data).to_bytes(_CRC32C_BYTES, "little")
-        return b"".join((header, _start(self._data, len(data)), data, self._checksum, checksum))
+        return b"".join((_start(self._data, len(data)), data, self._checksum, checksum, header))
 
-    def parts(self, message: bytes) -> tuple[memoryview, int] | None:
-        """Data and checksum of a message that is a chunk and nothing else, else None."""
-        end = len(message) - _CRC32C_BYTES - 1
-        start = _start_before(self._data, end)
-        if not (start and message.startswith(start) and message.startswith(self._checksum, end)):
+    def parts(self, message: bytes) -> tuple[memoryview, int, bytes] | None:
+        """Data, checksum and all that comes behind them; None where a message begins otherwise."""
+        size, start = _size_at(message, len(self._data))
+        end = start + size
+        rest = end + 1 + _CRC32C_BYTES
+        ends = message[end : end + 1] == self._checksum and rest <= len(message)
+        if message[: len(self._data)] != self._data or not ends:
             return None
-        data = memoryview(message)[len(start) : end]
-        return data, int.from_bytes(message[end + 1 :], "little")
+        checksum = int.from_bytes(message[end + 1 : rest], "little")
+        return memoryview(message)[start:end], checksum, message[rest:]
 
 
 WRITTEN = Fields(data=5, checksum=6)
@@ -72,10 +74,11 @@ def _start(tag: bytes, size_bytes: int) -> bytes:
     return bytes(encoded)
 
 
-@lru_cache(_STARTS_LIMIT)
-def _start_before(tag: bytes, end: int) -> bytes:
-    """What comes before data that ends there; nothing where no data does."""
-    for length in _START_BYTES:
-        if length <= end and len(start := _start(tag, end - length)) == length:
-            return start
-    return b""
+def _size_at(message: bytes, place: int) -> tuple[int, int]:
+    """A varint and where it ends; a size that no message has for what is none."""
+    value = 0
+    for index, byte in enumerate(message[place : place + _SIZE_BYTES_LIMIT]):
+        value |= byte % _LAST << 7 * index
+        if byte < _LAST:
+            return value, place + index + 1
+    return len(message), place

@@ -142,6 +142,8 @@ def test_a_chunk_is_read_as_the_message_that_it_is(data: bytes, checked: bool) -
 @example(b"")
 @example(b"\x0a\xff\xff\xff\xff\xff")
 @example(b"\x0a\x01\x15\x15\0\0\0\0")
+@example(ReadResponse(data=b"a", crc32c=crc32c(b"a")).SerializeToString() + b"\x0a\0")
+@example(ReadResponse(data=b"a", crc32c=crc32c(b"b")).SerializeToString() + b"\x0a\1b")
 def test_bytes_that_are_no_chunk_are_refused_or_read_as_protobuf_does(message: bytes) -> None:
     try:
         expected = ReadResponse.FromString(message)

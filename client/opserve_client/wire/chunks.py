@@ -27,15 +27,15 @@ def read_chunk(message: bytes) -> memoryview:
         AclrtError: 507052, they are others; 500000, it is no such message.
     """
     parts = READ.parts(message)
-    if parts is None:
+    if parts is None or parts[-1]:
         try:
             whole = ReadResponse.FromString(message)
         except DecodeError as error:
             raise incomprehensible(f"read: a chunk that is none: {error}") from error
         if not whole.HasField("crc32c"):
             return memoryview(whole.data)
-        parts = memoryview(whole.data), whole.crc32c
-    data, checksum = parts
+        parts = memoryview(whole.data), whole.crc32c, b""
+    data, checksum, _ = parts
     if checksum != (found := crc32c(data)):
         raise corrupted(given=f"{checksum:#010x}", allowed=f"{found:#010x}")
     return data

@@ -23,7 +23,9 @@ def bulk_handlers(
     return {
         "Write": grpc.stream_unary_rpc_method_handler(
             # It reads its messages itself: there are many, and each layer between costs time.
-            partial(_write, service, chunk_bytes_limit), None, WriteResponse.SerializeToString
+            partial(_write, service, chunk_bytes_limit),
+            None,
+            WriteResponse.SerializeToString,
         ),
         "Read": grpc.unary_stream_rpc_method_handler(
             partial(_read, service), ReadRequest.FromString, bytes

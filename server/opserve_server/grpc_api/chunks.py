@@ -13,7 +13,7 @@ class Chunk(NamedTuple):  # made in half the time of a frozen dataclass
     """A WriteRequest.
 
     Attributes:
-        header: The message, or an empty one where it had data and checksum alone.
+        header: Its other fields.
         data: Its data.
         checksum: Its checksum; None where it has none.
     """
@@ -38,7 +38,14 @@ def chunk_in(message: bytes) -> Chunk:
     parts = WRITTEN.parts(message)
     if parts is None:
         return chunk_of(WriteRequest.FromString(message))
-    return Chunk(_NO_HEADER, *parts)
+    data, checksum, rest = parts
+    if not rest:
+        return Chunk(_NO_HEADER, data, checksum)
+    header = WriteRequest.FromString(rest)
+    # The same fields once more would count instead of those before.
+    if header.data or header.HasField("crc32c") or header.SerializeToString() != rest:
+        return chunk_of(WriteRequest.FromString(message))
+    return Chunk(header, data, checksum)
 
 
 def chunk_of(message: WriteRequest) -> Chunk:

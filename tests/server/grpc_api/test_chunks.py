@@ -95,6 +95,12 @@ async def test_inline_bytes_are_checked_too(
 @example(b"\x2a\xff\xff\xff\xff\xff\x35\0\0\0\0")
 @example(b"\x2a\x05\x35\x35\0\0\0\0")
 @example(b"\x2a\x02ab\x35\1\0\0\0")
+@example(b"\x2a\x02ab\x35\1\0\0\0\x0a\1s\x10\7")
+@example(b"\x2a\x02ab\x35\1\0\0\0\x10\7\x10\x08")
+@example(b"\x2a\x02ab\x35\1\0\0\0\x2a\0")
+@example(b"\x2a\x02ab\x35\1\0\0\0\x2a\1c")
+@example(b"\x2a\x02ab\x35\1\0\0\0\x35\2\0\0\0")
+@example(b"\x2a\x02ab\x35\1\0\0\0\x0a")
 def test_a_chunk_is_read_as_the_message_that_it_is(message: bytes) -> None:
     try:
         whole = memory_service_pb2.WriteRequest.FromString(message)

@@ -26,7 +26,7 @@ class AsyncGrpcTransport(AsyncTransport):
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
         self._target = target
-        self._channel = runtime_async.open_channel(target, access)
+        self._channel, self._reading = runtime_async.open_channels(target, access)
         self._headers = {} if access is None else access.headers
 
     @override
@@ -56,7 +56,7 @@ class AsyncGrpcTransport(AsyncTransport):
     async def read(
         self, request: ReadRequest, *, timeout_s: float
     ) -> AsyncIterator[bytes | memoryview]:
-        stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
+        stub = self._reading.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
             async for message in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield read_chunk(message)
@@ -81,6 +81,7 @@ class AsyncGrpcTransport(AsyncTransport):
 
     @override
     async def close(self) -> None:
+        await self._reading.close()
         await self._channel.close()
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:

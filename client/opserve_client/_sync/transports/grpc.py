@@ -27,7 +27,7 @@ class GrpcTransport(Transport):
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
         self._target = target
-        self._channel = runtime_blocking.open_channel(target, access)
+        self._channel, self._reading = runtime_blocking.open_channels(target, access)
         self._headers = {} if access is None else access.headers
 
     @override
@@ -53,7 +53,7 @@ class GrpcTransport(Transport):
 
     @override
     def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes | memoryview]:
-        stub = self._channel.unary_stream(READ.path, READ.request.SerializeToString, bytes)
+        stub = self._reading.unary_stream(READ.path, READ.request.SerializeToString, bytes)
         try:
             for message in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield read_chunk(message)
@@ -78,6 +78,7 @@ class GrpcTransport(Transport):
 
     @override
     def close(self) -> None:
+        self._reading.close()
         self._channel.close()
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
