@@ -77,7 +77,7 @@ class Bulk:
     """
 
     def __init__(self, address: str, size_bytes: int) -> None:
-        channel, reading = open_channels(address, None)
+        self._channels = channel, reading = open_channels(address, None)  # open while they are kept
         self._session = open_session(channel)
         request = memory.AllocateRequest(session=self._session, size_bytes=size_bytes)
         self._buffer = MemoryServiceStub(channel).Allocate(request).buffer
