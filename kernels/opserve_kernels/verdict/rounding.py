@@ -99,12 +99,18 @@ def used_fractions(given: Doubles, golden: Doubles, magnitude: Doubles, limit: L
         slack = limit.slope * magnitude + limit.floor
         tolerance = _rounded_tolerance(slack, np.abs(golden), limit.formats)
         difference = np.abs(given - golden)
-        used = np.divide(difference, tolerance, out=np.zeros_like(golden), where=difference != 0)
+        used = _fractions(difference, tolerance)
         plain = np.isfinite(given) & (np.abs(golden) + slack < limit.narrowest.overflow)
         if not np.all(plain):
             odd = ~plain
             used[odd] = _strange(given[odd], golden[odd], magnitude[odd], limit)
     return used
+
+
+def _fractions(difference: Doubles, tolerance: Doubles) -> Doubles:
+    """0 where nothing differs or a tolerance is infinite: any number is right."""
+    counts = (difference != 0) & np.isfinite(tolerance)
+    return np.divide(difference, tolerance, out=np.zeros_like(tolerance), where=counts)
 
 
 def _rounded_tolerance(slack: Doubles, size: Doubles, formats: tuple[Dtype, ...]) -> Doubles:
@@ -121,7 +127,7 @@ def _strange(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits)
     finite_golden = np.isfinite(golden)
     goal = exact.goal(golden, limit.narrowest, limit.overflow)
     tolerance = _rounded_tolerance(slack, np.abs(goal), limit.formats)
-    used = np.where(given == goal, 0.0, np.abs(given - goal) / tolerance)
+    used = _fractions(np.where(given == goal, 0.0, np.abs(given - goal)), tolerance)
     may_be_finite = finite_golden & np.isfinite(given) & (np.abs(golden) - slack < beyond)
     up, down = (_reaches(sign, golden, magnitude, limit) for sign in (1, -1))
     sums_to_nothing = np.isnan(golden) | (finite_golden & up[0] & down[0])

@@ -78,7 +78,7 @@ def element(pair: Pair, place: Place) -> Element:
     right = exact.expected(np.array([exactly]), pair.dtype, pair.overflow)
     apart = float(ulps(got, right, pair.dtype)[0])
     value = float(widened(got)[0])
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         absolute = np.abs(np.float64(value) - exactly)
         relative = absolute / np.abs(exactly) if absolute else absolute
     return Element(

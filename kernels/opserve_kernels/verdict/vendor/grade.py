@@ -38,14 +38,15 @@ def grade(
         raise ValueError(f"gates: {missing} do not apply to this output or are not graded")
     tallies = [Tally() for _ in chosen]
     strange = 0
-    for chunk, lost in _chunks(subject):
-        strange += lost
-        for standard, tally in zip(chosen, tallies, strict=True):
-            tally.add(standard.measure(chunk, subject))
-    return tuple(
-        _result(standard, tally, subject, strange=strange, gate=standard.name in gates)
-        for standard, tally in zip(chosen, tallies, strict=True)
-    )
+    with np.errstate(invalid="ignore", over="ignore"):  # what overflows is beyond any limit
+        for chunk, lost in _chunks(subject):
+            strange += lost
+            for standard, tally in zip(chosen, tallies, strict=True):
+                tally.add(standard.measure(chunk, subject))
+        return tuple(
+            _result(standard, tally, subject, strange=strange, gate=standard.name in gates)
+            for standard, tally in zip(chosen, tallies, strict=True)
+        )
 
 
 def _chunks(subject: Subject) -> Iterator[tuple[Chunk, int]]:
