@@ -76,7 +76,7 @@ async def bound_faces(
             )
             app = new_rest_app(service, guard, administration, metrics, settings)
             rest = _RestServer(app, settings, tls)
-            yield Faces(addresses, server, rest, listener, health)
+            yield Faces(addresses, server, rest, listener, health, tls)
         finally:
             await server.stop(None)
 
@@ -90,6 +90,7 @@ class Faces:
     _rest: "_RestServer"
     _listener: socket.socket
     _health: Health
+    _tls: Tls | None
 
     @asynccontextmanager
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
@@ -100,7 +101,9 @@ class Faces:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(rest.serve([self._listener]))
             interval_s = settings.health_interval_s
-            telling = tasks.create_task(health.keep_telling(interval_s=interval_s))
+            lasting = [tasks.create_task(health.keep_telling(interval_s=interval_s))]
+            if self._tls is not None:
+                lasting.append(tasks.create_task(self._tls.keep_looking()))
             await rest.accepting.wait()
             try:
                 yield
@@ -109,7 +112,8 @@ class Faces:
                 rest.end(within_s=left_s)
                 await self._server.stop(left_s)
                 await asyncio.wait([serving])
-                telling.cancel()
+                for task in lasting:
+                    task.cancel()
 
     async def _drain(self, service: Service, timeout_s: float) -> float:
         """Lets work end while the faces refuse new work; the seconds that are left then."""

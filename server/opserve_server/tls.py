@@ -1,26 +1,93 @@
-"""TLS at both doors, from the operator's files."""
+"""TLS at both doors, from the operator's files, which may change while the service runs."""
 
+import asyncio
+import logging
 import os
 import ssl
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import grpc
 
 from opserve_server.settings import SettingRefused, Settings, where_set
 
+LOOKS_S = 5.0
+"""Seconds between two looks at the files; who renews a certificate does so days before it ends."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+log = logging.getLogger(__name__)
+_Stamp = tuple[int, int, int]
+"""When a file was written, which it is, and its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the files hold, as each door takes it."""
+
+    context: ssl.SSLContext
+    configuration: grpc.ServerCertificateConfiguration
+
+
 class Tls:
-    """What both doors show and ask for.
+    """What both doors show and ask for: what the files held when they last fitted together.
+
+    Connections that are open stay as they began.
+
+    Args:
+        settings: Say where the files are.
 
     Attributes:
         context: For REST.
         credentials: For gRPC.
+
+    Raises:
+        SettingRefused: A file cannot be read, or is not what it should be.
     """
 
-    context: ssl.SSLContext = field(repr=False)
-    credentials: grpc.ServerCredentials = field(repr=False)
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._seen: list[_Stamp | None] = _stamps(settings)
+        self._held = _read(settings)
+        self._untold: grpc.ServerCertificateConfiguration | None = None
+        self.context = self._held.context
+        # Each connection is handed on to the newest context, whose authorities are then asked too:
+        # those of a context that is in use can be added to, and never taken away.
+        self.context.sni_callback = self._hand_on
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            self._held.configuration,
+            # Its stub lacks the None that says that nothing has changed.
+            cast("Callable[[], grpc.ServerCertificateConfiguration]", self._take_untold),
+            require_client_authentication=bool(settings.client_ca_file),
+        )
+
+    async def keep_looking(self) -> None:
+        """Takes what is new in the files until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOKS_S)
+            self._look()
+
+    def _look(self) -> None:
+        stamps = _stamps(self._settings)
+        if stamps == self._seen:
+            return
+        try:
+            held = _read(self._settings)
+        except SettingRefused as refused:
+            self._seen = stamps
+            log.warning("TLS stays as it was: %s", refused)
+            return
+        if stamps == _stamps(self._settings):  # else they change right now: the next look is soon
+            self._seen, self._held, self._untold = stamps, held, held.configuration
+            log.info("TLS has the new certificates")
+
+    def _hand_on(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: object) -> None:
+        connection.context = self._held.context
+
+    def _take_untold(self) -> grpc.ServerCertificateConfiguration | None:
+        """Asked by gRPC before each handshake, in a thread of its own."""
+        untold, self._untold = self._untold, None
+        return untold
 
 
 def tls_of(settings: Settings) -> Tls | None:
@@ -31,8 +98,10 @@ def tls_of(settings: Settings) -> Tls | None:
     Raises:
         SettingRefused: A file cannot be read, or is not what it should be.
     """
-    if not settings.tls_certificate_file:
-        return None
+    return Tls(settings) if settings.tls_certificate_file else None
+
+
+def _read(settings: Settings) -> _Held:
     certificate = _content("tls_certificate_file", settings.tls_certificate_file)
     key = _content("tls_key_file", settings.tls_key_file)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -53,10 +122,22 @@ def tls_of(settings: Settings) -> Tls | None:
             wanted = "certificates of authorities, in PEM"
             raise _refused("client_ca_file", settings.client_ca_file, wanted) from error
         context.verify_mode = ssl.CERT_REQUIRED
-    credentials = grpc.ssl_server_credentials(
-        [(key, certificate)], authority, require_client_auth=authority is not None
-    )
-    return Tls(context=context, credentials=credentials)
+    chains = [(key, certificate)]
+    return _Held(context, grpc.ssl_server_certificate_configuration(chains, authority))
+
+
+def _stamps(settings: Settings) -> list[_Stamp | None]:
+    """What differs when a file has changed."""
+    files = (settings.tls_certificate_file, settings.tls_key_file, settings.client_ca_file)
+    return [_stamp(Path(file)) for file in files if file]
+
+
+def _stamp(file: Path) -> _Stamp | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _content(setting: str, path: str) -> bytes:
