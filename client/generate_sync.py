@@ -27,6 +27,7 @@ NAMES = {
         "Admin",
         "Buffer",
         "Client",
+        "Conformance",
         "Connection",
         "Event",
         "Executor",

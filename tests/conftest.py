@@ -9,8 +9,9 @@ from opserve_client.private_service import Addresses, private_service
 
 
 def pytest_configure() -> None:
-    """No test touches the store of whoever runs it."""
+    """No test touches the store of whoever runs it, or finds golden values there."""
     os.environ["OPSERVE_STORE_URL"] = ""
+    os.environ["OPSERVE_GOLDEN_FOLDER"] = f"{os.devnull}/goldens"
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -28,10 +29,11 @@ PAGES = [
     "docs/kernels.md",
     "docs/conformance-verdicts.md",
     "docs/conformance-report.md",
+    "docs/conformance-service.md",
     "docs/observing.md",
     *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
 ]
-SHELL_PAGES = ["README.md", "docs/rest.md"]
+SHELL_PAGES = ["README.md", "docs/conformance-service.md", "docs/rest.md"]
 IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
 PRINTED = {
     "README.md": [
@@ -49,6 +51,7 @@ PRINTED = {
         "True",
     ],
     "docs/conformance-report.md": ["<!doctype html> False"],
+    "docs/conformance-service.md": ["PASSED", "FAILED"],
     "docs/devices.md": ["['ascend910b-0'] []"],
     "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
@@ -105,10 +108,21 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
     assert bits.view(ml_dtypes.bfloat16).astype(np.float32).tolist() == IMAGE
 
 
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_the_curl_examples_of_conformance_run(service: Addresses, tmp_path: Path) -> None:
+    run_shell(on(service, "".join(blocks("docs/conformance-service.md", "sh"))), tmp_path)
+    (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]
+    wrong = np.load(tmp_path / "wrong.npz")["out"]
+    place = np.unravel_index(5, wrong.shape)
+    assert output["greatest"][0]["index"] == list(place)
+    assert output["greatest"][0]["got"] == wrong[place]
+
+
 def test_every_page_with_curl_is_tested() -> None:
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
     names = [str(path.relative_to(ROOT)) for path in pages]
-    assert [name for name in names if "curl" in "".join(blocks(name, "sh"))] == SHELL_PAGES
+    found = [name for name in names if "curl" in "".join(blocks(name, "sh"))]
+    assert sorted(found) == SHELL_PAGES
 
 
 def test_the_first_example_has_fifteen_lines() -> None:

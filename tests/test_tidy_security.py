@@ -23,7 +23,7 @@ OPENERS = {
     "server/opserve_server/tls.py": "files that the operator names",
     "server/opserve_server/store": "a file that the operator names",
     "server/opserve_server/pool": "memory and the system's own files",
-    "server/opserve_server/rest_api/npz.py": "members of an archive in memory",
+    "server/opserve_server/npz.py": "members of an archive in memory",
 }
 """Who may open what."""
 SESSIONS = re.compile(r"self\._\w+\.open")

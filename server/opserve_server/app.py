@@ -19,6 +19,8 @@ from typing_extensions import override
 from opserve_kernels.loop_cache import folders_of
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
+from opserve_server.conformance.conformance import Conformance, ConformanceLimits
+from opserve_server.conformance.desk import Desk
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
@@ -28,6 +30,7 @@ from opserve_server.core.service import Service
 from opserve_server.guard import Guard, GuessLimits
 from opserve_server.identity import Identity
 from opserve_server.local_lane import local_lane, new_lane_name
+from opserve_server.npz import ArrayLimits
 from opserve_server.pool.device import KERNELS, Device, WorkerDied
 from opserve_server.serving import Addresses, StartFailed, bound_faces
 from opserve_server.settings import (
@@ -131,13 +134,12 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     accounts, metrics, traces = Accounts(), Metrics(), _traces()
     guard = Guard(accounts, guesses=_guess_limits(settings))
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
-    trace_observers = [] if traces is None else [traces.observe]
     service = Service(
         devices,
         limits=core_limits(settings),
         local_lane=lane_name,
         accounts=accounts,
-        observe=_observer(log_observation, metrics.observe, refused.observe, *trace_observers),
+        observe=_observer(traces, log_observation, metrics.observe, refused.observe),
     )
     metrics.watch(service, devices)
     metrics.count("audit_dropped", "Refused callers without an audit entry.", refused.count_dropped)
@@ -147,8 +149,9 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         known = _known_callers(guard, service, refused, settings)
         administration = await stack.enter_async_context(known)
         _check_exposure(guard, settings)
+        conformance = await stack.enter_async_context(_conformance(service, settings))
         # Addresses are bound first, so that a taken one is told before any worker starts.
-        binding = bound_faces(service, guard, administration, metrics, settings)
+        binding = bound_faces(service, guard, administration, conformance, metrics, settings)
         faces = await stack.enter_async_context(binding)
         for device in devices:
             stack.push_async_callback(device.stop)
@@ -234,9 +237,11 @@ def _traces() -> "Traces | None":
     return exported_traces()
 
 
-def _observer(*observers: Observe) -> Observe:
+def _observer(traces: "Traces | None", *observers: Observe) -> Observe:
+    everybody = observers if traces is None else (*observers, traces.observe)
+
     def observe(observation: Observation) -> None:
-        for observer in observers:
+        for observer in everybody:
             observer(observation)
 
     return observe
@@ -263,6 +268,25 @@ def new_devices(settings: Settings) -> list[Device]:
 def core_limits(settings: Settings) -> Limits:
     """The settings that bound the core."""
     return Limits(**{field.name: getattr(settings, field.name) for field in fields(Limits)})
+
+
+@asynccontextmanager
+async def _conformance(service: Service, settings: Settings) -> AsyncGenerator[Conformance]:
+    """The calls of conformance, whose processes end with the block."""
+    limits = ConformanceLimits(
+        elements=settings.conformance_elements_limit,
+        multiply_adds=settings.conformance_multiply_adds_limit,
+        arrays=ArrayLimits(
+            arrays=settings.run_arrays_limit, unpacked_bytes=settings.run_bytes_limit
+        ),
+        golden_folder=settings.golden_folder,
+        golden_bytes=settings.golden_bytes_limit,
+    )
+    desk = Desk(settings.conformance_processes)
+    try:
+        yield Conformance(service, desk, limits)
+    finally:
+        await desk.close()
 
 
 async def _start(devices: Sequence[Device]) -> None:

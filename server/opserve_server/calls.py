@@ -12,6 +12,7 @@ from opserve_kernels.status import Status
 from opserve_server.core.accounts import RETRY_AFTER_S
 from opserve_server.core.errors import (
     InvalidArgument,
+    LimitExceeded,
     NotAllowed,
     OpserveError,
     QuotaExceeded,
@@ -99,6 +100,19 @@ def quota_members(error: OpserveError) -> QuotaMembers:
     if not isinstance(error, QuotaExceeded):
         return {}
     return {"limit": error.limit, "use": error.use, "retry_after_s": error.retry_after_s}
+
+
+class BodyTooLarge(LimitExceeded):
+    """A body is larger than the service takes, however often it is sent (207012)."""
+
+    def __init__(self, parameter: str, *, limit: int, unit: str = "bytes") -> None:
+        super().__init__(
+            Status.ACL_ERROR_RT_OVER_LIMIT,
+            f"{parameter}: given more than {limit} {unit}, allowed at most {limit}",
+            parameter=parameter,
+            given=f"more than {limit} {unit}",
+            allowed=limit,
+        )
 
 
 def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:

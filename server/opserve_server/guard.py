@@ -38,6 +38,9 @@ ADMINISTRATION = (
 )
 """Calls of administration, by their name on both wires."""
 
+CONFORMANCE = ("GetCase", "GetGolden", "GetInputs", "ListCases", "ListSuites", "Verify")
+"""Calls of conformance, likewise."""
+
 RPCS: Mapping[str, Scope | None] = {
     "grpc.health.v1.Health/Check": None,
     "grpc.health.v1.Health/List": None,
@@ -80,6 +83,7 @@ RPCS: Mapping[str, Scope | None] = {
     "opserve.v1.StreamService/WatchStream": Scope.OPERATE,
     "opserve.v1.UsageService/GetUsage": Scope.OPERATE,
     **{f"opserve.v1.AdminService/{name}": Scope.ADMIN for name in ADMINISTRATION},
+    **{f"opserve.v1.ConformanceService/{name}": Scope.OPERATE for name in CONFORMANCE},
 }
 """What each RPC asks for; None lets everybody."""
 
@@ -129,6 +133,7 @@ ROUTES: Mapping[str, Scope | None] = {
     **{f"{operator.call}GetWorkspaceSize": Scope.OPERATE for operator in OPERATORS.values()},
     **{f"{operator.call}Run": Scope.OPERATE for operator in OPERATORS.values()},
     **dict.fromkeys(ADMINISTRATION, Scope.ADMIN),
+    **dict.fromkeys(CONFORMANCE, Scope.OPERATE),
 }
 """What each REST route asks for, by its name."""
 

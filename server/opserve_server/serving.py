@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from typing_extensions import override
 
 from opserve_server.administration import Administration
+from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
@@ -54,6 +55,7 @@ async def bound_faces(
     service: Service,
     guard: Guard,
     administration: Administration,
+    conformance: Conformance,
     metrics: Metrics,
     settings: Settings,
 ) -> AsyncGenerator["Faces"]:
@@ -67,14 +69,14 @@ async def bound_faces(
     with _listen("rest_address", settings.rest_address) as listener:
         probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
         health = Health(service)
-        server = _new_grpc_server(service, guard, administration, health, settings)
+        server = _new_grpc_server(service, guard, administration, conformance, health, settings)
         try:
             addresses = Addresses(
                 grpc=_add_port(server, settings.grpc_address, tls),
                 rest=f"{'https' if tls else 'http'}://{_name_of(listener)}",
                 keys=not guard.keyless,
             )
-            app = new_rest_app(service, guard, administration, metrics, settings)
+            app = new_rest_app(service, guard, administration, conformance, metrics, settings)
             rest = _RestServer(app, settings, tls)
             yield Faces(addresses, server, rest, listener, health, tls)
         finally:
@@ -133,6 +135,7 @@ def _new_grpc_server(
     service: Service,
     guard: Guard,
     administration: Administration,
+    conformance: Conformance,
     health: Health,
     settings: Settings,
 ) -> grpc.aio.Server:
@@ -140,6 +143,7 @@ def _new_grpc_server(
         service,
         guard,
         administration,
+        conformance,
         health,
         bounds=_grpc_bounds(settings),
         message_bytes_limit=settings.message_bytes_limit,
@@ -153,6 +157,7 @@ def new_rest_app(
     service: Service,
     guard: Guard,
     administration: Administration,
+    conformance: Conformance,
     metrics: Metrics,
     settings: Settings,
 ) -> Starlette:
@@ -161,6 +166,7 @@ def new_rest_app(
         service,
         guard,
         administration,
+        conformance,
         accepts=lambda: not service.draining,
         metrics_page=metrics.page,
         body_bytes_limit=settings.body_bytes_limit,

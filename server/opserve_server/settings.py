@@ -4,11 +4,13 @@ import ipaddress
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 from opserve_server.forms import allowed
@@ -285,6 +287,19 @@ class Settings(BaseSettings):
     """Arrays of one one-shot call."""
     concurrent_runs_limit: Count = 4
     """One-shot calls at work at the same time; more wait."""
+
+    conformance_processes: Count = 1
+    """Processes that draw inputs of conformance cases and judge outputs, one call each at a time;
+    the first such call starts them, and each takes about 100 MB."""
+    conformance_elements_limit: Count = 4 * _MIB
+    """Elements of one tensor of a case that is drawn or judged."""
+    conformance_multiply_adds_limit: Count = 1_000_000_000
+    """Products of all outputs of a case that is judged; the arbiter computes them twice."""
+    golden_folder: Path = Field(default_factory=cache_folder)
+    """Where golden values are kept. Unless set it is opserve/goldens in $XDG_CACHE_HOME, or else in
+    ~/.cache; a folder that cannot be written keeps none."""
+    golden_bytes_limit: Bytes = _GIB
+    """Golden values that are kept, bytes; those not used for longest go."""
 
     @model_validator(mode="after")
     def _tags_devices_that_are(self) -> Self:

@@ -14,6 +14,7 @@ from typing_extensions import override
 from client.fake_service import FakeService
 from client.samples import convolution
 from opserve.v1.command_service_pb2 import Command
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.event_service_pb2 import CreateEventRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import (
@@ -24,6 +25,7 @@ from opserve.v1.stream_service_pb2 import (
 from opserve_client import AsyncClient, AsyncSession, Session
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.transports import AsyncMemoryTransport, AsyncTransport
+from opserve_client.wire.conformance_methods import ArchiveT
 from opserve_client.wire.methods import Method
 
 Request = TypeVar("Request", bound=Message)
@@ -63,6 +65,19 @@ class DawdlingTransport(AsyncTransport):
     @override
     def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
         return self._inner.watch(request)
+
+    @override
+    def archive(
+        self, method: Method[Request, ArchiveT], request: Request, *, timeout_s: float
+    ) -> AsyncIterator[bytes]:
+        return self._inner.archive(method, request, timeout_s=timeout_s)
+
+    @override
+    async def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        await self._dawdle()
+        return await self._inner.verify(request, data, timeout_s=timeout_s)
 
     @override
     async def close(self) -> None:

@@ -11,15 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.conformance_service_pb2 import VerifyResponse
 from opserve.v1.memory_service_pb2 import FillRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve.v1.stream_service_pb2 import FAILURE_MODE_STOP, SetFailureModeRequest
 from opserve.v1.tensor_pb2 import DATA_TYPE_BF16, FORMAT_NC1HWC0, BoolArray, Int64Array, Tensor
 from opserve_client.wire.admin_methods import ADMIN_METHODS
+from opserve_client.wire.conformance_methods import CONFORMANCE_METHODS
 from opserve_client.wire.json_messages import Json, fields_of, from_json, to_json
 from opserve_client.wire.methods import METHODS
 
-_CALLS = (*METHODS, *ADMIN_METHODS)
+_CALLS = (*METHODS, *ADMIN_METHODS, *CONFORMANCE_METHODS)
 MESSAGES: list[type[Message]] = [m.request for m in _CALLS] + [m.response for m in _CALLS]
 INTEGERS = {
     FieldDescriptor.TYPE_FIXED32: (0, 2**32 - 1),
@@ -104,6 +106,11 @@ def test_the_forms_are_those_of_the_contract() -> None:
     assert to_json(WriteRequest(data=b"\x00\xff"))["data"] == "AP8="
     assert to_json(SetFailureModeRequest(mode=FAILURE_MODE_STOP))["mode"] == "STOP"
     assert to_json(FillRequest(session="s")) == {"session": "s"}
+
+
+def test_a_text_that_is_json_comes_as_an_object() -> None:
+    answer = from_json({"case": "one", "verdict": {"status": "PASSED"}}, VerifyResponse)
+    assert (answer.case, json.loads(answer.verdict)) == ("one", {"status": "PASSED"})
 
 
 def test_null_is_absent_and_unknown_members_are_passed_over() -> None:

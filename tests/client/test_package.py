@@ -11,6 +11,7 @@ from opserve.v1 import operator_service_pb2
 from opserve_client import transports
 from opserve_client.operators import OPERATORS, tensor_fields
 from opserve_client.wire.admin_methods import ADMIN_METHODS
+from opserve_client.wire.conformance_methods import CONFORMANCE_METHODS
 from opserve_client.wire.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,11 +84,11 @@ def test_every_rpc_of_the_protos_has_a_row() -> None:
         for service in module.DESCRIPTOR.services_by_name.values():
             for rpc in service.methods:
                 rpcs.add(f"{service.name}/{rpc.name}")
-    assert {method.rpc for method in (*METHODS, *ADMIN_METHODS)} == rpcs
+    assert {method.rpc for method in (*METHODS, *ADMIN_METHODS, *CONFORMANCE_METHODS)} == rpcs
 
 
 def test_every_route_takes_its_places_from_the_request() -> None:
-    for method in (*METHODS, *ADMIN_METHODS):
+    for method in (*METHODS, *ADMIN_METHODS, *CONFORMANCE_METHODS):
         names = {piece.partition("}")[0] for piece in method.route.split("{")[1:]}
         assert names - {"operator_call"} <= set(method.request.DESCRIPTOR.fields_by_name)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from opserve.chunks import crc32c
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import AclrtError, OpserveError, ServiceUnreachable
@@ -19,6 +20,7 @@ from opserve_client.errors import corrupted, unreachable
 from opserve_client.transports import Transport
 from opserve_client.wire import chunks
 from opserve_client.wire.chunks import read_chunk
+from opserve_client.wire.conformance_methods import ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 SIZE = 1000
@@ -70,6 +72,18 @@ class Broken(Transport):
     @override
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
         raise AssertionError("no transfer watches a stream")
+
+    @override
+    def archive(
+        self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
+    ) -> Iterator[bytes]:
+        raise AssertionError("no transfer brings an archive")
+
+    @override
+    def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        raise AssertionError("no transfer asks for a verdict")
 
     @override
     def close(self) -> None:

@@ -27,6 +27,7 @@ from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice
 from server.guards import GUESSES
+from server.judging import idle_conformance
 
 NOW = 1_800_000_000.0
 FACES = ("grpc", "rest")
@@ -107,6 +108,7 @@ def _faces(
         service,
         guard,
         administration,
+        idle_conformance(service),
         accepts=lambda: True,
         metrics_page=Metrics().page,
         body_bytes_limit=4096,
@@ -116,6 +118,7 @@ def _faces(
         service,
         guard,
         administration,
+        idle_conformance(service),
         Health(service),
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,

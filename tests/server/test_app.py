@@ -227,7 +227,9 @@ async def build():
     settings = Settings()
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
     guard = app.Guard(app.Accounts(), guesses=app._guess_limits(settings))
-    serving.new_rest_app(service, guard, app.Administration(service, None), app.Metrics(), settings)
+    administration = app.Administration(service, None)
+    async with app._conformance(service, settings) as judges:
+        serving.new_rest_app(service, guard, administration, judges, app.Metrics(), settings)
 
 asyncio.run(build())
 assert "numba" not in sys.modules, "the front imports numba"

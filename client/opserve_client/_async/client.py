@@ -17,6 +17,7 @@ from opserve.v1.session_service_pb2 import (
 from opserve.v1.usage_service_pb2 import GetUsageRequest, GetUsageResponse
 from opserve_client import runtime_async
 from opserve_client._async.admin import AsyncAdmin
+from opserve_client._async.conformance import AsyncConformance
 from opserve_client._async.connection import AsyncConnection
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.transports.base import AsyncTransport
@@ -57,6 +58,7 @@ class AsyncClient:
 
     Attributes:
         admin: Tenants, keys, usage and audit, for whoever has the scope admin.
+        conformance: Cases, what must come of them, and verdicts on outputs of others.
     """
 
     def __init__(  # noqa: PLR0913  # each by name
@@ -81,6 +83,7 @@ class AsyncClient:
             sleep=sleep,
         )
         self.admin = AsyncAdmin(self._connection)
+        self.conformance = AsyncConformance(self._connection)
 
     async def __aenter__(self) -> Self:
         return self

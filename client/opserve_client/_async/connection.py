@@ -3,11 +3,12 @@
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from itertools import count
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 import numpy as np
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
@@ -19,6 +20,7 @@ from opserve_client.errors import (
     incomprehensible,
     unreachable,
 )
+from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 ATTEMPTS = 3
@@ -117,6 +119,18 @@ class AsyncConnection:
         """Brings news of a stream as they come, until the service ends them."""
         return self._transport.watch(request)
 
+    async def archive(self, method: Method[RequestT, ArchiveT], request: RequestT) -> bytes:
+        """Brings an .npz of conformance."""
+        self._check_open(method)
+        pieces = self._transport.archive(method, request, timeout_s=self._timeout_s)
+        return b"".join([piece async for piece in pieces])
+
+    async def verify(self, request: VerifyRequest, data: memoryview) -> VerifyResponse:
+        """Carries an .npz of outputs to be judged."""
+        self._check_open(VERIFY)
+        timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
+        return await self._transport.verify(request, data, timeout_s=timeout_s)
+
     async def close(self) -> None:
         """Ends the connection, if it has not ended."""
         if not self.closed:
@@ -124,9 +138,12 @@ class AsyncConnection:
             await self._transport.close()
 
     async def _call_once(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
+        self._check_open(method)
+        return await self._transport.call(method, request, timeout_s=self._timeout_s)
+
+    def _check_open(self, method: Method[Any, Any]) -> None:
         if self.closed:
             raise unreachable(f"{method.rpc}: the client is closed")
-        return await self._transport.call(method, request, timeout_s=self._timeout_s)
 
     async def _write_segment(self, request: WriteRequest, segment: memoryview) -> None:
         timeout_s = self._timeout_s + len(segment) / _SLOWEST_BYTES_PER_S

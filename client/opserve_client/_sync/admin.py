@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from opserve.v1 import admin_service_pb2 as admin
 from opserve_client._sync.connection import Connection
-from opserve_client.admin_requests import admin_request, limits_and_lifted, named
+from opserve_client.request_forms import limits_and_lifted, named, request_of
 from opserve_client.wire import admin_methods as methods
 
 
@@ -38,7 +38,7 @@ class Admin:
         Raises:
             AclrtError: 507000, the name is, or was, another's; 107000, something is out of bounds.
         """
-        request = admin_request(
+        request = request_of(
             admin.CreateTenantRequest,
             tenant=named(name, parameter="name"),
             weight=weight,
@@ -54,7 +54,7 @@ class Admin:
 
     def get_tenant(self, name: str) -> admin.GetTenantResponse:
         """A tenant, and what it uses now."""
-        request = admin_request(admin.GetTenantRequest, tenant=named(name, parameter="name"))
+        request = request_of(admin.GetTenantRequest, tenant=named(name, parameter="name"))
         return self._connection.call(methods.GET_TENANT, request)
 
     def update_tenant(  # each by name
@@ -78,7 +78,7 @@ class Admin:
             force: Even if nobody can administer then.
         """
         limits, lifted = limits_and_lifted(quota)
-        request = admin_request(
+        request = request_of(
             admin.UpdateTenantRequest,
             tenant=named(name, parameter="name"),
             weight=weight,
@@ -92,7 +92,7 @@ class Admin:
 
     def delete_tenant(self, name: str, *, force: bool = False) -> None:
         """Ends a tenant, its keys and its sessions; nobody else gets its name."""
-        request = admin_request(
+        request = request_of(
             admin.DeleteTenantRequest, tenant=named(name, parameter="name"), force=force
         )
         self._connection.call(methods.DELETE_TENANT, request)
@@ -113,7 +113,7 @@ class Admin:
             scopes: "operate", "metrics", "admin".
             lifetime_s: Seconds until it expires; None means never.
         """
-        request = admin_request(
+        request = request_of(
             admin.CreateKeyRequest,
             tenant=named(tenant, parameter="tenant"),
             principal=principal,
@@ -124,14 +124,12 @@ class Admin:
 
     def list_keys(self, tenant: str = "") -> list[admin.Key]:
         """Keys of a tenant or of all, also revoked and expired ones, the oldest first."""
-        request = admin_request(admin.ListKeysRequest, tenant=tenant)
+        request = request_of(admin.ListKeysRequest, tenant=tenant)
         return list((self._connection.call(methods.LIST_KEYS, request)).keys)
 
     def revoke_key(self, key: str, *, force: bool = False) -> admin.Key:
         """Ends a key for good, by its id; it is refused from the next call on."""
-        request = admin_request(
-            admin.RevokeKeyRequest, key=named(key, parameter="key"), force=force
-        )
+        request = request_of(admin.RevokeKeyRequest, key=named(key, parameter="key"), force=force)
         return (self._connection.call(methods.REVOKE_KEY, request)).key
 
     def add_certificate(
@@ -145,7 +143,7 @@ class Admin:
             principal: Who calls with it, within the tenant.
             scopes: "operate", "metrics", "admin".
         """
-        request = admin_request(
+        request = request_of(
             admin.AddCertificateRequest,
             subject=subject,
             tenant=named(tenant, parameter="tenant"),
@@ -156,13 +154,13 @@ class Admin:
 
     def list_certificates(self, tenant: str = "") -> list[admin.Certificate]:
         """Certificates of a tenant or of all."""
-        request = admin_request(admin.ListCertificatesRequest, tenant=tenant)
+        request = request_of(admin.ListCertificatesRequest, tenant=tenant)
         answer = self._connection.call(methods.LIST_CERTIFICATES, request)
         return list(answer.certificates)
 
     def remove_certificate(self, subject: str, *, force: bool = False) -> None:
         """Forgets a certificate."""
-        request = admin_request(admin.RemoveCertificateRequest, subject=subject, force=force)
+        request = request_of(admin.RemoveCertificateRequest, subject=subject, force=force)
         self._connection.call(methods.REMOVE_CERTIFICATE, request)
 
     def list_usage(
@@ -175,7 +173,7 @@ class Admin:
             first_day: In UTC, "2026-11-21"; "" means six days before the last one.
             last_day: The same; "" means today.
         """
-        request = admin_request(
+        request = request_of(
             admin.ListUsageRequest,
             tenant=tenant,
             first_day=first_day,
@@ -203,7 +201,7 @@ class Admin:
             cursor: Of the page before this one; "" means the newest.
             limit: Entries at most, up to 1000; 0 means 100.
         """
-        request = admin_request(
+        request = request_of(
             admin.ListAuditRequest,
             tenant=tenant,
             outcome=outcome,
@@ -216,13 +214,13 @@ class Admin:
 
     def list_sessions(self, tenant: str = "") -> list[admin.SessionInfo]:
         """Who has which session, those of a tenant or of all; an id is no session's name."""
-        request = admin_request(admin.ListSessionsRequest, tenant=tenant)
+        request = request_of(admin.ListSessionsRequest, tenant=tenant)
         return list((self._connection.call(methods.LIST_SESSIONS, request)).sessions)
 
     def release_session(self, session_id: str, *, force: bool = False) -> None:
         """Ends a session by its id; one that works (507000) only with force."""
         session_id = named(session_id, parameter="session_id")
-        request = admin_request(admin.ReleaseSessionRequest, id=session_id, force=force)
+        request = request_of(admin.ReleaseSessionRequest, id=session_id, force=force)
         self._connection.call(methods.RELEASE_SESSION, request)
 
     def get_activity(self) -> admin.GetActivityResponse:

@@ -18,6 +18,7 @@ from opserve.v1.session_service_pb2 import (
 from opserve.v1.usage_service_pb2 import GetUsageRequest, GetUsageResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.admin import Admin
+from opserve_client._sync.conformance import Conformance
 from opserve_client._sync.connection import Connection
 from opserve_client._sync.session import Session
 from opserve_client._sync.transports.base import Transport
@@ -58,6 +59,7 @@ class Client:
 
     Attributes:
         admin: Tenants, keys, usage and audit, for whoever has the scope admin.
+        conformance: Cases, what must come of them, and verdicts on outputs of others.
     """
 
     def __init__(  # noqa: PLR0913  # each by name
@@ -82,6 +84,7 @@ class Client:
             sleep=sleep,
         )
         self.admin = Admin(self._connection)
+        self.conformance = Conformance(self._connection)
 
     def __enter__(self) -> Self:
         return self

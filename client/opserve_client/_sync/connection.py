@@ -4,11 +4,12 @@
 import random
 from collections.abc import Generator, Iterator
 from itertools import count
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 import numpy as np
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_blocking
@@ -20,6 +21,7 @@ from opserve_client.errors import (
     incomprehensible,
     unreachable,
 )
+from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 ATTEMPTS = 3
@@ -118,6 +120,18 @@ class Connection:
         """Brings news of a stream as they come, until the service ends them."""
         return self._transport.watch(request)
 
+    def archive(self, method: Method[RequestT, ArchiveT], request: RequestT) -> bytes:
+        """Brings an .npz of conformance."""
+        self._check_open(method)
+        pieces = self._transport.archive(method, request, timeout_s=self._timeout_s)
+        return b"".join([piece for piece in pieces])
+
+    def verify(self, request: VerifyRequest, data: memoryview) -> VerifyResponse:
+        """Carries an .npz of outputs to be judged."""
+        self._check_open(VERIFY)
+        timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
+        return self._transport.verify(request, data, timeout_s=timeout_s)
+
     def close(self) -> None:
         """Ends the connection, if it has not ended."""
         if not self.closed:
@@ -125,9 +139,12 @@ class Connection:
             self._transport.close()
 
     def _call_once(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
+        self._check_open(method)
+        return self._transport.call(method, request, timeout_s=self._timeout_s)
+
+    def _check_open(self, method: Method[Any, Any]) -> None:
         if self.closed:
             raise unreachable(f"{method.rpc}: the client is closed")
-        return self._transport.call(method, request, timeout_s=self._timeout_s)
 
     def _write_segment(self, request: WriteRequest, segment: memoryview) -> None:
         timeout_s = self._timeout_s + len(segment) / _SLOWEST_BYTES_PER_S

@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from opserve_client.conform.cache import Cache
 from opserve_client.conform.on_device import run_on
 from opserve_client.conform.targets.device import Sessions
 from opserve_client.conform.targets.target import Array, InfrastructureError, Ran
 from opserve_client.errors import OpserveError
-from opserve_kernels.cases.arrays import view_of
+from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.fill import unwritten
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.cases.golden_values import (
+    goldens_in,
+    kept_arrays,
+    magnitudes_of,
+    storages_of,
+)
 from opserve_kernels.verdict.dtypes import Doubles
-from opserve_kernels.verdict.judge_case import Golden, goldens_of_call
-
-_VALUES, _MAGNITUDES = "values.", "magnitudes."
+from opserve_kernels.verdict.judge_case import Golden
 
 
 class Goldens:
@@ -45,11 +45,7 @@ class Goldens:
             if arrays is None:
                 arrays = self._computed(call)
                 self._cache.put(key, arrays)
-            values, magnitudes = (
-                {name: arrays[kind + name] for name in call.case.written}
-                for kind in (_VALUES, _MAGNITUDES)
-            )
-            found |= goldens_of_call(call, values, magnitudes)
+            found |= goldens_in(call, arrays)
         return found
 
     def close(self) -> None:
@@ -57,21 +53,16 @@ class Goldens:
         self._sessions.close()
 
     def _computed(self, call: GoldenCall) -> Mapping[str, Array]:
-        sizes = {name: np.abs(operand) for name, operand in call.operands.items()}
-        values, magnitudes = self._run(call.case, call.operands), self._run(call.case, sizes)
-        return {
-            **{_VALUES + name: array for name, array in values.items()},
-            **{_MAGNITUDES + name: array for name, array in magnitudes.items()},
-        }
+        values = self._run(call.case, call.operands)
+        magnitudes = self._run(call.case, magnitudes_of(call.operands))
+        return kept_arrays(call.case, values, magnitudes)
 
     def _run(self, case: Case, operands: Mapping[str, Doubles]) -> Mapping[str, Array]:
-        storages: dict[str, Array] = {name: array.reshape(-1) for name, array in operands.items()}
-        for name, tensor in case.outputs.items():
-            storages[name] = unwritten(tensor.storage_elements, tensor.dtype)
+        storages = storages_of(case, operands)
         try:
             outcome = run_on(self._sessions.on(case.profile), case, storages, read=case.written)
         except OpserveError as error:
             raise InfrastructureError(f"golden values of {case.id}: {error}") from error
         if not isinstance(outcome, Ran):
             raise InfrastructureError(f"golden values of {case.id}: {outcome.reason}")
-        return {name: view_of(outcome.storages[name], case.tensors[name]) for name in case.written}
+        return outcome.storages

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opserve_client.conform.record import GOOD, RunRecord
-from opserve_client.conform.selection import matches
 from opserve_client.conform.targets.target import InfrastructureError
+from opserve_kernels.cases.suite import matches
 from opserve_kernels.verdict.verdict import Status
 
 
@@ -15,7 +15,7 @@ class Known:
     """A line of known failures.
 
     Attributes:
-        pattern: Of cases (selection.matches).
+        pattern: Of cases (suite.matches).
         reason: Behind the #.
     """
 

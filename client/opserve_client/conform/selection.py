@@ -1,14 +1,13 @@
 """The cases of a run: a suite by its name or from a file, and what is chosen of it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import OUTPUTS, Case
-from opserve_kernels.cases.suite import Suite, read_suite
+from opserve_kernels.cases.suite import Suite, matches, read_suite
 from opserve_kernels.errors import InvalidArgument
 
 
@@ -71,12 +70,6 @@ def digest_of(cases: Sequence[Case]) -> str:
     """Of their ids: equal digests are equal choices."""
     ids = "\n".join(case.id for case in cases)
     return f"sha256:{sha256(ids.encode()).hexdigest()}"
-
-
-def matches(case: Case, patterns: Collection[str]) -> bool:
-    """Whether a pattern with *, ? and [...] is that of the case's id, source or one of its tags."""
-    names = (case.id, case.source, *case.tags)
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def _is_wanted(case: Case, wanted: Wanted) -> bool:

@@ -14,7 +14,6 @@ from multiprocessing.context import SpawnProcess
 from time import monotonic
 from traceback import format_exc
 
-from opserve_client.conform.cache import Cache, cache_folder
 from opserve_client.conform.goldens import Goldens
 from opserve_client.conform.record import Header, Result
 from opserve_client.conform.targets.device import Sessions
@@ -22,6 +21,7 @@ from opserve_client.conform.targets.named import Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import Trial, unjudged
 from opserve_client.errors import OpserveError
+from opserve_kernels.cases.cache import Cache, cache_folder
 from opserve_kernels.cases.case import Case
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Status

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from google.protobuf.message import DecodeError
 
 from opserve.chunks import READ, WRITTEN, crc32c
+from opserve.v1.conformance_service_pb2 import VerifyRequest
 from opserve.v1.memory_service_pb2 import ReadResponse, WriteRequest
 from opserve_client.errors import corrupted, incomprehensible
 
@@ -18,6 +19,16 @@ def write_messages(request: WriteRequest, data: memoryview) -> Iterator[bytes]:
     for start in range(0, max(len(data), 1), CHUNK_BYTES):
         yield WRITTEN.message(data[start : start + CHUNK_BYTES], header)
         header = b""
+
+
+def verify_messages(request: VerifyRequest, data: memoryview) -> Iterator[VerifyRequest]:
+    """The messages of outputs that are to be judged, the first of which says of which case."""
+    header = request
+    for start in range(0, max(len(data), 1), CHUNK_BYTES):
+        message = VerifyRequest(data=bytes(data[start : start + CHUNK_BYTES]))
+        message.MergeFrom(header)
+        yield message
+        header = VerifyRequest()
 
 
 def read_chunk(message: bytes) -> memoryview:

@@ -1,10 +1,12 @@
 """Messages as JSON and back, by their descriptors.
 
 An enum travels by its name without the prefix, Int64Array and BoolArray as plain arrays, bytes as
-base64 and every integer as a number. Left out are an optional field that is absent, so that an
-explicit 0 is not lost, and any other field at its default (0, false, "", unspecified).
+base64 and every integer as a number; a text that is a JSON object comes as that. Left out are an
+optional field that is absent, so that an explicit 0 is not lost, and any other field at its default
+(0, false, "", unspecified).
 """
 
+import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
@@ -102,6 +104,8 @@ def _scalar(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401  of the 
         return field.enum_type.values_by_name[name].number
     if field.type == FieldDescriptor.TYPE_BYTES:
         return b64decode(value, validate=True)
+    if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, dict):
+        return json.dumps(value)
     return value
 
 

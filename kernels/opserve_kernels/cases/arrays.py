@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.cases.case import Case, Fill, TensorCase
-from opserve_kernels.cases.fill import Array, drawn, gaps, key_of, unwritten
+from opserve_kernels.cases.fill import NUMPY_DTYPES, Array, drawn, gaps, key_of, unwritten
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import to_5hd, to_fractal_z
 from opserve_kernels.status import Status
+from opserve_kernels.tensor import DataType
 
 _RANK_FRACTAL_Z = 4  # NC1HWC0 has 5
 
@@ -64,12 +65,36 @@ def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
     return Placed(storage=held, elements=elements)
 
 
+def plain_inputs(case: Case, tensors: Mapping[str, Placed]) -> dict[str, Array]:
+    """The inputs as a file of arrays has them: each contiguous, BF16 as its bits in uint16."""
+    arrays = {name: np.ascontiguousarray(tensors[name].elements) for name in case.inputs}
+    return {
+        name: array.view(np.uint16) if _is_bf16(case, name) else array
+        for name, array in arrays.items()
+    }
+
+
+def typed_outputs(case: Case, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Those of the arrays of a file that the case writes; bits of BF16 are BF16 again."""
+    return {
+        name: array.view(NUMPY_DTYPES[DataType.BF16])
+        if _is_bf16(case, name) and array.dtype == np.uint16
+        else array
+        for name, array in arrays.items()
+        if name in case.written
+    }
+
+
 def view_of(storage: Array, tensor: TensorCase) -> Array:
     """The elements of a tensor in its storage."""
     described = tensor.tensor()
     steps = [step * storage.itemsize for step in described.element_strides]
     first = min(tensor.offset, storage.size)
     return np.lib.stride_tricks.as_strided(storage[first:], tensor.shape, steps)
+
+
+def _is_bf16(case: Case, name: str) -> bool:
+    return case.tensors[name].dtype == DataType.BF16
 
 
 def _holds(fill: Fill, plain: tuple[int, ...], rank: int) -> NDArray[np.bool_]:

@@ -1,7 +1,8 @@
 """A suite of cases, and its text: a line of JSON for the header and one for each case."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from hashlib import sha256
 
 from opserve_kernels.cases.case import Case, Json, canonical
@@ -71,6 +72,12 @@ def read_suite(text: str) -> Suite:
             allowed = f"{actual}, as the lines below have it, or none"
             raise refusal(f"line 1: {member}", given=str(header[member])[:80], allowed=allowed)
     return suite
+
+
+def matches(case: Case, patterns: Collection[str]) -> bool:
+    """Whether a pattern with *, ? and [...] is that of the case's id, source or one of its tags."""
+    names = (case.id, case.source, *case.tags)
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def _lines(suite: Suite) -> Iterator[str]:

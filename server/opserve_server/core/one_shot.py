@@ -1,7 +1,6 @@
 """A whole call at once: arrays in, arrays out, in a session of its own."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -12,24 +11,20 @@ from numpy.typing import NDArray
 from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import (
     Allocate,
-    Allocated,
-    Command,
     Execute,
     GetWorkspaceSize,
     Planned,
-    Result,
     SetTensorBuffer,
     SynchronizeStream,
 )
-from opserve_server.core.errors import HandleNotFound, InvalidArgument, LimitExceeded
+from opserve_server.core.errors import InvalidArgument, LimitExceeded
+from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import Service
 
 Array = NDArray[Any]
-_CHUNK_BYTES = 2**20
 _FORMATS: Mapping[str, Mapping[int, Format]] = {
     "aclnn": {4: Format.NCHW, 5: Format.NCDHW},
     "tbe": {4: Format.FRACTAL_Z, 5: Format.NC1HWC0},
@@ -105,54 +100,12 @@ async def run_once(
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
-    opened = await service.open_session(principal, SessionRequest(profile=call.profile))
-    try:
-        lease = _Lease(service, principal, opened.session)
-        with service.whole_call(principal, opened.session):
-            return await _run(lease, call, arguments, inputs)
-    finally:
-        with suppress(HandleNotFound):  # the service drains, and has ended the session itself
-            await service.close_session(principal, opened.session)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    """The session of the call."""
-
-    service: Service
-    principal: Principal
-    session: str
-
-    async def run(self, command: Command) -> Result:
-        return await self.service.run(self.principal, self.session, command)
-
-    async def allocate(self, command: Allocate) -> int:
-        allocated = await self.run(command)
-        assert isinstance(allocated, Allocated)
-        return allocated.buffer
-
-    async def write(self, buffer: int, data: Array) -> None:
-        await self.service.write(
-            self.principal,
-            self.session,
-            buffer=buffer,
-            offset=0,
-            size_bytes=data.nbytes,
-            chunks=_chunks(data),
-        )
-
-    async def read(self, buffer: int, tensor: Tensor) -> Array:
-        data = bytearray()
-        chunks = self.service.read(
-            self.principal, self.session, buffer=buffer, offset=0, size_bytes=_size_bytes(tensor)
-        )
-        async for chunk in chunks:
-            data += chunk
-        return np.frombuffer(data, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
+    async with leased(service, principal, call.profile) as lease:
+        return await _run(lease, call, arguments, inputs)
 
 
 async def _run(
-    lease: _Lease, call: OneShotCall, arguments: object, inputs: Mapping[str, Array]
+    lease: Lease, call: OneShotCall, arguments: object, inputs: Mapping[str, Array]
 ) -> dict[str, tuple[Array, DataType]]:
     # The call is planned before it has memory: what phase one refuses has cost nothing.
     planned = await lease.run(GetWorkspaceSize(operator=call.operator.name, arguments=arguments))
@@ -164,7 +117,7 @@ async def _run(
 
 
 async def _compute(
-    lease: _Lease,
+    lease: Lease,
     call: OneShotCall,
     arguments: object,
     inputs: Mapping[str, Array],
@@ -185,9 +138,13 @@ async def _compute(
     await lease.run(Execute(executor=executor, workspace=workspace))
     await lease.run(SynchronizeStream())
     return {
-        name: (await lease.read(buffer, tensor), tensor.dtype)
+        name: (_array_of(await lease.read(buffer, _size_bytes(tensor)), tensor), tensor.dtype)
         for name, (buffer, tensor) in outputs.items()
     }
+
+
+def _array_of(data: bytearray, tensor: Tensor) -> Array:
+    return np.frombuffer(data, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
 
 
 def _inputs(call: OneShotCall) -> dict[str, Array]:
@@ -257,12 +214,6 @@ def _output_bytes(call: OneShotCall, arguments: object) -> int:
 
 def _size_bytes(tensor: Tensor) -> int:
     return tensor.element_count * tensor.dtype.size_bytes
-
-
-async def _chunks(data: Array) -> AsyncIterator[bytes]:
-    flat = data.reshape(-1).view(np.uint8)
-    for start in range(0, flat.size, _CHUNK_BYTES):
-        yield flat[start : start + _CHUNK_BYTES].tobytes()
 
 
 def _invalid(parameter: str, *, given: object, allowed: str) -> InvalidArgument:

@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import (
 from opserve.v1 import (
     admin_service_pb2,
     command_service_pb2,
+    conformance_service_pb2,
     event_service_pb2,
     memory_service_pb2,
     operator_service_pb2,
@@ -23,6 +24,7 @@ from opserve.v1 import (
 )
 from opserve.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
 from opserve.v1.command_service_pb2_grpc import add_CommandServiceServicer_to_server
+from opserve.v1.conformance_service_pb2_grpc import add_ConformanceServiceServicer_to_server
 from opserve.v1.event_service_pb2_grpc import add_EventServiceServicer_to_server
 from opserve.v1.memory_service_pb2_grpc import add_MemoryServiceServicer_to_server
 from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_server
@@ -30,9 +32,11 @@ from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_se
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
 from opserve.v1.usage_service_pb2_grpc import add_UsageServiceServicer_to_server
 from opserve_server.administration import Administration
+from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.admin import admin_face
 from opserve_server.grpc_api.bulk import bulk_handlers
+from opserve_server.grpc_api.conformance import conformance_face
 from opserve_server.grpc_api.errors import WrappingServer
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.servicers import (
@@ -56,6 +60,7 @@ _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object
     (add_UsageServiceServicer_to_server, UsageFace),
 )
 _add_admin_to: Callable[[Any, Any], None] = add_AdminServiceServicer_to_server
+_add_conformance_to: Callable[[Any, Any], None] = add_ConformanceServiceServicer_to_server
 _FILES = (
     session_service_pb2,
     memory_service_pb2,
@@ -65,6 +70,7 @@ _FILES = (
     command_service_pb2,
     usage_service_pb2,
     admin_service_pb2,
+    conformance_service_pb2,
 )
 
 
@@ -72,6 +78,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     service: Service,
     guard: Guard,
     administration: Administration,
+    conformance: Conformance,
     health: Health,
     *,
     bounds: Sequence[tuple[str, int]] = (),
@@ -92,6 +99,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     for add_to, face in _SERVICES:
         add_to(face(service), wrapping)
     _add_admin_to(admin_face(administration), wrapping)
+    _add_conformance_to(conformance_face(service, conformance), wrapping)
     health.add_to(server)
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()

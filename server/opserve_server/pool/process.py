@@ -16,8 +16,8 @@ from opserve_server.pool.messages import Message, Ready
 from opserve_server.pool.plate import Plate
 
 PRELOADED = ["opserve_server.pool.single_thread", "opserve_server.pool.preload"]
-# Process.start looks at every other Process object, which must not be closed meanwhile.
-_process_table = threading.Lock()
+PROCESS_TABLE = threading.Lock()
+"""Process.start looks at every other Process object, which must not be closed meanwhile."""
 
 
 class WorkerProcess:
@@ -130,7 +130,7 @@ class WorkerProcess:
 
 
 def _start(process: ForkServerProcess) -> tuple[int, int]:
-    with _process_table:
+    with PROCESS_TABLE:
         process.start()
     pid = process.pid
     assert pid is not None, "a started process has an id"
@@ -139,5 +139,5 @@ def _start(process: ForkServerProcess) -> tuple[int, int]:
 
 def _bury(process: ForkServerProcess) -> None:
     process.join()
-    with _process_table:
+    with PROCESS_TABLE:
         process.close()

@@ -16,6 +16,7 @@ from opserve_kernels.description import OperatorDescription
 from opserve_kernels.registry import OPERATORS
 from opserve_server.administration import Administration
 from opserve_server.calls import ready_profiles
+from opserve_server.conformance.conformance import Conformance
 from opserve_server.core import commands as core
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.infos import Usage
@@ -26,6 +27,7 @@ from opserve_server.rest_api import answers, histories
 from opserve_server.rest_api.admin import admin_operations
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
+from opserve_server.rest_api.conformance import conformance_operations
 from opserve_server.rest_api.content import WriteQuery, read_content, write_content
 from opserve_server.rest_api.doors import guarded, in_turn
 from opserve_server.rest_api.errors import not_routed, refusal
@@ -71,6 +73,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
     service: Service,
     guard: Guard,
     administration: Administration,
+    conformance: Conformance,
     *,
     accepts: Callable[[], bool],
     metrics_page: Callable[[], bytes],
@@ -83,6 +86,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         service: The core.
         guard: Asked before every call of every route.
         administration: The calls of administration.
+        conformance: The calls of conformance.
         accepts: Whether the service takes calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
         body_bytes_limit: Bytes of a JSON body at most.
@@ -97,6 +101,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         *_history_operations(service),
         *_listing_operations(service),
         *admin_operations(administration, body_bytes_limit),
+        *conformance_operations(service, conformance, body_bytes_limit, run_limits),
     ]
     unguarded = [
         *map(_route, operations),

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from opserve_server.calls import malformed
-from opserve_server.rest_api.errors import BodyTooLarge
+from opserve_server.calls import BodyTooLarge, malformed
 
 JSON = "application/json"
 MULTIPART = "multipart/form-data"

@@ -66,7 +66,7 @@ async def read_content(service: Service, request: Request) -> Response:
     ranged = "range" in request.headers
     content_range = {"Content-Range": f"bytes {first}-{last}/{whole}"} if ranged else {}
     return StreamingResponse(
-        _joined(head, chunks),
+        joined(head, chunks),
         status_code=206 if ranged else 200,
         headers={"Content-Length": str(size_bytes)} | content_range | digest,
         media_type=OCTETS,
@@ -87,7 +87,8 @@ def _range(request: Request, whole: int) -> tuple[int, int]:
     return first, last
 
 
-async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A stream whose first chunk has been taken."""
     yield head
     async for chunk in rest:
         yield chunk

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from opserve_kernels.status import Status
 from opserve_server.calls import (
+    BodyTooLarge,
     malformed,
     note_failure,
     quota_members,
@@ -44,19 +44,6 @@ from opserve_server.core.errors import (
 from opserve_server.forms import allowed
 
 PROBLEM_JSON = "application/problem+json"
-
-
-class BodyTooLarge(LimitExceeded):
-    """A body is larger than the service takes, however often it is sent (207012)."""
-
-    def __init__(self, parameter: str, *, limit: int, unit: str = "bytes") -> None:
-        super().__init__(
-            Status.ACL_ERROR_RT_OVER_LIMIT,
-            f"{parameter}: given more than {limit} {unit}, allowed at most {limit}",
-            parameter=parameter,
-            given=f"more than {limit} {unit}",
-            allowed=limit,
-        )
 
 
 class RangeNotSatisfiable(InvalidArgument):

@@ -2,31 +2,29 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.tensor import DataType
-from opserve_server.calls import caller, malformed
+from opserve_server.calls import BodyTooLarge, caller, malformed
 from opserve_server.core.accounts import Holding
 from opserve_server.core.one_shot import OneShotCall, run_once
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Resource
-from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type
-from opserve_server.rest_api.errors import BodyTooLarge
+from opserve_server.npz import ArrayLimits, dump_arrays, load_arrays
+from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type, while_connected
 from opserve_server.rest_api.models import parse, run_body, values_of
-from opserve_server.rest_api.npz import ArrayLimits, dump_arrays, load_arrays
 from opserve_server.rest_api.routes import Endpoint
 
-Answer = TypeVar("Answer")
 DTYPES_HEADER = "X-Opserve-Dtypes"
 _PARTS = 2
 
@@ -56,10 +54,10 @@ def run_endpoint(
 
     async def endpoint(request: Request) -> Response:
         moving = service.accounts.of(caller().tenant).holding(Resource.BYTES_IN_FLIGHT)
-        async with _parts(request, limits, moving) as form:
-            args = values_of(parse(model, await _args(form, limits), inside="args"))
+        async with form_of(request, limits, moving) as form:
+            args = values_of(parse(model, await args_in(form, limits), inside="args"))
             async with turn:
-                arrays = await _arrays(form, limits)
+                arrays = await arrays_in(form, limits)
                 call = OneShotCall(
                     profile=args["profile"],
                     operator=operator,
@@ -69,37 +67,13 @@ def run_endpoint(
                 )
                 moving.hold(0)  # from here on the call itself is charged
                 running = run_once(service, caller(), call)
-                return await _answer(await _while_awaited(request, running))
+                return await _answer(await while_connected(request, running))
 
     return endpoint
 
 
-async def _while_awaited(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """What some work comes to. It is cancelled, to its end, when nobody waits for it any more.
-
-    Raises:
-        ClientDisconnect: The caller has gone.
-    """
-    running, leaving = asyncio.create_task(work), asyncio.create_task(_leaves(request))
-    try:
-        await asyncio.wait([running, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            raise ClientDisconnect
-        return running.result()
-    finally:
-        for task in (running, leaving):
-            task.cancel()
-        await asyncio.wait([running, leaving])
-
-
-async def _leaves(request: Request) -> None:
-    """Ends when the caller goes; the body was read before."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 @asynccontextmanager
-async def _parts(request: Request, limits: RunLimits, moving: Holding) -> AsyncGenerator[FormData]:
+async def form_of(request: Request, limits: RunLimits, moving: Holding) -> AsyncGenerator[FormData]:
     """The parts of the body; large ones lie in temporary files until the call is over."""
     if media_type(request) != MULTIPART:
         raise malformed("Content-Type", given=media_type(request), allowed=MULTIPART)
@@ -132,7 +106,8 @@ async def _charged(chunks: AsyncGenerator[bytes], moving: Holding) -> AsyncGener
         yield chunk
 
 
-async def _args(form: FormData, limits: RunLimits) -> bytes:
+async def args_in(form: FormData, limits: RunLimits) -> bytes:
+    """The JSON of the part args; empty where there is none."""
     part = form.get("args")
     if part is None:
         return b""
@@ -143,7 +118,8 @@ async def _args(form: FormData, limits: RunLimits) -> bytes:
     return await part.read()
 
 
-async def _arrays(form: FormData, limits: RunLimits) -> Mapping[str, NDArray[Any]]:
+async def arrays_in(form: FormData, limits: RunLimits) -> Mapping[str, NDArray[Any]]:
+    """The arrays of the part tensors."""
     part = form.get("tensors")
     if part is None:
         return {}

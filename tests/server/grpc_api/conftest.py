@@ -9,6 +9,7 @@ from opserve_server.administration import Administration
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from server.guards import keyless_guard
+from server.judging import idle_conformance
 from server.recording import RecordingService
 
 MESSAGE_LIMIT = 64 * 1024
@@ -31,6 +32,7 @@ async def channel(service: RecordingService, health: Health) -> AsyncIterator[gr
         service,
         keyless_guard(),
         Administration(service, None),
+        idle_conformance(service),
         health,
         message_bytes_limit=MESSAGE_LIMIT,
         chunk_bytes_limit=CHUNK_LIMIT,

@@ -13,6 +13,7 @@ from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
 from server.guards import keyless_guard
+from server.judging import idle_conformance
 from server.recording import RecordingService
 
 BODY_LIMIT = 8192
@@ -33,6 +34,7 @@ class Face:
             self.service,
             self.guard,
             Administration(self.service, None),
+            idle_conformance(self.service),
             accepts=lambda: self.accepts,
             metrics_page=self.metrics.page,
             body_bytes_limit=BODY_LIMIT,

@@ -10,10 +10,11 @@ import pytest
 
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import TbeStatus
+from opserve_server.calls import BodyTooLarge
 from opserve_server.core import errors
 from opserve_server.core.errors import OpserveError
 from opserve_server.rest_api.errors import ERRORS as TABLE
-from opserve_server.rest_api.errors import BodyTooLarge, RangeNotSatisfiable
+from opserve_server.rest_api.errors import RangeNotSatisfiable
 from server.recording import SESSION, RecordingService
 from server.rest_api.conftest import BODY_LIMIT
 from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS, members_of

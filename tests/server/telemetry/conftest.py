@@ -16,6 +16,7 @@ from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.logs import log_observation
 from opserve_server.telemetry.metrics import Metrics
 from server.guards import keyless_guard
+from server.judging import idle_conformance
 from server.recording import RecordingService
 
 
@@ -47,7 +48,7 @@ async def faces() -> AsyncIterator[Faces]:
 
     service.observe = observe
     limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1)
-    behind = (service, keyless_guard(), Administration(service, None))
+    behind = (service, keyless_guard(), Administration(service, None), idle_conformance(service))
     app = rest_app(
         *behind,
         accepts=lambda: True,

@@ -5,12 +5,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import grpc
 from typing_extensions import override
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.access import Access
-from opserve_client.wire.chunks import read_chunk, write_messages
+from opserve_client.wire.chunks import read_chunk, verify_messages, write_messages
+from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.trace_context import trace_headers
@@ -78,6 +80,32 @@ class AsyncGrpcTransport(AsyncTransport):
             raise from_rpc_error(error, address=self._target) from error
         finally:
             call.cancel()
+
+    @override
+    async def archive(
+        self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
+    ) -> AsyncIterator[bytes]:
+        stub = self._channel.unary_stream(
+            method.path, method.request.SerializeToString, method.response.FromString
+        )
+        try:
+            async for piece in stub(request, timeout=timeout_s, metadata=self._metadata()):
+                yield piece.data
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, address=self._target) from error
+
+    @override
+    async def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        stub = self._channel.stream_unary(
+            VERIFY.path, VERIFY.request.SerializeToString, VERIFY.response.FromString
+        )
+        try:
+            messages = verify_messages(request, data)
+            return await stub(messages, timeout=timeout_s, metadata=self._metadata())
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, address=self._target) from error
 
     @override
     async def close(self) -> None:

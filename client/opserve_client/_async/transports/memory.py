@@ -6,9 +6,11 @@ from typing import Any
 from google.protobuf.message import Message
 from typing_extensions import override
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._async.transports.base import AsyncTransport
+from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 
 
@@ -45,6 +47,20 @@ class AsyncMemoryTransport(AsyncTransport):
     @override
     async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
         yield _answer(self._handler(WATCH_STREAM, request), WatchStreamResponse)
+
+    @override
+    async def archive(
+        self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
+    ) -> AsyncIterator[bytes]:
+        yield _answer(self._handler(method, request), method.response).data
+
+    @override
+    async def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        whole = VerifyRequest(data=bytes(data))
+        whole.MergeFrom(request)
+        return _answer(self._handler(VERIFY, whole), VerifyResponse)
 
     @override
     async def close(self) -> None:

@@ -1,17 +1,20 @@
 """Calls over REST."""
 
+import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx2
 from typing_extensions import override
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.errors import timed_out
 from opserve_client.wire.chunks import CHUNK_BYTES
+from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import response_message, rest_request
@@ -93,6 +96,41 @@ class AsyncRestTransport(AsyncTransport):
                     yield chunk
         except httpx2.TransportError as error:
             raise from_transport_error(error, address=self._address) from error
+
+    @override
+    async def archive(
+        self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
+    ) -> AsyncIterator[bytes]:
+        form = rest_request(method, request)
+        try:
+            async with self._http.stream(
+                form.verb, form.path, headers=form.headers, timeout=timeout_s
+            ) as response:
+                if response.status_code >= _FIRST_ERROR:
+                    raise from_response(response.status_code, await response.aread())
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx2.TransportError as error:
+            raise from_transport_error(error, address=self._address) from error
+
+    @override
+    async def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        form = rest_request(VERIFY, request)
+        parts: dict[str, tuple[str | None, str | bytes]] = {
+            "args": (None, json.dumps(form.body)),
+            "tensors": ("outputs.npz", bytes(data)),
+        }
+        try:
+            response = await self._http.post(
+                form.path, headers=form.headers, files=parts, timeout=timeout_s
+            )
+        except httpx2.TransportError as error:
+            raise from_transport_error(error, address=self._address) from error
+        if response.status_code >= _FIRST_ERROR:
+            raise from_response(response.status_code, response.content)
+        return response_message(VERIFY, request, response.content)
 
     @override
     async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:

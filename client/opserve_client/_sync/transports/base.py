@@ -4,8 +4,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
+from opserve_client.wire.conformance_methods import ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 
@@ -29,6 +31,18 @@ class Transport(ABC):
     @abstractmethod
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
         """Brings news of a stream as they come, until the service ends them."""
+
+    @abstractmethod
+    def archive(
+        self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
+    ) -> Iterator[bytes]:
+        """Brings the pieces of an .npz of conformance, whose messages have `data`."""
+
+    @abstractmethod
+    def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        """Carries an .npz of outputs to be judged; the request says of which case."""
 
     @abstractmethod
     def close(self) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 from google.protobuf.message import Message
 from typing_extensions import override
 
+from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._sync.transports.base import Transport
+from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 
 
@@ -44,6 +46,20 @@ class MemoryTransport(Transport):
     @override
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
         yield _answer(self._handler(WATCH_STREAM, request), WatchStreamResponse)
+
+    @override
+    def archive(
+        self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
+    ) -> Iterator[bytes]:
+        yield _answer(self._handler(method, request), method.response).data
+
+    @override
+    def verify(
+        self, request: VerifyRequest, data: memoryview, *, timeout_s: float
+    ) -> VerifyResponse:
+        whole = VerifyRequest(data=bytes(data))
+        whole.MergeFrom(request)
+        return _answer(self._handler(VERIFY, whole), VerifyResponse)
 
     @override
     def close(self) -> None:

@@ -9,20 +9,14 @@ from zipfile import BadZipFile
 import numpy as np
 
 from opserve_client.conform.targets.target import Array, Tensors
-from opserve_client.data_types import DataType
-from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.arrays import arrays_of, plain_inputs, typed_outputs
 from opserve_kernels.cases.case import Case
 
 
 def write_inputs(case: Case, tensors: Tensors, path: Path) -> None:
     """The inputs, each contiguous."""
-    arrays = {name: np.ascontiguousarray(tensors[name].elements) for name in case.inputs}
-    plain = {
-        name: array.view(np.uint16) if _is_bf16(case, name) else array
-        for name, array in arrays.items()
-    }
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **plain)
+        np.savez(file, allow_pickle=False, **plain_inputs(case, tensors))
 
 
 def write_case(case: Case, seed: int, folder: Path) -> None:
@@ -44,13 +38,4 @@ def read_outputs(case: Case, path: Path) -> Mapping[str, Array]:
             found = {name: loaded[name] for name in case.written if name in loaded.files}
     except (BadZipFile, EOFError, TypeError, zlib.error, OSError) as error:
         raise ValueError(f"{path}: no .npz: {error}") from error
-    return {
-        name: array.view(DataType.BF16.numpy)
-        if _is_bf16(case, name) and array.dtype == np.uint16
-        else array
-        for name, array in found.items()
-    }
-
-
-def _is_bf16(case: Case, name: str) -> bool:
-    return case.tensors[name].dtype.value == DataType.BF16
+    return typed_outputs(case, found)

@@ -1,4 +1,4 @@
-"""Requests of administration, made of what a program gives."""
+"""Requests of administration and conformance, made of what a program gives."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from opserve_client.errors import invalid_parameter
 RequestT = TypeVar("RequestT", bound=Message)
 
 
-def admin_request(kind: type[RequestT], **fields: Any) -> RequestT:  # noqa: ANN401  # of its fields
+def request_of(kind: type[RequestT], **fields: Any) -> RequestT:  # noqa: ANN401  # of its fields
     """A request with these fields; None is absent.
 
     Raises:

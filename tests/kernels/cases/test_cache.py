@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opserve_client.conform.cache import Cache, cache_folder
+from opserve_kernels.cases.cache import Cache, cache_folder
 
 ARRAYS = {"a": np.arange(100.0), "b": np.zeros((2, 0))}
 KEYS = [f"{i:02x}" + "0" * 62 for i in range(20)]

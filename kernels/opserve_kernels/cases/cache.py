@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from opserve_client.conform.targets.target import Array
+from opserve_kernels.cases.fill import Array
 
 LIMIT_BYTES = 2 << 30
 """Of all files; the standard suite needs about an eighth."""

@@ -15,10 +15,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from opserve_server.calls import malformed, shortened
+from opserve_server.calls import BodyTooLarge, malformed, shortened
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.one_shot import NUMPY_TYPES
-from opserve_server.rest_api.errors import BodyTooLarge
 
 Array = NDArray[Any]
 SINGLE = "tensor"

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from opserve_server.calls import BodyTooLarge
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.rest_api.errors import BodyTooLarge
-from opserve_server.rest_api.npz import ArrayLimits, dump_arrays, load_arrays
+from opserve_server.npz import ArrayLimits, dump_arrays, load_arrays
 
 LIMITS = ArrayLimits(arrays=3, unpacked_bytes=10_000)
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -1,0 +1,64 @@
+"""The calls of conformance: their messages, gRPC names and REST routes, in one table."""
+
+from typing import Any, TypeVar
+
+from opserve.v1 import conformance_service_pb2 as conformance
+from opserve_client.wire.methods import Method
+
+ArchiveT = TypeVar("ArchiveT", conformance.GetInputsResponse, conformance.GetGoldenResponse)
+"""A piece of an .npz."""
+_SUITES = "/v1/conformance/suites"
+_CASES = _SUITES + "/{suite}/cases"
+_CASE = _CASES + "/{case}"
+
+LIST_SUITES = Method(
+    "ConformanceService/ListSuites",
+    conformance.ListSuitesRequest,
+    conformance.ListSuitesResponse,
+    "GET",
+    _SUITES,
+)
+LIST_CASES = Method(
+    "ConformanceService/ListCases",
+    conformance.ListCasesRequest,
+    conformance.ListCasesResponse,
+    "GET",
+    _CASES,
+)
+GET_CASE = Method(
+    "ConformanceService/GetCase",
+    conformance.GetCaseRequest,
+    conformance.GetCaseResponse,
+    "GET",
+    _CASE,
+)
+GET_INPUTS = Method(
+    "ConformanceService/GetInputs",
+    conformance.GetInputsRequest,
+    conformance.GetInputsResponse,
+    "GET",
+    _CASE + "/inputs",
+)
+GET_GOLDEN = Method(
+    "ConformanceService/GetGolden",
+    conformance.GetGoldenRequest,
+    conformance.GetGoldenResponse,
+    "GET",
+    _CASE + "/golden",
+)
+VERIFY = Method(
+    "ConformanceService/Verify",
+    conformance.VerifyRequest,
+    conformance.VerifyResponse,
+    "POST",
+    _CASE + ":verify",
+)
+
+CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
+    LIST_SUITES,
+    LIST_CASES,
+    GET_CASE,
+    GET_INPUTS,
+    GET_GOLDEN,
+    VERIFY,
+)

@@ -1,0 +1,100 @@
+"""Processes that draw and judge, so that the front's loop goes on; tenants take turns at them."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager
+from functools import partial
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from typing import ParamSpec, TypeVar
+
+from opserve_kernels.status import Status
+from opserve_server.core.errors import Unavailable
+from opserve_server.pool.process import PROCESS_TABLE
+
+ParametersT = ParamSpec("ParametersT")
+ResultT = TypeVar("ResultT")
+
+
+class Desk:
+    """Processes for work that takes long and needs no device; the first task starts them.
+
+    Args:
+        processes: How many, and how many calls have a turn at once.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._count = processes
+        self._pool: ProcessPoolExecutor | None = None
+        self._turns = asyncio.Semaphore(processes)
+        # Whoever has a turn or waits for it is one of its tenant's, so that tenants take turns.
+        self._first = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(1))
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncGenerator[None]:
+        """A turn of a tenant, until the block ends."""
+        async with self._first[tenant], self._turns:
+            yield
+
+    async def do(
+        self,
+        task: Callable[ParametersT, ResultT],
+        *args: ParametersT.args,
+        **options: ParametersT.kwargs,
+    ) -> ResultT:
+        """What a function comes to in another process; if cancelled, it is over before this is.
+
+        Raises:
+            Unavailable: 507901, the process ended in the middle of it.
+        """
+        submit = partial(self._submit, partial(task, *args, **options))
+        working = asyncio.wrap_future(await asyncio.to_thread(submit))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait([working])
+            raise
+        except BrokenProcessPool:
+            self._pool = None
+            raise _lost() from None
+
+    async def close(self) -> None:
+        """Ends the processes, once what they do is over."""
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+    def _submit(self, task: Callable[[], ResultT]) -> "Future[ResultT]":
+        with PROCESS_TABLE:  # it may start one
+            if self._pool is None:
+                context = get_context("forkserver")
+                self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
+            return self._pool.submit(task)
+
+
+def _begin() -> None:
+    """A process ends with the front, however that ends, and not by a key that means the front."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_front, daemon=True).start()
+
+
+def _end_with_front() -> None:
+    front = parent_process()
+    assert front is not None, "a desk's process has been started by one"
+    wait([front.sentinel])
+    os._exit(1)
+
+
+def _lost() -> Unavailable:
+    return Unavailable(
+        Status.ACL_ERROR_RT_SOCKET_CLOSE,
+        "conformance: given a case at which a process of the service ended, allowed a later try",
+        parameter="conformance",
+        given="a case at which a process of the service ended",
+        allowed="a later try",
+    )

@@ -1,0 +1,85 @@
+"""A session that the service itself holds while it carries out a call of its client."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_server.core.asking import SessionRequest
+from opserve_server.core.commands import Allocate, Allocated, Command, Result
+from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.principal import Principal
+from opserve_server.core.service import Service
+from opserve_server.core.session import DeterministicLevel
+
+_CHUNK_BYTES = 2**20
+
+
+@asynccontextmanager
+async def leased(service: Service, principal: Principal, profile: str) -> AsyncGenerator["Lease"]:
+    """A session of the caller's on a device of a profile, until the block ends.
+
+    A service that drains finishes the block's call.
+    """
+    opened = await service.open_session(principal, SessionRequest(profile=profile))
+    try:
+        with service.whole_call(principal, opened.session):
+            yield Lease(service, principal, opened.session)
+    finally:
+        with suppress(HandleNotFound):  # the service drains, and has ended the session itself
+            await service.close_session(principal, opened.session)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A session, and whose it is."""
+
+    service: Service
+    principal: Principal
+    session: str
+
+    async def run(self, command: Command) -> Result:
+        """Runs a command."""
+        return await self.service.run(self.principal, self.session, command)
+
+    async def allocate(self, command: Allocate) -> int:
+        """Makes a buffer."""
+        allocated = await self.run(command)
+        assert isinstance(allocated, Allocated)
+        return allocated.buffer
+
+    async def write(self, buffer: int, data: NDArray[Any]) -> None:
+        """Copies a contiguous array into a buffer."""
+        await self.service.write(
+            self.principal,
+            self.session,
+            buffer=buffer,
+            offset=0,
+            size_bytes=data.nbytes,
+            chunks=_chunks(data),
+        )
+
+    async def read(self, buffer: int, size_bytes: int) -> bytearray:
+        """The first bytes of a buffer."""
+        data = bytearray()
+        chunks = self.service.read(
+            self.principal, self.session, buffer=buffer, offset=0, size_bytes=size_bytes
+        )
+        async for chunk in chunks:
+            data += chunk
+        return data
+
+    def repeats_bits(self) -> None:
+        """Takes algorithms alone whose rounding depends on nothing but the call."""
+        self.service.set_deterministic_level(
+            self.principal, self.session, DeterministicLevel.DETERMINISTIC
+        )
+
+
+async def _chunks(data: NDArray[Any]) -> AsyncIterator[bytes]:
+    flat = data.reshape(-1).view(np.uint8)
+    for start in range(0, flat.size, _CHUNK_BYTES):
+        yield flat[start : start + _CHUNK_BYTES].tobytes()

@@ -1,0 +1,86 @@
+"""ConformanceService: its calls are values, its arrays .npz files in pieces."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from tempfile import SpooledTemporaryFile
+from types import SimpleNamespace
+
+from opserve.v1 import conformance_service_pb2 as messages
+from opserve_server.calls import BodyTooLarge, caller, malformed
+from opserve_server.conformance.calls import ANSWERS, GetGolden, GetInputs, Verify
+from opserve_server.conformance.conformance import Conformance
+from opserve_server.core.accounts import Account, Holding
+from opserve_server.core.service import Service
+from opserve_server.core.tenants import Resource
+from opserve_server.grpc_api.values import methods_of, values_in
+from opserve_server.npz import Array, load_arrays
+
+_IN_MEMORY_BYTES = 2**20
+"""Of an .npz that comes; a larger one lies in a temporary file."""
+Requests = AsyncIterator[messages.VerifyRequest]
+
+
+def conformance_face(service: Service, conformance: Conformance) -> object:
+    """A servicer of ConformanceService."""
+
+    async def verify(requests: Requests, _: object) -> messages.VerifyResponse:
+        account = service.accounts.of(caller().tenant)
+        limit = conformance.array_limits.unpacked_bytes
+        with SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
+            asked = await _receive(requests, file, account, limit)
+
+            async def read() -> dict[str, Array]:
+                size_bytes = file.tell()
+                file.seek(0)
+                bounds = conformance.array_limits
+                return await asyncio.to_thread(load_arrays, file, size_bytes, limits=bounds)
+
+            verified = await conformance.verify(asked, read)
+        return messages.VerifyResponse(
+            case=verified.case,
+            status=verified.status,
+            reason=verified.reason,
+            verdict=verified.verdict,
+        )
+
+    async def inputs(
+        request: messages.GetInputsRequest, _: object
+    ) -> AsyncGenerator[messages.GetInputsResponse]:
+        async for piece in conformance.archive(values_in(request, GetInputs)):
+            yield messages.GetInputsResponse(data=piece)
+
+    async def golden(
+        request: messages.GetGoldenRequest, _: object
+    ) -> AsyncGenerator[messages.GetGoldenResponse]:
+        async for piece in conformance.archive(values_in(request, GetGolden)):
+            yield messages.GetGoldenResponse(data=piece)
+
+    unary = methods_of(ANSWERS, messages, conformance.run)
+    return SimpleNamespace(**unary, Verify=verify, GetInputs=inputs, GetGolden=golden)
+
+
+async def _receive(
+    requests: Requests, file: "SpooledTemporaryFile[bytes]", account: Account, limit: int
+) -> Verify:
+    """Which case is meant; its bytes go to the file, and are the tenant's while they come."""
+    first = await anext(requests, None)
+    if first is None:
+        raise malformed("case", given="no message", allowed="a message that names it")
+    moving = account.holding(Resource.BYTES_IN_FLIGHT)
+    try:
+        _append(first.data, file, moving, limit)
+        async for request in requests:
+            if request.suite or request.case or request.seed or request.code:
+                raise malformed("data", given="a second header", allowed="data alone")
+            _append(request.data, file, moving, limit)
+    finally:
+        moving.hold(0)
+    return Verify(suite=first.suite, case=first.case, seed=first.seed, code=first.code)
+
+
+def _append(data: bytes, file: "SpooledTemporaryFile[bytes]", moving: Holding, limit: int) -> None:
+    moving.check(len(data))
+    file.write(data)
+    moving.hold(file.tell())
+    if file.tell() > limit:
+        raise BodyTooLarge("data", limit=limit)

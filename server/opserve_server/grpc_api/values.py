@@ -1,0 +1,46 @@
+"""Methods made from calls that are values: fields have the same names on both sides."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict
+from types import ModuleType
+from typing import Any
+
+from google.protobuf.message import Message
+
+from opserve_server.schemas import nested_schemas
+
+Method = Callable[[Message, object], Awaitable[Message]]
+
+
+def methods_of(
+    requests: Iterable[type], messages: ModuleType, run: Callable[[Any], Awaitable[Any]]
+) -> dict[str, Method]:
+    """The methods by name.
+
+    Args:
+        requests: What can be asked.
+        messages: The module with their messages, REQUESTRequest and REQUESTResponse.
+        run: Gives the answer.
+    """
+    return {request.__name__: _method(request, messages, run) for request in requests}
+
+
+def values_in(message: Message, kind: type) -> Any:  # noqa: ANN401  # of that kind
+    """A dataclass with the fields of a message; what is absent has its default."""
+    nested = nested_schemas(kind)
+    given: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if field.name in nested:
+            given[field.name] = values_in(value, nested[field.name])
+        else:
+            given[field.name] = tuple(value) if field.is_repeated else value
+    return kind(**given)
+
+
+def _method(request: type, messages: ModuleType, run: Callable[[Any], Awaitable[Any]]) -> Method:
+    response: type[Message] = getattr(messages, f"{request.__name__}Response")
+
+    async def method(message: Message, _: object) -> Message:
+        return response(**asdict(await run(values_in(message, request))))
+
+    return method

@@ -1,0 +1,45 @@
+"""A desk's processes, and whose turn it is."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from opserve_server.conformance.desk import Desk
+from opserve_server.core.errors import Unavailable
+
+
+@pytest.fixture
+async def desk() -> AsyncGenerator[Desk]:
+    made = Desk(1)
+    yield made
+    await made.close()
+
+
+async def test_a_task_runs_in_another_process(desk: Desk) -> None:
+    assert await desk.do(os.getpid) != os.getpid()
+
+
+async def test_a_process_that_ends_is_told_and_replaced(desk: Desk) -> None:
+    first = await desk.do(os.getpid)
+    with pytest.raises(Unavailable, match="a process of the service ended"):
+        await desk.do(os._exit, 1)
+    assert await desk.do(os.getpid) != first
+
+
+async def test_tenants_take_turns_however_many_calls_one_has() -> None:
+    desk, order, may_go = Desk(1), list[str](), asyncio.Event()
+
+    async def call(tenant: str) -> None:
+        async with desk.turn(tenant):
+            await may_go.wait()
+            order.append(tenant)
+
+    calls = [asyncio.create_task(call("many")) for _ in range(5)]
+    await asyncio.sleep(0)
+    calls.append(asyncio.create_task(call("one")))
+    await asyncio.sleep(0)
+    may_go.set()
+    await asyncio.gather(*calls)
+    assert order == ["many", "one", "many", "many", "many", "many"]
