@@ -63,7 +63,8 @@ check: lint types layers protos-check sync-check settings-check support-check ##
 warm: $(READY) ## compiles the kernels into their cache, or finds them there
 	$(BIN)/opserve warmup
 
-test: check warm ## every check, and all tests but the slow ones
+test: $(READY) ## every check, and all tests but the slow ones
+	$(MAKE) --jobs=2 --output-sync check warm
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: warm ## the slow tests
