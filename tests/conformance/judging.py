@@ -1,10 +1,12 @@
 """Judges a kernel of faulty/ on cases, in this process: goldens are our `reference` kernels'."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from conformance.faulty.kernel import Kernel, run
-from opserve_kernels.cases.arrays import Placed, arrays_of
+from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.status import AnyStatus
 from opserve_kernels.verdict.judge_case import Arrays, Golden, Results, judge_case, judge_code
 from opserve_kernels.verdict.verdict import Code, Status, Verdict
 
@@ -14,16 +16,57 @@ Memory = Mapping[str, Placed]
 _RIGHT = (Status.PASSED, Status.MISTRUSTED)  # the second one is about the case
 
 
-def verdict_of(case: Case, seed: int, golden: Goldens, kernel: Kernel) -> Verdict:
-    """What is said of a kernel that runs a case REPEATS times, or refuses it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What a kernel made of a case.
+
+    Attributes:
+        code: That it refused a call with that must be refused.
+        before: The tensors before each of REPEATS calls; none of one that must be refused.
+        after: Behind each of them.
+    """
+
+    code: AnyStatus | None = None
+    before: Memory = field(default_factory=dict[str, Placed])
+    after: Sequence[Memory] = ()
+
+    def trace(self) -> object:
+        """All that can be seen of it, bit by bit."""
+        left = [placed.storage.tobytes() for one in self.after for placed in one.values()]
+        return self.code, left
+
+
+def memory_of(case: Case, seed: int) -> Memory:
+    """The tensors before a call; none of one that must be refused."""
+    return {} if case.is_refused else arrays_of(case, seed)
+
+
+def attempt(kernel: Kernel, case: Case, before: Memory) -> Attempt:
+    """Runs a kernel on copies of the tensors."""
     if case.is_refused:
-        given = kernel.refuse(case)
-        return judge_code(case, None if given is None else Code(name=given.name), "")
-    before, *after = (arrays_of(case, seed) for _ in range(REPEATS + 1))
+        return Attempt(code=kernel.refuse(case))
+    after = [copied(case, before) for _ in range(REPEATS)]
     for turn, memory in enumerate(after):
         run(kernel, case, memory, turn)
-    outputs = [{name: memory[name].elements for name in case.written} for memory in after]
-    results = Results(outputs=outputs, before=_storages(before), after=_storages(after[0]))
+    return Attempt(before=before, after=after)
+
+
+def copied(case: Case, memory: Memory) -> Memory:
+    """The same tensors in memory of their own."""
+    copies = {name: placed.storage.copy() for name, placed in memory.items()}
+    return {
+        name: Placed(storage=copy, elements=view_of(copy, case.tensors[name]))
+        for name, copy in copies.items()
+    }
+
+
+def verdict_of(case: Case, golden: Goldens, made: Attempt) -> Verdict:
+    """What is said of it."""
+    if case.is_refused:
+        return judge_code(case, None if made.code is None else Code(name=made.code.name), "")
+    outputs = [{name: memory[name].elements for name in case.written} for memory in made.after]
+    before, after = _storages(made.before), _storages(made.after[0])
+    results = Results(outputs=outputs, before=before, after=after)
     return judge_case(case, results, golden=golden, contract="")
 
 

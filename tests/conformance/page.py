@@ -6,10 +6,11 @@ PYTHONPATH=tests python -m conformance.page --check  # fails where it is stale
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from conformance.faulty.faults import FAULTS
+from conformance.faulty.forms import OPERATORS
 from conformance.survey import PRODUCTS_LIMIT, Seen, small_cases, survey
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance-faults.md"
@@ -26,26 +27,38 @@ CHECKS = {
 _INTRODUCTION = f"""# Faults that the suites catch
 
 Written by `make conformance-faults`, not by hand. Each row is a kernel that is right but for one
-fault (tests/conformance/faulty), run on the calls of `convolution_backward` and `im2col_backward`
-of a suite with seed 0, those of at most {PRODUCTS_LIMIT:,} products. *Caught* is in how many cases
-the verdict is not PASSED, of those where the fault changes a bit or a code at all. The layers and
-checks are those that complained, in how many cases of `standard`, each with one of them.
+fault (tests/conformance/faulty), run on the calls of a suite with seed 0, those of at most
+{PRODUCTS_LIMIT:,} products. *Caught* is in how many cases something complains, of those where the
+fault changes a bit or a code at all; then of which operators those of `standard` are, and which
+layers and checks complain in how many.
 
 """
-_MISSES = """
+_MISSES = f"""
 What is left over is no wrong result: a sum that is rounded twice, or flushed to 0, may well be as
-near to the right one as a sum in another order is; a bit that a race changes may be one of those.
-`smoke` draws integers only, whose sums every precision has exactly: it sees no rounding.
+near to the right one as a sum in another order is; a bit that a race changes may be one of those;
+where the operands' infinities and NaNs make every sum no number, nothing else can be seen.
+`smoke` draws integers only, whose sums most precisions have exactly: it sees hardly any rounding.
 
-The same command runs kernels that are right over 20 seeds: our own on every profile, PyTorch's and
-ONNX Runtime's on the CPU (the targets `torch` and `onnxruntime`) in FLOAT and BF16. None may be
-accused. What those libraries do otherwise than the contract says is told, and is no false alarm:
+The same command runs kernels that are right over 20 seeds of `standard`: our own on every profile,
+PyTorch's and ONNX Runtime's on the CPU (the targets `torch` and `onnxruntime`) in FLOAT and BF16.
+None may be accused. Cases of at most {PRODUCTS_LIMIT:,} products run on each seed, the others on
+one of them, which follows from the id: no case is left out. What those libraries do otherwise than
+the contract says is told, and is no false alarm:
 
 - PyTorch adds partial sums of FLOAT16 in FLOAT16, in convolutions and where columns are folded, and
   folds columns of BF16 in BF16: with `accumulator="float16"` for the rounding layer all but one of
   the convolutions that fail pass.
 - PyTorch multiplies the padding in FLOAT: 0 by an infinity is no number. Those calls are left out.
+- Processors with instructions for BF16 take its subnormal numbers for 0: by an infinity that is no
+  number, where the product is an infinity. Calls with both are left out.
 """
+_EXAMPLES = """
+## Cases to try
+
+For each fault a case of every operator, layer and check that catches it:
+
+"""
+_CELLS = 8  # between and around the bars of a row of the table
 
 
 def main() -> int:
@@ -55,7 +68,7 @@ def main() -> int:
     is_check = parser.parse_args().check
     seen = {suite: _seen(suite) for suite in SUITES}
     text = page(seen)
-    told = [f"not caught: {name}" for name, row in seen["standard"].items() if not row.caught]
+    told = missed(seen["standard"])
     if not is_check:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:
@@ -68,21 +81,44 @@ def page(seen: Mapping[str, Mapping[str, Seen]]) -> str:
     """The whole page from what was seen in each suite."""
     told = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in CHECKS.items())
     rows = "".join(f"| {' | '.join(_row(name, seen))} |\n" for name in FAULTS)
-    head = ("fault", "what is wrong", *(f"caught by `{suite}`" for suite in SUITES), "by")
+    counts = (f"caught by `{suite}`" for suite in SUITES)
+    head = ("fault", "what is wrong", *counts, "operators", "layers and checks")
+    cases = "".join(_cases(name, row) for name, row in seen["standard"].items() if row.examples)
     return (
         f"{_INTRODUCTION}| layer or check | what it goes by |\n|---|---|\n{told}\n"
-        f"| {' | '.join(head)} |\n{'|---' * len(head)}|\n{rows}{_MISSES}"
+        f"| {' | '.join(head)} |\n{'|---' * len(head)}|\n{rows}{_MISSES}{_EXAMPLES}{cases}"
     )
 
 
-def examples(text: str) -> Iterator[tuple[str, str, str]]:
-    """Fault, layer and case id of every example on the page."""
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[0] in FAULTS:
-            for told in cells[-1].split("; ") if cells[-1] else ():
-                layer, _, _, example = told.split(" ")
-                yield cells[0], layer, example.strip("`()")
+def layers_told(text: str) -> dict[str, set[str]]:
+    """The layers and checks that catch each fault, by the page."""
+    rows = ([cell.strip() for cell in line.split("|")] for line in text.splitlines())
+    counted = {row[1]: row[-2].split(", ") for row in rows if len(row) == _CELLS}
+    return {
+        name: {one.rpartition(" ")[0] for one in counted[name] if one}
+        for name in FAULTS
+        if name in counted
+    }
+
+
+def examples(text: str) -> dict[str, list[str]]:
+    """Ids of the cases that the page names for each fault."""
+    rows = (line.partition(": ") for line in text.splitlines() if line.startswith("- "))
+    return {
+        name.removeprefix("- "): [one.strip("`") for one in ids.split(", ")]
+        for name, _, ids in rows
+        if name.removeprefix("- ") in FAULTS
+    }
+
+
+def missed(seen: Mapping[str, Seen]) -> list[str]:
+    """The faults that no case catches, by operator where they show."""
+    return [
+        f"not caught: {name} of {operator}"
+        for name, row in seen.items()
+        for operator in row.shows or ("any operator",)
+        if not row.caught[operator]
+    ]
 
 
 def _seen(suite: str) -> dict[str, Seen]:
@@ -93,14 +129,19 @@ def _seen(suite: str) -> dict[str, Seen]:
 
 def _row(name: str, seen: Mapping[str, Mapping[str, Seen]]) -> list[str]:
     rows = [seen[suite][name] for suite in SUITES]
-    counts = [f"{row.caught} of {row.shows}" for row in rows]
-    last = rows[-1]
+    counts = [f"{row.caught.total()} of {row.shows.total()}" for row in rows]
     told = [
-        f"{layer} {last.by[layer]} in `{last.examples[layer]}`"
-        for layer in CHECKS
-        if last.by[layer]
+        ", ".join(f"{key} {found[key]}" for key in keys if found[key])
+        for keys, found in ((OPERATORS, rows[-1].caught), (CHECKS, rows[-1].by))
     ]
-    return [name, FAULTS[name].told, *counts, "; ".join(told)]
+    return [name, FAULTS[name].told, *counts, *told]
+
+
+def _cases(name: str, row: Seen) -> str:
+    """A case of each operator and each layer, as few as that takes."""
+    keys = [key for key in (*OPERATORS, *CHECKS) if key in row.examples]
+    ids = dict.fromkeys(row.examples[key] for key in keys)
+    return f"- {name}: {', '.join(f'`{one}`' for one in ids)}\n"
 
 
 if __name__ == "__main__":

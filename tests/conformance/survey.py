@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from conformance.faulty.faults import FAULTS
-from conformance.faulty.kernel import OPERATORS, Kernel, run
-from conformance.judging import REPEATS, findings, verdict_of
+from conformance.faulty.kernel import Kernel
+from conformance.judging import attempt, findings, memory_of, verdict_of
 from kernels.cases.runs import golden_of
-from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.cases.sums import multiply_adds
@@ -22,50 +21,39 @@ class Seen:
     """What is known of a fault.
 
     Attributes:
-        shows: Cases where what it leaves in memory, or its code, differs from a right kernel's.
+        shows: Cases by operator where what it leaves in memory, or its code, differs from a right
+            kernel's.
         caught: Those of them that do not pass.
         by: Cases by the layer or check that complains.
-        examples: Of each, the first case's id.
+        examples: The first case's id of each operator that is caught and each layer that complains.
     """
 
-    shows: int = 0
-    caught: int = 0
+    shows: Counter[str] = field(default_factory=Counter[str])
+    caught: Counter[str] = field(default_factory=Counter[str])
     by: Counter[str] = field(default_factory=Counter[str])
     examples: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def small_cases(suite: str, seed: int = 0) -> list[Case]:
-    """Those of a suite that faulty kernels have the operator of."""
-    return [
-        case
-        for case in SUITES[suite](seed).cases
-        if case.operator in OPERATORS and multiply_adds(case) <= PRODUCTS_LIMIT
-    ]
+    """Those of a suite that cost little."""
+    return [case for case in SUITES[suite](seed).cases if multiply_adds(case) <= PRODUCTS_LIMIT]
 
 
 def survey(cases: Iterable[Case], seed: int, seen: Mapping[str, Seen]) -> None:
     """Runs every fault on every case and adds what comes of it."""
     for case in cases:
-        golden = golden_of(case, seed)
-        right = _trace(RIGHT, case, seed)
+        golden, before = golden_of(case, seed), memory_of(case, seed)
+        right = attempt(RIGHT, case, before).trace()
         for name, fault in FAULTS.items():
-            if _trace(fault.kernel, case, seed) == right:
-                continue
-            found = findings(verdict_of(case, seed, golden, fault.kernel))
-            seen[name].shows += 1
-            seen[name].caught += bool(found)
-            seen[name].by.update(found)
-            for layer in found:
-                seen[name].examples.setdefault(layer, case.id)
+            made = attempt(fault.kernel, case, before)
+            if made.trace() != right:
+                _note(seen[name], case, findings(verdict_of(case, golden, made)))
 
 
-def _trace(kernel: Kernel, case: Case, seed: int) -> object:
-    """What a kernel leaves in memory, bit by bit, or the code that it refuses with."""
-    if case.is_refused:
-        return kernel.refuse(case)
-    left: list[bytes] = []
-    for turn in range(REPEATS):
-        memory = arrays_of(case, seed)
-        run(kernel, case, memory, turn)
-        left += [placed.storage.tobytes() for placed in memory.values()]
-    return left
+def _note(seen: Seen, case: Case, found: set[str]) -> None:
+    seen.shows[case.operator] += 1
+    seen.by.update(found)
+    if found:
+        seen.caught[case.operator] += 1
+        for key in (case.operator, *found):
+            seen.examples.setdefault(key, case.id)

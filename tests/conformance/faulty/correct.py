@@ -7,7 +7,7 @@ that meet position p of the small one: the input is the large one, the output if
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from opserve_kernels.cases.case import Case
 Array = NDArray[Any]
 Row = tuple[int, ...]
 Operands = Mapping[str, Array]
-Kept = Callable[[Array], Array]
-_CONVOLUTION = "convolution_backward"
-_SPATIAL_2D = 2
+
+
+def as_it_is(array: Array) -> Array:
+    """Where nothing is done to an array."""
+    return array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +30,11 @@ class Call:
 
     Attributes:
         case: What is called.
-        operands: The inputs, rounded as they are multiplied, in the accumulator's dtype; as "bias"
-            grad_output as it is given.
+        operands: "grad_output", "input" and "weight" of a convolution, in plain order, rounded as
+            they are multiplied, in the accumulator's dtype; zeros for one that is not given. As
+            "bias" grad_output as it is given; as "columns" (N, C, taps ..., positions ...).
+        gradients: The case's output that each gradient is: "image", "weight", "bias", "fold".
+        channels: Of grad_output; those beyond fill a block.
         stride: By spatial dimension, as are all rows.
         padding: Before the image.
         after: Behind it.
@@ -38,48 +43,31 @@ class Call:
         groups: Groups of channels.
         transposed: Whether the convolution is a transposed one.
         kept: What becomes of a sum whenever products were added to it.
+        laid: A gradient as its output has it, but for the shape.
     """
 
     case: Case
     operands: Operands
+    gradients: Mapping[str, str]
+    channels: int
     stride: Row
     padding: Row
     after: Row
     dilation: Row
-    output_padding: Row
-    groups: int
-    transposed: bool
-    kept: Kept
-
-
-def call_of(case: Case, operands: Operands) -> Call:
-    """The call that a case describes."""
-    given = cast("Mapping[str, Any]", case.arguments)
-    padding, axes = given["padding"], len(given["stride"])
-    is_by_side = axes == _SPATIAL_2D and len(padding) > axes
-    return Call(
-        case=case,
-        operands=operands,
-        stride=given["stride"],
-        padding=padding[::2] if is_by_side else padding,
-        after=padding[1::2] if is_by_side else padding,
-        dilation=given["dilation"],
-        output_padding=given.get("output_padding", (0,) * axes),
-        groups=given.get("groups", 1),
-        transposed=given.get("transposed", False),
-        kept=lambda total: total,
-    )
+    output_padding: Row = ()
+    groups: int = 1
+    transposed: bool = False
+    kept: Callable[[Array], Array] = as_it_is
+    laid: Callable[[Array], Array] = as_it_is
 
 
 def sums_of(call: Call) -> dict[str, Array]:
-    """The outputs that are written, not yet rounded."""
-    if call.case.operator != _CONVOLUTION:
-        return {"out": _fold(call)}
-    found = {"grad_input": _grad_input, "grad_weight": _grad_weight, "grad_bias": _grad_bias}
-    return {name: found[name](call) for name in call.case.written}
+    """The gradients that are asked for, not yet rounded."""
+    found = {"image": _image, "weight": _weight, "bias": _bias, "fold": _fold}
+    return {name: found[name](call) for name in call.gradients}
 
 
-def _grad_input(call: Call) -> Array:
+def _image(call: Call) -> Array:
     small, large, weight = _grouped(call)
     total = np.zeros((small if call.transposed else large).shape, small.dtype)
     for tap, inside, outside in _reached(call, small.shape[3:], large.shape[3:], weight.shape[3:]):
@@ -90,10 +78,10 @@ def _grad_input(call: Call) -> Array:
         else:
             part = _times(taps.swapaxes(-1, -2), small[inside])
             total[outside] = call.kept(total[outside] + part)
-    return total.reshape(call.case.tensors["grad_input"].shape)
+    return total.reshape(call.operands["input"].shape)
 
 
-def _grad_weight(call: Call) -> Array:
+def _weight(call: Call) -> Array:
     small, large, weight = _grouped(call)
     total = np.zeros(weight.shape, small.dtype)
     for tap, inside, outside in _reached(call, small.shape[3:], large.shape[3:], weight.shape[3:]):
@@ -102,35 +90,22 @@ def _grad_weight(call: Call) -> Array:
             part = left[entry] @ right[entry].swapaxes(-1, -2)
             at = _last(tap)
             total[at] = call.kept(total[at] + part)
-    return total.reshape(call.case.tensors["grad_weight"].shape)
+    return total.reshape(call.operands["weight"].shape)
 
 
-def _grad_bias(call: Call) -> Array:
+def _bias(call: Call) -> Array:
     given = call.operands["bias"]
     sums: Array = given.sum(axis=(0, *range(2, given.ndim)))
-    is_empty = call.case.tensors["input"].tensor().element_count == 0
-    return np.zeros_like(sums) if is_empty else sums
+    return sums if call.operands["input"].size else np.zeros_like(sums)
 
 
 def _fold(call: Call) -> Array:
-    out = call.case.tensors["out"].shape
-    image = np.zeros((1, *out)[-4:], call.operands["grad_output"].dtype)
-    kernel = cast("Row", call.case.arguments["kernel_size"])
-    columns = call.operands["grad_output"].reshape(*image.shape[:2], *kernel, *_places(call.case))
-    for tap, inside, outside in _reached(call, columns.shape[4:], image.shape[2:], kernel):
+    columns, image = call.operands["columns"], np.zeros_like(call.operands["input"])
+    kernel, places = columns.shape[2:4], columns.shape[4:]
+    for tap, inside, outside in _reached(call, places, image.shape[2:], kernel):
         part = columns[_third(tap)][inside]
         image[outside] = call.kept(image[outside] + part)
-    return image.reshape(out)
-
-
-def _places(case: Case) -> Row:
-    """Blocks of an image by spatial dimension."""
-    names = ("input_size", "kernel_size", "stride", "padding", "dilation")
-    rows = (cast("Row", case.arguments[name]) for name in names)
-    return tuple(
-        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-        for size, kernel, stride, padding, dilation in zip(*rows, strict=True)
-    )
+    return image
 
 
 def _grouped(call: Call) -> tuple[Array, Array, Array]:

@@ -8,14 +8,21 @@ import ml_dtypes
 import numpy as np
 
 from conformance.faulty.correct import Array, Call
+from conformance.faulty.forms import blocks_laid, lanes_swapped, rows_laid, superblocks_of
 from conformance.faulty.kernel import Kernel, Memory, Sums, nearest, refused, write
 from kernels.oracles.expectation import Doubles
+from kernels.oracles.rounding import round_to_half
+from kernels.oracles.superblocks import BLOCK
 from opserve_kernels.cases.arrays import Placed
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import bits_of
+from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import AnyStatus, Status
 from opserve_kernels.tensor import DataType
 
 _CHANNEL_BLOCK = 4
+_ON_BLOCKS = ("conv2d_backprop_input", "conv2d_backprop_filter")
+_COLUMN_TAPS = (2, 3)
 _HALVES = (DataType.FLOAT16, DataType.BF16)
 _RACES_ONE_RUN_OF = 4
 
@@ -37,17 +44,23 @@ def _changed(call: Call, **operands: Array) -> Call:
     return replace(call, operands={**call.operands, **operands})
 
 
+def _incoming(call: Call) -> str:
+    """The operand that is a factor of every product."""
+    return "columns" if "columns" in call.operands else "grad_output"
+
+
 def _flipped(weight: Array) -> Array:
     return np.flip(weight, tuple(range(2, weight.ndim)))
 
 
 def _flip(call: Call) -> Call:
-    weight = call.operands.get("weight")
-    return call if weight is None else _changed(call, weight=_flipped(weight))
+    if "weight" in call.operands:
+        return _changed(call, weight=_flipped(call.operands["weight"]))
+    return _changed(call, columns=np.flip(call.operands["columns"], _COLUMN_TAPS))
 
 
 def _flip_back(_: Call, sums: Sums) -> Sums:
-    return {**sums, **{name: _flipped(sums[name]) for name in sums if name == "grad_weight"}}
+    return {**sums, **{name: _flipped(sums[name]) for name in sums if name == "weight"}}
 
 
 def _without_group_offset(call: Call) -> Call:
@@ -73,16 +86,80 @@ def _without_output_padding(call: Call) -> Call:
 
 def _without_batch_tail(call: Call) -> Call:
     """The last entry is not read, unless it is the only one."""
-    image = call.operands["grad_output"].copy()
+    name = _incoming(call)
+    image = call.operands[name].copy()
     image[max(1, image.shape[0] - 1) :] = 0
-    return _changed(call, grad_output=image)
+    return _changed(call, **{name: image})
 
 
 def _without_channel_tail(call: Call) -> Call:
     """Channels beyond whole blocks are not read."""
+    name = _incoming(call)
+    block = BLOCK if call.case.operator in _ON_BLOCKS else _CHANNEL_BLOCK
+    image = call.operands[name].copy()
+    image[:, call.channels // block * block :] = 0
+    return _changed(call, **{name: image})
+
+
+def _first_of_superblocks(call: Call) -> Call:
+    """Other groups of a superblock are not read."""
+    if call.case.operator not in _ON_BLOCKS:
+        return call
+    (_, outputs, *_), groups, _ = superblocks_of(call.case)
     image = call.operands["grad_output"].copy()
-    image[:, image.shape[1] // _CHANNEL_BLOCK * _CHANNEL_BLOCK :] = 0
+    channels: int = image.shape[1]
+    is_first = np.arange(channels) % outputs < call.channels // groups
+    image[:, ~is_first] = 0
     return _changed(call, grad_output=image)
+
+
+def _swap_lanes(call: Call) -> Call:
+    if call.case.operator not in _ON_BLOCKS:
+        return call
+    return _changed(call, weight=lanes_swapped(call.operands["weight"]))
+
+
+def _swap_lanes_back(call: Call, sums: Sums) -> Sums:
+    is_laid = call.case.operator in _ON_BLOCKS and "weight" in sums
+    return {"weight": lanes_swapped(sums["weight"])} if is_laid else sums
+
+
+def _other_row_order(call: Call) -> Call:
+    """Taps before channels where they belong behind, and the other way round."""
+    if call.case.operator == "deconv_grad_filter":
+        is_first = call.case.arguments.get("row_order") == "kh_kw_oc"
+        order = "oc_kh_kw" if is_first else "kh_kw_oc"
+        return replace(call, laid=rows_laid(call.case, order))
+    if "columns" not in call.operands:
+        return call
+    columns = call.operands["columns"]
+    batch, channels, high, wide, *places = columns.shape
+    rows = columns.reshape(batch, high, wide, channels, *places)
+    return _changed(call, columns=np.moveaxis(rows, 3, 1))
+
+
+def _other_raw(call: Call) -> Call:
+    if call.case.operator != "conv2d_backprop_filter":
+        return call
+    is_raw = bool(call.case.arguments.get("raw"))
+    return replace(call, laid=blocks_laid(call.case, raw=not is_raw))
+
+
+def _without_masked_cores(call: Call, sums: Sums) -> Sums:
+    """Output channels go to cores in turn; those of others stay NaN, as they were."""
+    mask = call.case.arguments.get("core_mask")
+    if not isinstance(mask, int):
+        return sums
+    channels: int = sums["weight"].shape[1]
+    cores = np.arange(channels) % PROFILES[call.case.profile].cores
+    is_there = (mask >> cores) & 1 == 1
+    return {"weight": np.where(is_there[:, None, None], sums["weight"], np.nan)}
+
+
+def _other_param_order(call: Call) -> Call:
+    if "param" not in call.case.arguments:
+        return call
+    return replace(call, padding=call.dilation, dilation=call.padding)
 
 
 def _in_halves(total: Array) -> Array:
@@ -91,7 +168,7 @@ def _in_halves(total: Array) -> Array:
 
 def _with_half_sums(call: Call) -> Call:
     """Sums of FLOAT16 operands are kept in FLOAT16."""
-    is_half = call.case.tensors["grad_output"].dtype == DataType.FLOAT16
+    is_half = next(iter(call.case.inputs.values())).dtype == DataType.FLOAT16
     return replace(call, kept=_in_halves) if is_half else call
 
 
@@ -124,6 +201,10 @@ def _flushed(values: Doubles, dtype: DataType) -> Doubles:
     return np.where(np.abs(rounded) < least, 0.0, rounded)
 
 
+def _through_half(values: Doubles, dtype: DataType) -> Doubles:
+    return nearest(round_to_half(values), dtype)
+
+
 def _without_nan(_: Call, sums: Sums) -> Sums:
     """As a maximum of a NaN and a number is the number."""
     return {name: np.where(np.isnan(array), 0, array) for name, array in sums.items()}
@@ -131,10 +212,10 @@ def _without_nan(_: Call, sums: Sums) -> Sums:
 
 def _bias_over_wrong_axes(call: Call, sums: Sums) -> Sums:
     """As if channels were the last dimension."""
-    if "grad_bias" not in sums:
+    if "bias" not in sums:
         return sums
     bias = call.operands["bias"]
-    return {**sums, "grad_bias": bias.reshape(-1, bias.shape[1]).sum(axis=0)}
+    return {**sums, "bias": bias.reshape(-1, bias.shape[1]).sum(axis=0)}
 
 
 def _added_padding(call: Call) -> Call:
@@ -164,7 +245,7 @@ def _read_contiguously(memory: Placed) -> Array:
 
 
 def _race(case: Case, memory: Memory, turn: int) -> None:
-    """In one run of four, an element loses a bit."""
+    """In one run of four, an element's last bit is another."""
     digest = sha256(f"{case.id} {turn}".encode()).digest()
     if digest[0] % _RACES_ONE_RUN_OF:
         return
@@ -172,7 +253,8 @@ def _race(case: Case, memory: Memory, turn: int) -> None:
         elements = memory[name].elements
         if elements.size:
             place = np.unravel_index(digest[1] % elements.size, elements.shape)
-            elements[place] = np.nextafter(elements[place].astype(np.float32), np.float32(np.inf))
+            one = elements[place].reshape(1)
+            elements[place] = (bits_of(one) ^ 1).view(one.dtype)[0]
 
 
 def _overwrite_input(case: Case, memory: Memory, _: int) -> None:
@@ -218,7 +300,31 @@ FAULTS: Mapping[str, Fault] = {
         "The last entry of the batch is left out.", Kernel(change=_without_batch_tail)
     ),
     "channel tail": _fault(
-        "Channels that fill no block of 4 are left out.", Kernel(change=_without_channel_tail)
+        "Channels that fill no block of 4, of blocked tensors 16, are left out.",
+        Kernel(change=_without_channel_tail),
+    ),
+    "superblocks": _fault(
+        "Of the groups in a superblock the first one alone is read.",
+        Kernel(change=_first_of_superblocks),
+    ),
+    "lanes": _fault(
+        "Lanes of FRACTAL_Z's blocks are taken for each other.",
+        Kernel(change=_swap_lanes, finish=_swap_lanes_back),
+    ),
+    "diagonal": _fault(
+        "raw products off the diagonal where zeros belong, and zeros in their place.",
+        Kernel(change=_other_raw),
+    ),
+    "row order": _fault(
+        "Rows of taps and channels have the other order.", Kernel(change=_other_row_order)
+    ),
+    "order of param": _fault(
+        "Dilations are taken for padding and padding for dilations.",
+        Kernel(change=_other_param_order),
+    ),
+    "cores": _fault(
+        "What cores would compute that core_mask leaves out is not written.",
+        Kernel(finish=_without_masked_cores),
     ),
     "float16 sums": _fault(
         "Sums of FLOAT16 products are kept in FLOAT16.", Kernel(change=_with_half_sums)
@@ -236,6 +342,9 @@ FAULTS: Mapping[str, Fault] = {
     "rounded twice": _fault(
         "Sums are rounded to one digit more before they become FLOAT16 or BF16.",
         Kernel(nearest=_rounded_twice),
+    ),
+    "float16 results": _fault(
+        "Results are rounded to FLOAT16 whatever dtype they have.", Kernel(nearest=_through_half)
     ),
     "subnormals": _fault("Subnormal results are flushed to 0.", Kernel(nearest=_flushed)),
     "nan swallowed": _fault("A sum that is no number becomes 0.", Kernel(finish=_without_nan)),

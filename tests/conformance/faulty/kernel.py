@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from conformance.faulty.correct import Array, Call, call_of, sums_of
+from conformance.faulty.correct import Array, Call, sums_of
+from conformance.faulty.forms import call_of
 from kernels.cases.runs import ANY, plan_of
 from kernels.oracles.expectation import Doubles
 from kernels.oracles.rounding import round_to, round_to_half, round_to_hf32, saturate
@@ -17,10 +17,10 @@ from opserve_kernels.number_formats import promote
 from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType
 
-OPERATORS = ("convolution_backward", "im2col_backward")
+_CONVOLUTION, _BLOCKS_INPUT = "convolution_backward", "conv2d_backprop_input"
 Sums = Mapping[str, Array]
 Memory = Mapping[str, Placed]
-_SATURATING = ("ascend910", "ascend310p")
+_SATURATING = ("ascend910", "ascend310p", "ascend310b", "ascend310")
 _EXACT = "reference"
 _HF32_TYPES = (1, 3)
 _USE_FP16 = 2
@@ -60,7 +60,7 @@ class Kernel:
         read: A tensor's elements.
         hf32: An operand's rounding to HF32.
         change: The call before it is computed.
-        finish: The sums before they are rounded.
+        finish: The gradients' sums before they are laid out and rounded.
         nearest: Rounding to a dtype.
         saturate: Results beyond FLOAT16's range, where the profile saturates.
         write: How a result is written.
@@ -82,10 +82,12 @@ def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:
     """Writes the outputs of a case; `turn` tells how often it ran before."""
     with np.errstate(all="ignore"):
         call = kernel.change(call_of(case, _operands(kernel, case, memory)))
-        for name, sums in kernel.finish(call, sums_of(call)).items():
-            result = _rounded(kernel, case, name, sums.astype(np.float64))
-            dtype: np.dtype[Any] = memory[name].elements.dtype
-            kernel.write(memory[name], result.astype(dtype))
+        for gradient, sums in kernel.finish(call, sums_of(call)).items():
+            name = call.gradients[gradient]
+            elements = memory[name].elements
+            laid = call.laid(sums).reshape(elements.shape)
+            result = _rounded(kernel, case, name, laid.astype(np.float64))
+            kernel.write(memory[name], result.astype(elements.dtype))
         kernel.leave(case, memory, turn)
 
 
@@ -93,12 +95,13 @@ def _operands(kernel: Kernel, case: Case, memory: Memory) -> dict[str, Array]:
     accumulator = np.float64 if case.profile == _EXACT else np.float32
     given = {name: kernel.read(memory[name]).astype(np.float64) for name in case.inputs}
     found = {name: _operand(kernel, case, name, array) for name, array in given.items()}
-    found["bias"] = given["grad_output"]
+    if case.operator == _CONVOLUTION:
+        found["bias"] = given["grad_output"]
     return {name: array.astype(accumulator) for name, array in found.items()}
 
 
 def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
-    if case.operator != OPERATORS[0]:
+    if case.operator != _CONVOLUTION:
         return values
     if _computed(case) == _HALF and case.tensors[name].dtype != _HALF:
         return round_to_half(saturate(values) if case.profile in _SATURATING else values)
@@ -110,17 +113,20 @@ def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
 
 def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
     """Through the dtypes that a sum passes to its own."""
+    saturates = case.profile in _SATURATING or case.operator == _BLOCKS_INPUT
     passed = [case.tensors[name].dtype]
     if case.profile != _EXACT:
         passed = [*_passed(case, name), *passed]
     for dtype in passed:
         sums = kernel.nearest(sums, dtype)
-        if case.profile in _SATURATING and dtype == _HALF:
+        if saturates and dtype == _HALF:
             sums = kernel.saturate(sums)
     return sums
 
 
 def _passed(case: Case, name: str) -> list[DataType]:
+    if name in {"res_tensor", "dw_data"}:
+        return []
     if name in {"grad_bias", "out"}:
         return [case.tensors["grad_output"].dtype]
     computed = _computed(case)

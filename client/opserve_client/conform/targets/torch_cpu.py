@@ -65,14 +65,22 @@ def _convolution_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[
         raise NotImplementedError(f"cube_math_type {call['cube_math_type']} of {dtype}")
     if len(call["padding"]) != len(call["stride"]):
         raise NotImplementedError("padding that differs by side")
-    if any(call["padding"]) and not all(bool(tensor.isfinite().all()) for tensor in given):
+    is_finite = all(bool(tensor.isfinite().all()) for tensor in given)
+    if any(call["padding"]) and not is_finite:
         raise NotImplementedError("padding is multiplied too: 0 by an infinity is no number")
+    if dtype == "bfloat16" and not is_finite and any(map(_has_subnormals, given)):
+        raise NotImplementedError("subnormal BF16 is 0 to some processors, and 0 by an infinity")
     rows = [list(call[name]) for name in ("bias_sizes", "stride", "padding", "dilation")]
     extra, mask = list(call["output_padding"]), list(call["output_mask"])
     found = torch.ops.aten.convolution_backward(
         *given, *rows, call["transposed"], extra, call["groups"], mask
     )
     return [tensor for tensor, wanted in zip(found, mask, strict=True) if wanted]
+
+
+def _has_subnormals(tensor: Tensor) -> bool:
+    least = torch.finfo(tensor.dtype).tiny
+    return bool(((tensor != 0) & (tensor.abs() < least)).any())
 
 
 def _im2col_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
