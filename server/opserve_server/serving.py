@@ -98,7 +98,7 @@ class Faces:
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
         """Takes calls inside the block; at its end finishes work, and then takes no more calls."""
         rest, health = self._rest, self._health
-        await health.tell()
+        health.tell()
         await self._server.start()
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(rest.serve([self._listener]))
@@ -123,7 +123,7 @@ class Faces:
         deadline_s = loop.time() + timeout_s
         draining = asyncio.create_task(service.drain())
         await asyncio.sleep(0)  # it refuses new work from here on
-        await self._health.drain()
+        self._health.drain()
         try:
             await asyncio.wait_for(draining, deadline_s - loop.time())
         except TimeoutError:

@@ -1,18 +1,30 @@
 """grpc.health.v1: whether the service, and each profile's pool of devices, takes calls."""
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import cast
 
-import grpc
-from grpc_health.v1 import health
-from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_health.v1.health_pb2 import (
+    HealthCheckRequest,
+    HealthCheckResponse,
+    HealthListRequest,
+    HealthListResponse,
+)
 from grpc_health.v1.health_pb2_grpc import (
     add_HealthServicer_to_server,  # pyright: ignore[reportUnknownVariableType]  # no types
 )
 
 from opserve_server.calls import ready_profiles
+from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
+from opserve_server.grpc_api.errors import Context, WrappingServer
+
+_OVERALL = ""
+_add_to = cast("Callable[[object, object], None]", add_HealthServicer_to_server)
+_SERVING = HealthCheckResponse(status=HealthCheckResponse.SERVING)
+_NOT_SERVING = HealthCheckResponse(status=HealthCheckResponse.NOT_SERVING)
+_UNKNOWN = HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
 
 
 class Health:
@@ -20,26 +32,61 @@ class Health:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        # The stubs that pyright brings along do not know `aio`.
-        self._servicer: Any = health.aio.HealthServicer()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        self._statuses = {_OVERALL: _NOT_SERVING}
+        self._draining = False
+        self._news = asyncio.Event()
 
-    def add_to(self, server: grpc.aio.Server) -> None:
-        """Lets a server answer Check and Watch."""
-        add_HealthServicer_to_server(self._servicer, server)
+    def add_to(self, server: WrappingServer) -> None:
+        """Lets a server answer Check, List and Watch."""
+        _add_to(self, server)
 
-    async def tell(self) -> None:
+    def tell(self) -> None:
         """Brings the entries up to date."""
         pools = ready_profiles(self._service.list_devices(ITSELF))
-        for name, ready in {health.OVERALL_HEALTH: all(pools.values()), **pools}.items():
-            status = HealthCheckResponse.SERVING if ready else HealthCheckResponse.NOT_SERVING
-            await self._servicer.set(name, status)
+        self._become(
+            {
+                name: _SERVING if ready else _NOT_SERVING
+                for name, ready in {_OVERALL: all(pools.values()), **pools}.items()
+            }
+        )
 
     async def keep_telling(self, *, interval_s: float) -> None:
         """Brings them up to date until it is cancelled."""
         while True:
-            await self.tell()
+            self.tell()
             await asyncio.sleep(interval_s)
 
-    async def drain(self) -> None:
+    def drain(self) -> None:
         """Says NOT_SERVING from now on, whatever the devices do."""
-        await self._servicer.enter_graceful_shutdown()
+        self._become(dict.fromkeys(self._statuses, _NOT_SERVING))
+        self._draining = True
+
+    async def Check(self, request: HealthCheckRequest, _: Context) -> HealthCheckResponse:  # noqa: N802  # its name on the wire
+        """How one of them is."""
+        if request.service not in self._statuses:
+            raise HandleNotFound("service", request.service[:64], allowed="a profile, or no name")
+        return self._statuses[request.service]
+
+    async def List(self, _: HealthListRequest, __: Context) -> HealthListResponse:  # noqa: N802  # its name on the wire
+        """How all of them are."""
+        return HealthListResponse(statuses=self._statuses)
+
+    async def Watch(  # noqa: N802  # its name on the wire
+        self, request: HealthCheckRequest, _: Context
+    ) -> AsyncGenerator[HealthCheckResponse]:
+        """How one of them is, and becomes; also of one that is not there."""
+        told: HealthCheckResponse | None = None
+        while True:
+            news = self._news
+            status = self._statuses.get(request.service, _UNKNOWN)
+            if status != told:
+                told = status
+                yield status
+            await news.wait()
+
+    def _become(self, statuses: dict[str, HealthCheckResponse]) -> None:
+        if self._draining or statuses == self._statuses:
+            return
+        self._statuses = statuses
+        self._news.set()
+        self._news = asyncio.Event()

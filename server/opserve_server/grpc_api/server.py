@@ -100,7 +100,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
         add_to(face(service), wrapping)
     _add_admin_to(admin_face(administration), wrapping)
     _add_conformance_to(conformance_face(service, conformance), wrapping)
-    health.add_to(server)
+    health.add_to(wrapping)
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()
     ]

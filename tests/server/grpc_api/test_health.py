@@ -1,11 +1,16 @@
 """grpc.health.v1 follows the devices; reflection names every service."""
 
+import logging
 from dataclasses import replace
 from typing import Any, cast
 
 import grpc
 import pytest
-from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2 import (
+    HealthCheckRequest,
+    HealthCheckResponse,
+    HealthListRequest,
+)
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
@@ -27,7 +32,7 @@ async def test_a_pool_serves_while_any_of_its_devices_is_ready(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [DEVICE, replace(DEVICE, name="ascend910b-1", ready=False)]
-    await health.tell()
+    health.tell()
     assert await check(channel, "ascend910b") == SERVING
     assert await check(channel, "") == SERVING
 
@@ -36,7 +41,7 @@ async def test_a_service_without_a_ready_device_does_not_serve(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [replace(DEVICE, ready=False), replace(DEVICE, profile="other")]
-    await health.tell()
+    health.tell()
     assert await check(channel, "ascend910b") == NOT_SERVING
     assert await check(channel, "other") == SERVING
     assert await check(channel, "") == NOT_SERVING
@@ -45,10 +50,51 @@ async def test_a_service_without_a_ready_device_does_not_serve(
 async def test_a_draining_service_stays_not_serving(
     channel: grpc.aio.Channel, health: Health
 ) -> None:
-    await health.drain()
-    await health.tell()
+    health.drain()
+    health.tell()
     assert await check(channel, "") == NOT_SERVING
     assert await check(channel, "ascend910b") == NOT_SERVING
+
+
+async def test_all_pools_are_listed(
+    channel: grpc.aio.Channel, service: RecordingService, health: Health
+) -> None:
+    service.devices = [DEVICE, replace(DEVICE, profile="other", ready=False)]
+    health.tell()
+    stub: Any = HealthStub(channel)
+    told = (await stub.List(HealthListRequest())).statuses
+    assert {name: told[name].status for name in told} == {
+        "": NOT_SERVING,
+        "ascend910b": SERVING,
+        "other": NOT_SERVING,
+    }
+
+
+async def test_whoever_watches_is_told_of_each_change(
+    channel: grpc.aio.Channel, service: RecordingService, health: Health
+) -> None:
+    stub: Any = HealthStub(channel)
+    watch = stub.Watch(HealthCheckRequest(service="other"))
+    assert (await watch.read()).status == HealthCheckResponse.SERVICE_UNKNOWN
+    health.tell()
+    service.devices = [DEVICE, replace(DEVICE, profile="other")]
+    health.tell()
+    assert (await watch.read()).status == SERVING
+    health.drain()
+    assert (await watch.read()).status == NOT_SERVING
+    watch.cancel()
+
+
+@pytest.mark.parametrize("kind", ["Check", "List", "Watch"])
+async def test_bytes_that_are_no_message_are_the_callers_fault(
+    channel: grpc.aio.Channel, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: Any = channel
+    call = made.unary_stream(f"/grpc.health.v1.Health/{kind}")(b"\x0a\xff\xff\xff\xff\x0f")
+    with caplog.at_level(logging.WARNING), pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call.read()
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caplog.records == []
 
 
 async def test_an_unknown_pool_is_not_found(channel: grpc.aio.Channel) -> None:
