@@ -1,9 +1,19 @@
 """The one guard: who calls, and whether it may. Every door asks it before every call."""
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core.accounts import Accounts
@@ -141,6 +151,7 @@ MAP_BUFFER = "MapBuffer"
 SCOPES: Mapping[str, Scope | None] = {**RPCS, **ROUTES, MAP_BUFFER: Scope.OPERATE}
 """What every way in asks for: what has no row here is refused."""
 
+Part = TypeVar("Part")
 ANYBODY = Principal(tenant="", name="", scopes=frozenset())
 """Whoever calls what everybody may."""
 
@@ -200,12 +211,19 @@ class Guard:
         self._clock = clock
         self._turnstile = Turnstile()
         self._used: dict[str, float] = {}
+        self._waiting: dict[asyncio.Timeout, Callable[[], None]] = {}
         self.keyless = True
 
     def refresh(self, directory: Directory) -> None:
-        """Knows from now on what is in a new snapshot."""
+        """Knows from now on what is in a new snapshot; answers of those who may not call end."""
         self._directory = directory
         self.keyless = self.keyless and directory.keyless
+        for waiting, recheck in list(self._waiting.items()):
+            try:
+                recheck()
+            except (Unauthenticated, TooManyGuesses):
+                del self._waiting[waiting]
+                waiting.reschedule(0.0)
 
     async def admit(self, call: Call, credentials: Credentials, method: str) -> None:
         """Says who makes a call, where it may, when it is the turn of its tenant.
@@ -248,6 +266,34 @@ class Guard:
             return
         if self._recognised(credentials) != principal:
             raise Unauthenticated("a key that is another's by now", principal=principal)
+
+    async def while_allowed(
+        self, parts: AsyncIterable[Part], call: Call, credentials: Credentials
+    ) -> AsyncGenerator[Part]:
+        """The parts of a long answer, each in the turn of its tenant.
+
+        Raises:
+            Unauthenticated: The caller's key has ended, also while no part comes.
+            TooManyGuesses: So it has, and its address has shown too many unknown keys.
+        """
+        each, recheck = aiter(parts), partial(self.recheck, call, credentials)
+        while (part := await self._next(each, recheck)) is not None:
+            await self.turn(call)
+            recheck()
+            yield part
+
+    async def _next(self, parts: AsyncIterator[Part], recheck: Callable[[], None]) -> Part | None:
+        waiting = asyncio.timeout(None)
+        self._waiting[waiting] = recheck
+        try:
+            async with waiting:
+                return await anext(parts, None)
+        except TimeoutError:
+            if waiting.expired():
+                recheck()
+            raise
+        finally:
+            self._waiting.pop(waiting, None)
 
     def take_uses(self) -> Mapping[str, float]:
         """When keys were used last, by id, in seconds since 1970; each is told once."""

@@ -187,10 +187,11 @@ def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
         with at_work(call, method.observe):
             try:
                 await method.admit(call, credentials)
-                async with aclosing(behaviour(read(request), context)) as answers:
-                    async for answer in answers:
-                        await method.guard.turn(call)
-                        method.guard.recheck(call, credentials)
+                async with (
+                    aclosing(behaviour(read(request), context)) as answers,
+                    aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,
+                ):
+                    async for answer in allowed:
                         await context.write(answer)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await method.guard.turn(call)
