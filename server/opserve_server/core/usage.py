@@ -1,11 +1,13 @@
 """Device time by tenant, UTC day and profile: what is used today, and what the ledger lacks yet."""
 
 import logging
+import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Protocol
 
-from opserve_server.core.ledger import LedgerRow
+from opserve_server.core.ledger import Flush, LedgerRow
 
 log = logging.getLogger(__name__)
 
@@ -13,8 +15,8 @@ log = logging.getLogger(__name__)
 class Ledger(Protocol):
     """Where usage is kept; opserve_server.store has the real one."""
 
-    async def add(self, rows: Sequence[LedgerRow]) -> None:
-        """Adds to what is kept of the same tenant, day and profile: all rows, or none."""
+    async def add(self, flush: Flush) -> None:
+        """Adds to what is kept of the same tenant, day and profile: all rows, or none; once."""
         ...
 
     async def of(
@@ -39,6 +41,8 @@ class UsageBook:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._unsaved: dict[_Key, tuple[int, float]] = {}
+        self._writer = secrets.token_hex(8)
+        self._flush = Flush(writer=self._writer, number=0, at=0.0, rows=())
         self._seconds: dict[str, float] = {}
         self._days: int = 0
         self._day = _EPOCH
@@ -47,7 +51,9 @@ class UsageBook:
         """A call has run for some seconds."""
         self._turn_page()
         self._seconds[tenant] = self._seconds.get(tenant, 0.0) + seconds
-        self._keep((tenant, self._day, profile), calls=1, seconds=seconds)
+        key = (tenant, self._day, profile)
+        calls, before = self._unsaved.get(key, (0, 0.0))
+        self._unsaved[key] = (calls + 1, before + seconds)
 
     def seconds_today(self, tenant: str) -> float:
         """What a tenant used since 00:00 UTC."""
@@ -60,11 +66,8 @@ class UsageBook:
 
     @property
     def unsaved(self) -> list[LedgerRow]:
-        """Rows that the ledger does not have yet."""
-        return [
-            LedgerRow(tenant=tenant, day=day, profile=profile, device_s=seconds, calls=calls)
-            for (tenant, day, profile), (calls, seconds) in self._unsaved.items()
-        ]
+        """Rows that the ledger does not have yet, as far as is known."""
+        return [*self._flush.rows, *self._new_rows()]
 
     async def load(self, ledger: Ledger) -> None:
         """Begins with what the ledger knows of today, so that a restart refills no quota."""
@@ -74,24 +77,32 @@ class UsageBook:
             self._seconds[row.tenant] = self._seconds.get(row.tenant, 0.0) + row.device_s
 
     async def save(self, ledger: Ledger) -> None:
-        """Brings the rows to the ledger; where that fails they stay, for the next time."""
-        rows = self.unsaved
-        if not rows:
-            return
-        self._unsaved.clear()
-        try:
-            await ledger.add(rows)
-        except BaseException as error:
-            for row in rows:
-                key = (row.tenant, row.day, row.profile)
-                self._keep(key, calls=row.calls, seconds=row.device_s)
-            if not isinstance(error, Exception):
-                raise
-            log.exception("usage of %d rows is not in the ledger yet", len(rows))
+        """Brings the rows to the ledger; where that fails they stay, for the next time.
 
-    def _keep(self, key: _Key, *, calls: int, seconds: float) -> None:
-        kept_calls, kept_seconds = self._unsaved.get(key, (0, 0.0))
-        self._unsaved[key] = (kept_calls + calls, kept_seconds + seconds)
+        A ledger that failed may have them all the same, so they come again as they were.
+        """
+        for _ in range(2):  # those that failed, then those that came since
+            if not self._flush.rows:
+                self._begin_flush()
+            if not self._flush.rows:
+                return
+            try:
+                await ledger.add(self._flush)
+            except Exception:  # whatever a store is, the service goes on
+                log.exception("usage of %d rows is not in the ledger yet", len(self._flush.rows))
+                return
+            self._flush = replace(self._flush, rows=())
+
+    def _begin_flush(self) -> None:
+        number, rows = self._flush.number + 1, self._new_rows()
+        self._unsaved.clear()
+        self._flush = Flush(writer=self._writer, number=number, at=self._now(), rows=rows)
+
+    def _new_rows(self) -> list[LedgerRow]:
+        return [
+            LedgerRow(tenant=tenant, day=day, profile=profile, device_s=seconds, calls=calls)
+            for (tenant, day, profile), (calls, seconds) in self._unsaved.items()
+        ]
 
     def _turn_page(self) -> None:
         days = int(self._now() // _DAY_S)

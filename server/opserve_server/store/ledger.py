@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
 
-from sqlalchemy import RowMapping, select
+from sqlalchemy import RowMapping, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from opserve_server.core.ledger import LedgerRow
+from opserve_server.core.ledger import Flush, LedgerRow
 from opserve_server.store.database import Database
-from opserve_server.store.tables import USAGE
+from opserve_server.store.tables import FLUSHES, USAGE
+
+WRITERS_KEPT_S = 30 * 86_400.0
+"""Seconds for which a process's last flush is known: longer than it tries the same one again."""
 
 
 class Ledger:
@@ -18,14 +22,19 @@ class Ledger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, rows: Sequence[LedgerRow]) -> None:
-        """Adds usage to what is there of the same tenant, day and profile; all rows or none."""
+    async def add(self, flush: Flush) -> None:
+        """Adds usage to what is there of the same tenant, day and profile; all rows or none.
+
+        One that is there is not added again: its writer was not told, and brings it once more.
+        """
         # In one order for all, so that two who add to the same rows never wait for each other.
-        added = sorted((asdict(row) for row in rows), key=_key)
+        added = sorted((asdict(row) for row in flush.rows), key=_key)
         if not added:
             return
         async with self._database.append() as connection:
             dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+            if not await _is_new(connection, flush, dialect.insert(FLUSHES)):
+                return
             new = dialect.insert(USAGE)
             total = {name: USAGE.c[name] + new.excluded[name] for name in ("device_s", "calls")}
             upsert = new.on_conflict_do_update(index_elements=USAGE.primary_key, set_=total)
@@ -44,6 +53,22 @@ class Ledger:
             rows = rows.where(USAGE.c.tenant == tenant)
         async with self._database.read() as connection:
             return [_row_of(row) for row in (await connection.execute(rows)).mappings()]
+
+
+async def _is_new(
+    connection: AsyncConnection, flush: Flush, insert: postgresql.Insert | sqlite.Insert
+) -> bool:
+    """Whether a flush was not there before; it is then. Writers that are gone are forgotten."""
+    new = insert.values(writer=flush.writer, number=flush.number, at=flush.at)
+    noted = new.on_conflict_do_update(
+        index_elements=FLUSHES.primary_key,
+        set_={"number": new.excluded.number, "at": new.excluded.at},
+        where=FLUSHES.c.number < new.excluded.number,
+    )
+    if flush.number == 1:
+        gone = FLUSHES.c.at < flush.at - WRITERS_KEPT_S
+        await connection.execute(delete(FLUSHES).where(gone))
+    return (await connection.execute(noted)).rowcount > 0
 
 
 def _row_of(row: RowMapping) -> LedgerRow:

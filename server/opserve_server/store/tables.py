@@ -81,6 +81,15 @@ USAGE = Table(
     Column("calls", BigInteger, nullable=False),
 )
 
+# The last flush of usage of each process, so that none is added twice.
+FLUSHES = Table(
+    "flushes",
+    METADATA,
+    Column("writer", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+)
+
 AUDIT = Table(
     "audit",
     METADATA,

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from opserve_server.core.ledger import LedgerRow
+from opserve_server.core.ledger import Flush, LedgerRow
 from opserve_server.core.usage import UsageBook
 
 TODAY = date(2026, 3, 1)
@@ -25,12 +25,12 @@ class FakeLedger:
     failures: int = 0
     takes_s: float = 0.0
 
-    async def add(self, rows: Sequence[LedgerRow]) -> None:
+    async def add(self, flush: Flush) -> None:
         await asyncio.sleep(self.takes_s)
         if self.failures:
             self.failures -= 1
             raise OSError("planted: no ledger")
-        for row in rows:
+        for row in flush.rows:
             key = (row.tenant, row.day, row.profile)
             device_s, calls = self.rows.get(key, (0.0, 0))
             self.rows[key] = (device_s + row.device_s, calls + row.calls)

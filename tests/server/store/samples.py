@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import date
+from itertools import count
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.directory import KeyRecord
-from opserve_server.core.ledger import LedgerRow
+from opserve_server.core.ledger import Flush, LedgerRow
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Quota, Tenant
 from opserve_server.store.audit import AuditQuery
@@ -17,6 +18,7 @@ from opserve_server.store.store import Store
 
 NOW = 1_800_000_000.0 + 1 / 3
 TODAY = date(2027, 1, 15)
+_WRITERS = count()
 ACME = Tenant(
     name="acme",
     quota=Quota(
@@ -70,6 +72,11 @@ def use(
     tenant: str, *, day: date = TODAY, profile: str = "ascend910b", calls: int = 1
 ) -> LedgerRow:
     return LedgerRow(tenant=tenant, day=day, profile=profile, device_s=0.25 * calls, calls=calls)
+
+
+def flush(*rows: LedgerRow, writer: str = "", number: int = 1, at: float = NOW) -> Flush:
+    """Usage; that of a writer of its own, unless one is named."""
+    return Flush(writer=writer or f"writer {next(_WRITERS)}", number=number, at=at, rows=rows)
 
 
 async def recorded(store: Store) -> Sequence[AuditEntry]:

@@ -9,7 +9,7 @@ import pytest
 
 from opserve_server.core.errors import HandleNotFound, WrongState
 from opserve_server.store.store import Store, open_store
-from server.store.samples import ACME, NOW, TODAY, entry, key, recorded, use
+from server.store.samples import ACME, NOW, TODAY, entry, flush, key, recorded, use
 
 ROUNDS = 20
 
@@ -27,7 +27,10 @@ async def test_usage_of_two_writers_is_neither_lost_nor_doubled(stores: list[Sto
     there = [use("acme"), use("acme", profile="mt7004"), use("umbra")]
     back = there[::-1]
     writes = [
-        store.usage.add(rows) for _ in range(ROUNDS) for store in stores for rows in (there, back)
+        store.usage.add(flush(*rows))
+        for _ in range(ROUNDS)
+        for store in stores
+        for rows in (there, back)
     ]
     await asyncio.gather(*writes)
     wanted = [replace(row, calls=len(writes), device_s=0.25 * len(writes)) for row in there]

@@ -1,14 +1,33 @@
 """What a store keeps, and what it refuses."""
 
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 
 import pytest
+from sqlalchemy import select
 
 from opserve_server.core.directory import KEYLESS
 from opserve_server.core.errors import HandleNotFound, WrongState
+from opserve_server.core.ledger import Flush, LedgerRow
+from opserve_server.core.usage import UsageBook
+from opserve_server.store.ledger import WRITERS_KEPT_S, Ledger
 from opserve_server.store.store import Store, open_store
-from server.store.samples import ACME, CI, GUEST, NOW, TODAY, UMBRA, entry, key, recorded, use
+from opserve_server.store.tables import FLUSHES
+from server.store.samples import (
+    ACME,
+    CI,
+    GUEST,
+    NOW,
+    TODAY,
+    UMBRA,
+    engine_of,
+    entry,
+    flush,
+    key,
+    recorded,
+    use,
+)
 
 
 async def test_a_new_store_lets_nobody_in(store: Store) -> None:
@@ -22,7 +41,7 @@ async def test_what_is_kept_comes_back_as_it_was(url: str) -> None:
         await store.keys.add(key(1, expires_at=NOW + 0.1), audit=entry())
         await store.certificates.add("CN=ci", principal=CI, audit=entry())
         await store.certificates.add("DNS:guest", principal=GUEST, audit=entry())
-        await store.usage.add([use("acme")])
+        await store.usage.add(flush(use("acme")))
     async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
         directory = await store.directory()
         assert directory.tenants == {"acme": ACME, "umbra": UMBRA}
@@ -51,7 +70,7 @@ async def test_a_tenant_that_ends_leaves_its_ledger_its_audit_and_its_name(store
     await store.keys.add(key(2, GUEST), audit=entry())
     await store.certificates.add("CN=ci", principal=CI, audit=entry())
     await store.certificates.add("CN=guest", principal=GUEST, audit=entry())
-    await store.usage.add([use("acme")])
+    await store.usage.add(flush(use("acme")))
     await store.tenants.delete("acme", audit=entry("delete", at=NOW + 9))
 
     directory = await store.directory()
@@ -137,11 +156,63 @@ async def test_a_subject_is_one_principals(store: Store) -> None:
 
 async def test_usage_adds_up_by_tenant_day_and_profile(store: Store) -> None:
     yesterday = TODAY - timedelta(days=1)
-    await store.usage.add([use("umbra", calls=3), use("acme"), use("acme", day=yesterday)])
-    await store.usage.add([use("acme", calls=2), use("acme", profile="mt7004"), use("acme")])
-    await store.usage.add([])
+    await store.usage.add(flush(use("umbra", calls=3), use("acme"), use("acme", day=yesterday)))
+    await store.usage.add(flush(use("acme", calls=2), use("acme", profile="mt7004"), use("acme")))
+    await store.usage.add(flush())
     both = [use("acme", calls=4), use("acme", profile="mt7004"), use("umbra", calls=3)]
     everything = [use("acme", day=yesterday), *both]
     assert await store.usage.of(None, first_day=yesterday, last_day=TODAY) == everything
     assert await store.usage.of("acme", first_day=TODAY, last_day=TODAY) == both[:2]
     assert await store.usage.of("nobody", first_day=yesterday, last_day=TODAY) == []
+
+
+async def test_usage_that_comes_again_is_added_once(store: Store) -> None:
+    first = flush(use("acme"), writer="a", number=1)
+    second = flush(use("acme", calls=2), writer="a", number=2)
+    other = flush(use("acme", calls=4), writer="b", number=1)
+    for brought in (first, first, other, second, second, first, other):
+        await store.usage.add(brought)
+    assert await store.usage.of("acme", first_day=TODAY, last_day=TODAY) == [use("acme", calls=7)]
+
+
+async def test_writers_that_are_gone_are_forgotten_and_others_are_not(
+    store: Store, url: str
+) -> None:
+    late = NOW + WRITERS_KEPT_S
+    await store.usage.add(flush(use("acme"), writer="gone", at=NOW - 1))
+    await store.usage.add(flush(use("acme"), writer="there", at=NOW))
+    await store.usage.add(flush(use("acme"), writer="new", at=late))
+    engine = engine_of(url)
+    async with engine.connect() as connection:
+        writers = (await connection.scalars(select(FLUSHES.c.writer))).all()
+    await engine.dispose()
+    assert set(writers) == {"there", "new"}
+
+
+@dataclass
+class Deaf:
+    """A ledger whose first answers are lost on their way, when all is written."""
+
+    ledger: Ledger
+    lost: int
+
+    async def add(self, flush: Flush) -> None:
+        await self.ledger.add(flush)
+        if self.lost:
+            self.lost -= 1
+            raise OSError("planted: the connection broke")
+
+    async def of(
+        self, tenant: str | None, *, first_day: date, last_day: date
+    ) -> Sequence[LedgerRow]:
+        return await self.ledger.of(tenant, first_day=first_day, last_day=last_day)
+
+
+async def test_a_lost_answer_doubles_no_usage(store: Store) -> None:
+    book = UsageBook(lambda: NOW)
+    ledger = Deaf(store.usage, lost=2)
+    for _ in range(4):
+        book.add("acme", "ascend910b", 0.25)
+        await book.save(ledger)
+    assert not book.unsaved
+    assert await store.usage.of(None, first_day=TODAY, last_day=TODAY) == [use("acme", calls=4)]
