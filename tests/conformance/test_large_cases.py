@@ -6,14 +6,15 @@ from functools import cache
 import pytest
 
 from conformance.faulty.faults import FAULTS
-from conformance.judging import findings, verdict_of
+from conformance.faulty.kernel import Kernel
+from conformance.judging import attempt, findings, memory_of, verdict_of
 from conformance.survey import RIGHT
 from kernels.cases.runs import golden_of
 from opserve_kernels.cases.calls import ConvolutionCall
 from opserve_kernels.cases.projection import PROJECTED
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.verdict.judge_case import Golden
-from opserve_kernels.verdict.verdict import Status
+from opserve_kernels.verdict.verdict import Status, Verdict
 
 LARGE = ConvolutionCall(input=(2, 514, 352), weight=(510, 514, 3)).case()
 SHOWN = ("kernel flipped", "padding", "stale output", "batch tail", "channel tail")
@@ -24,8 +25,12 @@ def golden() -> Mapping[str, Golden]:
     return golden_of(LARGE, 0)
 
 
+def verdict_on(kernel: Kernel) -> Verdict:
+    return verdict_of(LARGE, golden(), attempt(kernel, LARGE, memory_of(LARGE, 0)))
+
+
 def test_a_right_kernel_passes_and_the_verdict_says_how_it_was_judged() -> None:
-    verdict = verdict_of(LARGE, 0, golden(), RIGHT)
+    verdict = verdict_on(RIGHT)
 
     assert multiply_adds(LARGE) > PROJECTED
     assert verdict.status is Status.PASSED, verdict.reason
@@ -40,4 +45,4 @@ def test_a_right_kernel_passes_and_the_verdict_says_how_it_was_judged() -> None:
 
 @pytest.mark.parametrize("fault", SHOWN)
 def test_a_fault_in_a_large_case_is_caught(fault: str) -> None:
-    assert "projection" in findings(verdict_of(LARGE, 0, golden(), FAULTS[fault].kernel))
+    assert "projection" in findings(verdict_on(FAULTS[fault].kernel))
