@@ -1,6 +1,7 @@
 """The command `opserve top`: what devices and tenants do, once or as it changes."""
 
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -27,14 +28,18 @@ def top(
     interval_s: Annotated[float, typer.Option(min=0.5, help="Between two looks.")] = 5.0,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show devices and tenants at work; device_s is today's, in UTC. Each look is in the audit."""
+    """Show devices and tenants at work, until Ctrl-C; device_s is today's. Each look is audited."""
     with connected(context, address) as client:
         seen = client.admin.get_activity()
         if once:
             console = Console(markup=False, highlight=False)
             console.print(page(seen, None), width=None if console.is_terminal else UNBOUNDED)
             return
-        with Live(page(seen, None), screen=True, auto_refresh=False) as live:
+        # Ctrl-C is how it ends.
+        with (
+            suppress(KeyboardInterrupt),
+            Live(page(seen, None), screen=True, auto_refresh=False) as live,
+        ):
             while True:
                 time.sleep(interval_s)
                 before, seen = seen, client.admin.get_activity()

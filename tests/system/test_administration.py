@@ -1,11 +1,16 @@
 """The whole path of an operator: the commands of the page, and what a tenant's client sees."""
 
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +132,47 @@ def test_an_operator_gives_a_tenant_its_share_and_takes_it_back(operator: Operat
         *("ListUsage", "GetActivity", "ListKeys", "RevokeKey"),
     ]
     assert key not in json.dumps(entries)
+
+
+def test_top_shows_what_changes_in_a_terminal_and_leaves_it_at_ctrl_c(operator: Operator) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    # A session's first process that opens a terminal gets its Ctrl-C.
+    opens = ["sh", "-c", 'exec "$@" < "$0" > "$0" 2>&1', os.ttyname(theirs)]
+    top = [str(PROGRAM), "top", "--interval-s", "0.5", "--address", operator.address]
+    environment = operator.environment | {"TERM": "xterm"}
+    with subprocess.Popen([*opens, *top], env=environment, start_new_session=True) as process:
+        first = read_until(ours, b"ascend910b-0")
+        assert b"\x1b[?1049h" in first, "it has the whole screen"
+        assert b"lab" not in first
+        operator.told("tenant", "create", "lab")
+        read_until(ours, b"lab")
+        os.close(theirs)
+        os.write(ours, b"\x03")
+        left = read_until(ours, b"\x1b[?1049l")
+        left += read_to_the_end(ours)
+        assert process.wait() == 0
+    os.close(ours)
+    assert b"\x1b[?25h" in left, "there is a cursor again"
+    assert b"Traceback" not in left
+    assert b"Aborted" not in left
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal shows, up to a text; the test's own limit ends it."""
+    shown = b""
+    while wanted not in shown:
+        shown += os.read(terminal, 2**16)
+    return shown
+
+
+def read_to_the_end(terminal: int) -> bytes:
+    """What a terminal still shows when nobody has it open any more, which it tells by an error."""
+    shown = b""
+    with suppress(OSError):
+        while True:
+            shown += os.read(terminal, 2**16)
+    return shown
 
 
 def test_the_commands_of_the_page_run(operator: Operator) -> None:
