@@ -26,6 +26,7 @@ from kernels.samples.sample import Bytes, Sample
 from opserve_kernels.tensor import DataType
 
 Index = tuple[int, ...]
+Slices = tuple[slice, ...]
 Operands = tuple[Doubles, Doubles, Doubles]
 SATURATING = ("ascend910", "ascend310p")
 EXACT = "reference"
@@ -75,14 +76,15 @@ def forward(input_: Doubles, weight: Doubles, output_shape: Index, geometry: Geo
         for ins, outs, rows in _groups(input_.shape[1], output_shape[1], weight, geometry):
             taps = weight[_at(rows, _ALL, t)]
             taps = taps.T if geometry.transposed else taps
-            output[_at(_ALL, outs, o)] += input_[_at(_ALL, ins, i)] @ taps.T
+            x = input_[_at(_ALL, ins, i)]
+            output[_at(_ALL, outs, o)] += np.einsum("nc...,kc->nk...", x, taps)
     return output
 
 
 def gradients(
     grad_output: Doubles, input_: Doubles, weight: Doubles, geometry: Geometry
 ) -> Gradients:
-    """The three gradients, one forward contribution after the other."""
+    """The three gradients, from the forward contributions of one tap after the other."""
     grad_input, grad_weight = np.zeros(input_.shape), np.zeros(weight.shape)
     spatial = (input_.shape[2:], weight.shape[2:], grad_output.shape[2:])
     for i, t, o in _contributions(*spatial, geometry):
@@ -90,8 +92,9 @@ def gradients(
             x, y = input_[_at(_ALL, ins, i)], grad_output[_at(_ALL, outs, o)]
             taps = weight[_at(rows, _ALL, t)]
             taps = taps.T if geometry.transposed else taps
-            grad_input[_at(_ALL, ins, i)] += np.einsum("nk,kc->nc", y, taps)
-            share = np.einsum("nk,nc->kc", y, x)
+            grad_input[_at(_ALL, ins, i)] += np.einsum("nk...,kc->nc...", y, taps)
+            pairs = (array.reshape(*array.shape[:2], -1) for array in (y, x))
+            share = np.einsum("nko,nco->kc", *pairs)
             grad_weight[_at(rows, _ALL, t)] += share.T if geometry.transposed else share
     axes = (0, *range(2, grad_output.ndim))
     return Gradients(
@@ -247,21 +250,27 @@ def _operand(array: Doubles, name: str, sample: Sample) -> Doubles:
 
 def _contributions(
     input_size: Index, kernel_size: Index, output_size: Index, geometry: Geometry
-) -> Iterator[tuple[Index, Index, Index]]:
-    """Positions of input, weight and output that belong together."""
+) -> Iterator[tuple[Slices, Index, Slices]]:
+    """Positions of input and output that each tap of the weight brings together."""
     larger, smaller = input_size, output_size
     if geometry.transposed:
         larger, smaller = output_size, input_size
-    for place in product(*map(range, smaller)):
-        for tap in product(*map(range, kernel_size)):
-            reached = tuple(
-                p * s + t * d - pad
-                for p, s, t, d, pad in zip(
-                    place, geometry.stride, tap, geometry.dilation, geometry.padding, strict=True
-                )
-            )
-            if all(0 <= at < size for at, size in zip(reached, larger, strict=True)):
-                yield (place, tap, reached) if geometry.transposed else (reached, tap, place)
+    for tap in product(*map(range, kernel_size)):
+        starts = [
+            t * d - pad for t, d, pad in zip(tap, geometry.dilation, geometry.padding, strict=True)
+        ]
+        axes = zip(starts, geometry.stride, smaller, larger, strict=True)
+        met = [_met(*axis) for axis in axes]
+        places, reached = (tuple(slices) for slices in zip(*met, strict=True))
+        yield (places, tap, reached) if geometry.transposed else (reached, tap, places)
+
+
+def _met(start: int, stride: int, places: int, size: int) -> tuple[slice, slice]:
+    """Along an axis: the places p with 0 <= start + p * stride < size, and what they reach."""
+    first = max(-(start // stride), 0)
+    behind = max(min((size - start - 1) // stride + 1, places), first)
+    reached = start + first * stride
+    return slice(first, behind), slice(reached, reached + (behind - first) * stride, stride)
 
 
 def _groups(
@@ -280,5 +289,5 @@ def _share(channels: int, group: int, groups: int) -> slice:
     return slice(group * channels // groups, (group + 1) * channels // groups)
 
 
-def _at(first: slice, second: slice, position: Index) -> tuple[slice | int, ...]:
+def _at(first: slice, second: slice, position: Index | Slices) -> tuple[slice | int, ...]:
     return (first, second, *position)
