@@ -2,8 +2,7 @@
 
     PYTHONPATH=tests python -m conformance.alarms --seeds 20
 
-PyTorch's and ONNX Runtime's in FLOAT and BF16; our own on every profile. A case of many products is
-run on one of the seeds, all others on each of them: the seeds together leave none out.
+PyTorch's and ONNX Runtime's in FLOAT and BF16; our own on every profile.
 """
 
 import argparse
@@ -12,20 +11,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from hashlib import sha256
 from itertools import repeat
 from multiprocessing import get_context
 from time import perf_counter
 
 from conformance.judging import Attempt, Memory, copied, findings, memory_of, verdict_of
-from conformance.survey import PRODUCTS_LIMIT
+from conformance.survey import cases_of_seed
 from kernels.cases.runs import golden_of, run
 from opserve_client.conform.targets import onnx_runtime, torch_cpu
 from opserve_client.conform.targets.function import FunctionTarget
 from opserve_client.conform.targets.target import Broken, Ran
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.suites import SUITES
-from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.tensor import DataType
 
 _TARGETS = {
@@ -56,19 +52,12 @@ def main() -> int:
 def _of_seed(seed: int, seeds: int) -> tuple[Counts, list[str], float]:
     """Results by kernel, alarms, and the seconds it took."""
     counts, told, started = Counts(), list[str](), perf_counter()
-    for case in _cases(seed, seeds):
+    for case in cases_of_seed(seed, seeds):
         for name, alarm in _results(case, seed):
             counts[name] += 1
             if alarm:
                 told.append(f"{name} seed {seed} {case.id} {case.tags}: {alarm}")
     return counts, told, perf_counter() - started
-
-
-def _cases(seed: int, seeds: int) -> Iterator[Case]:
-    for case in SUITES["standard"](seed).cases:
-        turn = int.from_bytes(sha256(case.id.encode()).digest()[:8], "little") % seeds
-        if not case.is_refused and (multiply_adds(case) <= PRODUCTS_LIMIT or turn == seed):
-            yield case
 
 
 def _results(case: Case, seed: int) -> Iterator[tuple[str, str]]:

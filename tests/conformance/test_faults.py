@@ -1,5 +1,6 @@
 """Faults: each is caught by `standard` as the page says, and a right kernel is not accused."""
 
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -8,10 +9,19 @@ from conformance.faulty.faults import FAULTS
 from conformance.faulty.forms import OPERATORS
 from conformance.faulty.kernel import Kernel
 from conformance.judging import attempt, findings, memory_of, verdict_of
-from conformance.page import CHECKS, PAGE, SUITES, examples, layers_told, missed, page
-from conformance.survey import RIGHT, Seen, small_cases, survey
+from conformance.page import CHECKS, PAGE, examples, layers_told, missed, page
+from conformance.survey import (
+    PRODUCTS_LIMIT,
+    RIGHT,
+    Seen,
+    cases_of_seed,
+    small_cases,
+    survey,
+)
 from kernels.cases.runs import golden_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.cases.sums import multiply_adds
 
 _EXAMPLES, _LAYERS = examples(PAGE.read_text()), layers_told(PAGE.read_text())
 _SAMPLE = 4  # one of so many cases of `smoke` for the right kernel
@@ -57,12 +67,22 @@ def test_a_right_kernel_of_another_making_passes() -> None:
     assert accused == {}
 
 
+def test_seeds_leave_out_no_case_and_run_costly_ones_once() -> None:
+    ran = Counter(case.id for seed in range(3) for case in cases_of_seed(seed, 3))
+
+    every = [case for case in SUITES["standard"](0).cases if "drawn" not in case.tags]
+    costly = {case.id for case in every if multiply_adds(case) > PRODUCTS_LIMIT}
+    assert costly
+    for case in every:
+        assert ran[case.id] == (0 if case.is_refused else 1 if case.id in costly else 3)
+
+
 def test_the_page_counts_where_a_fault_shows_and_where_it_is_caught() -> None:
     seen = {name: Seen() for name in FAULTS}
     cases = [case for case in _standard().values() if "2-D groups" in case.tags][:1]
 
     survey(cases, 0, seen)
-    text = page(dict.fromkeys(SUITES, seen))
+    text = page({"smoke": seen, "standard": seen})
 
     offset = seen["group offset"]
     assert dict(offset.shows) == dict(offset.caught) == {"convolution_backward": 1}
