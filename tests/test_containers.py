@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
 from opserve_client.private_service import private_service
+from opserve_server.core.keys import is_well_formed
 from opserve_server.settings import Settings
+from opserve_server.store.location import File, location_of
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
 RUNTIME_STAGE = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :].replace("\\\n", " ")
+STATE = "/var/lib/opserve"
 SETTINGS = {f"OPSERVE_{name.upper()}" for name in Settings.model_fields}
 
 
@@ -28,10 +32,12 @@ class ComposeService(BaseModel):
     ports: list[str] = []
     volumes: list[str] = []
     depends_on: dict[str, dict[str, str]] = {}
+    command: list[str] = []
 
 
 class Compose(BaseModel):
     services: dict[str, ComposeService]
+    volumes: dict[str, None]
 
 
 @pytest.fixture
@@ -125,10 +131,63 @@ def test_smoke_client_waits_for_a_healthy_service(compose: Compose) -> None:
     assert compose.services["smoke"].depends_on == {"service": {"condition": "service_healthy"}}
 
 
-def test_compose_mounts_only_files_that_exist(compose: Compose) -> None:
-    volumes = [volume for service in compose.services.values() for volume in service.volumes]
-    missing = [name for name in volumes if not (REPOSITORY / name.split(":")[0]).is_file()]
-    assert not missing
+def test_compose_mounts_only_files_and_volumes_that_exist(compose: Compose) -> None:
+    mounted = {name.split(":")[0] for one in compose.services.values() for name in one.volumes}
+    files = {name for name in mounted if name.startswith("./")}
+    assert [name for name in files if not (REPOSITORY / name).is_file()] == []
+    assert mounted - files == compose.volumes.keys()
+
+
+def test_the_first_key_is_made_in_the_store_of_the_service(compose: Compose) -> None:
+    store = location_of(settings_of_the_image()["OPSERVE_STORE_URL"])
+    assert isinstance(store, File)
+    assert instruction("VOLUME") == [str(store.path.parent)] == [STATE]
+    waited = {"bootstrap": {"condition": "service_completed_successfully"}}
+    assert compose.services["service"].depends_on == waited
+    for name in ("bootstrap", "service"):
+        assert f"state:{STATE}" in compose.services[name].volumes
+        assert "OPSERVE_STORE_URL" not in compose.services[name].environment
+
+
+def command_in(folder: Path, service: ComposeService, **paths: Path) -> str:
+    """Runs the command of a service with other folders than those of its image."""
+    command = " ".join(service.command[-1:]).replace("$$", "$").replace(STATE, str(folder))
+    for name, path in paths.items():
+        command = command.replace(f"/{name}.py", str(path))
+    environment = {
+        "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OPSERVE_STORE_URL": f"sqlite:///{folder / 'opserve.db'}",
+    }
+    return subprocess.run(
+        [*service.command[:-1], command],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@pytest.mark.system
+def test_the_first_key_is_made_once_and_read_by_the_smoke_client(
+    compose: Compose, tmp_path: Path
+) -> None:
+    keys: list[str] = []
+    for _ in range(2):
+        assert command_in(tmp_path, compose.services["bootstrap"]) == ""
+        keys.append((tmp_path / "admin.key").read_text())
+    key, same = keys
+    assert key == same
+    assert is_well_formed(key.strip())
+    assert (tmp_path / "admin.key").stat().st_mode & 0o777 == 0o600
+    told = tmp_path / "told.py"
+    told.write_text("import os, sys\nprint(os.environ['OPSERVE_API_KEY'], *sys.argv[1:])\n")
+    said = command_in(tmp_path, compose.services["smoke"], smoke=told)
+    assert said.split() == [key.strip(), "service:50051", "http://service:8080"]
+    (tmp_path / "admin.key").unlink()
+    command_in(tmp_path, compose.services["bootstrap"])
+    again = (tmp_path / "admin.key").read_text()
+    assert again != key, "whoever lost it gets another"
 
 
 @pytest.mark.system
