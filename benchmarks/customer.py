@@ -25,7 +25,7 @@ from opserve_server.allocator import spare_what_is_loaded
 SMALL, WHOLE = "small call", "whole call"
 RATES_PER_S = {SMALL: 6.0, WHOLE: 1.0}
 """Calls a second of one customer: eight of them leave most of a core idle."""
-LONG_AT_ONCE = 4
+LONG_AT_ONCE = 8
 """Long calls in a queue of one who keeps the device busy."""
 EDGE, CHANNELS = 32, 32
 """Of an image whose tensors travel by streams: 128 KiB each."""
