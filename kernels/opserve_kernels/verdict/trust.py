@@ -47,7 +47,7 @@ def check_trust(case: Case, golden: Mapping[str, Doubles]) -> Iterator[Check]:
         case: Of integers; others are not checked, since their sums are hardly ever 0.
         golden: Golden values by output; of a projection its sums are asked for.
     """
-    elements = reached_elements(case) if case.kind is Kind.INTEGER else {}
+    elements: Mapping[str, int] = reached_elements(case) if case.kind is Kind.INTEGER else {}
     reached = {
         name: count * golden[name].size // max(1, prod(case.tensors[name].shape))
         for name, count in elements.items()

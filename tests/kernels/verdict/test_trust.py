@@ -16,7 +16,8 @@ from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.trust import FEW, check_trust, reached_elements
 from opserve_kernels.verdict.verdict import Status
 
-_HALVES = (DataType.FLOAT16,) * 3
+_HALF = DataType.FLOAT16
+_HALVES = (_HALF, _HALF, _HALF)
 CALLS = [
     ConvolutionCall(input=(2, 3, 9), weight=(4, 3, 3)),
     ConvolutionCall(input=(2, 3, 9), weight=(4, 3, 1), stride=(4,)),
