@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from opserve_client.conform.record import Header, Result, RunRecord
 from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.projection import Projection, project, random_signs
 from opserve_kernels.verdict.checks import check_untouched
 from opserve_kernels.verdict.judge import conclude, judge, judge_refusal
 from opserve_kernels.verdict.pair import Pair
+from opserve_kernels.verdict.projection import judge_projection
 from opserve_kernels.verdict.rounding import Rounding
 from opserve_kernels.verdict.verdict import Code, Status
 
@@ -59,6 +61,18 @@ def folded(
     checks = [check_untouched("grad_output", given, given)]
     verdict = conclude(made.id, contract="2", outputs=[output], checks=checks)
     return Result(case=made, verdict=verdict, seconds=0.25)
+
+
+def projected() -> Result:
+    """The fold whose last column is wrong, judged by sums of channels."""
+    case = fold()
+    given = np.ones(case.tensors["out"].shape, np.float32)
+    signs = random_signs(case.id, HEADER.seed, "out", vectors=4, channels=given.shape[1])
+    golden = project(given, signs, axis=1)
+    last_column_wrong(given)
+    projection = Projection(signs=signs, axis=1, groups=1)
+    output = judge_projection("out", given, golden, projection)
+    return Result(case=case, verdict=conclude(case.id, contract="2", outputs=[output]))
 
 
 def refused() -> Result:

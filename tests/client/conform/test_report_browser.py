@@ -24,6 +24,7 @@ from client.conform.sample_results import (
     fold,
     folded,
     nothing_wrong,
+    projected,
     refused,
     run,
 )
@@ -85,6 +86,7 @@ def test_the_gravest_cases_come_first(open_report: Open) -> None:
         assert page.inner_text("#verdict") == "2 of 4 cases failed"
         assert page.inner_text("#target") == "my_kernels:backward"
         assert page.inner_text("#count") == "4 of 4 cases"
+        assert not page.is_visible("#expectations")
 
 
 def test_cases_are_filtered_by_text_and_by_choice(open_report: Open) -> None:
@@ -231,10 +233,12 @@ def test_known_failures_and_those_that_pass_are_told(open_report: Open) -> None:
         assert page.locator("img").count() == 0
 
 
-def test_a_run_of_which_nothing_was_known_does_not_ask(open_report: Open) -> None:
-    with open_report(SAMPLE) as page:
-        assert not page.is_visible("#expectations")
-        assert not page.is_visible("#known")
+def test_a_projection_has_a_layer_and_names_no_elements(open_report: Open) -> None:
+    with open_report(run(projected()), at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector("#case h3")
+        assert "projection" in page.inner_text("#case .output table >> nth=0")
+        assert page.locator("#case .output table").count() == 1
+        assert page.locator(MAP).count() == 0
 
 
 def test_a_text_of_a_target_is_never_markup(open_report: Open) -> None:

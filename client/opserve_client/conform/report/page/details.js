@@ -45,7 +45,7 @@ function outputOf(output) {
     ...(told.length ? [fold(`Standards that are only told: ${told.filter((layer) => layer.passed).length} of ${told.length} are met`, layersOf(told))] : []),
     ...(output.histogram.some((bin) => bin.elements) ? [section("Used fraction of the tolerance", histogramOf(output.histogram))] : []),
     ...(output.greatest.length ? [section(output.errors ? `Worst ${output.greatest.length} of ${count(output.errors)} wrong elements` : "Worst element", elementsOf(output.greatest))] : []),
-    ...(output.errors > output.greatest.length ? [fold("First wrong elements", elementsOf(output.first))] : []),
+    ...(output.first.length && output.errors > output.greatest.length ? [fold("First wrong elements", elementsOf(output.first))] : []),
   );
 }
 
