@@ -14,7 +14,6 @@ from math import ceil
 
 import grpc
 import uvicorn
-from starlette.applications import Starlette
 from typing_extensions import override
 
 from opserve_server.administration import Administration
@@ -29,6 +28,7 @@ from opserve_server.rest_api.connections import (
     ConnectionLimits,
     probe_silent_clients,
 )
+from opserve_server.rest_api.face import RestFace
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.settings import Settings, host_and_port, where_set
 from opserve_server.telemetry.metrics import Metrics
@@ -160,7 +160,7 @@ def new_rest_app(
     conformance: Conformance,
     metrics: Metrics,
     settings: Settings,
-) -> Starlette:
+) -> RestFace:
     """The application behind REST's address."""
     return rest_app(
         service,
@@ -240,7 +240,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
 class _RestServer(uvicorn.Server):
     """A server that tells when it accepts calls and leaves signals to the service."""
 
-    def __init__(self, app: Starlette, settings: Settings, tls: Tls | None) -> None:
+    def __init__(self, app: RestFace, settings: Settings, tls: Tls | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,

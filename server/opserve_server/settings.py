@@ -36,6 +36,9 @@ OPTIONS = {
 """Settings that are options of `opserve serve` too."""
 
 
+_LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
 class SettingRefused(Exception):
     """A setting that the service cannot run with; the message is one line for whoever set it."""
 
@@ -62,7 +65,7 @@ def is_loopback(address: str) -> bool:
 
 def is_loopback_host(host: str) -> bool:
     """Whether a name or address, without a port, is one of this machine's loopback."""
-    if host == "localhost":
+    if host in _LOOPBACK_HOSTS:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

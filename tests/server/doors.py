@@ -10,7 +10,6 @@ import httpx2
 from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
-from starlette.applications import Starlette
 from starlette.routing import Route
 
 from opserve_server.administration import Administration
@@ -19,6 +18,7 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import _FILES, grpc_server
 from opserve_server.guard import Guard
 from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.face import RestFace
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
 from server.judging import idle_conformance
@@ -32,7 +32,7 @@ BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode"
 class Doors:
     """Both faces of a service."""
 
-    app: Starlette
+    app: RestFace
     rest: httpx2.AsyncClient
     channel: grpc.aio.Channel
 
@@ -128,7 +128,7 @@ def request_in(rpc: MethodDescriptor, session: str) -> Message | None:
     return request
 
 
-def every_route(app: Starlette, *, session: str) -> Iterator[tuple[str, str, str]]:
+def every_route(app: RestFace, *, session: str) -> Iterator[tuple[str, str, str]]:
     """Name, verb and path of every route, with a session's name where it takes one."""
     for route in app.routes:
         assert isinstance(route, Route)

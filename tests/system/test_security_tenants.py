@@ -10,7 +10,6 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -25,8 +24,7 @@ from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
 from opserve_server.guard import Guard
-from opserve_server.rest_api.doors import guarded
-from opserve_server.rest_api.middleware import Calls
+from opserve_server.rest_api.face import RestFace
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import KIB, FakeDevice, make_service
 from server.doors import Doors, every_route, every_rpc, headers, open_doors, request_in
@@ -204,8 +202,8 @@ async def test_a_long_answer_over_rest_ends_with_its_key(keyed: Keyed, quiet: bo
     def observe(_: object) -> None:
         pass
 
-    route = guarded(Route("/long", endpoint, name="listDevices"), keyed.guard)
-    app = Calls(Starlette(routes=[route]), observe=observe, names={})
+    route = Route("/long", endpoint, name="listDevices")
+    app = RestFace([route], guard=keyed.guard, observe=observe)
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://farm.example") as client:
         answer = await client.get("/long", headers=headers(keyed.lab))

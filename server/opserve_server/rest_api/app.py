@@ -1,13 +1,10 @@
-"""The REST face: every route on one Starlette application, with its OpenAPI document."""
+"""The REST face: every route on one application, with its OpenAPI document."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -18,7 +15,6 @@ from opserve_server.administration import Administration
 from opserve_server.calls import ready_profiles
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core import commands as core
-from opserve_server.core.errors import OpserveError
 from opserve_server.core.infos import Usage
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import FoundSession, OpenedSession, Service
@@ -29,10 +25,8 @@ from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS
 from opserve_server.rest_api.conformance import conformance_operations
 from opserve_server.rest_api.content import WriteQuery, read_content, write_content
-from opserve_server.rest_api.doors import guarded, in_turn
-from opserve_server.rest_api.errors import not_routed, refusal
+from opserve_server.rest_api.face import RestFace
 from opserve_server.rest_api.histories import watch_stream
-from opserve_server.rest_api.middleware import Calls
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
     ListOperatorsQuery,
@@ -79,7 +73,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
     metrics_page: Callable[[], bytes],
     body_bytes_limit: int,
     run_limits: RunLimits,
-) -> Starlette:
+) -> RestFace:
     """The application.
 
     Args:
@@ -103,22 +97,13 @@ def rest_app(  # noqa: PLR0913  # each by its name
         *admin_operations(administration, body_bytes_limit),
         *conformance_operations(service, conformance, body_bytes_limit, run_limits),
     ]
-    unguarded = [
+    routes = [
         *map(_route, operations),
         Route("/v1/operators/{operator}:run", run_unknown, methods=["POST"], name="runUnknown"),
         *_watching_routes(service, accepts, metrics_page),
         *document_routes(operations),
     ]
-    routes = [guarded(route, guard) for route in unguarded]
-    names: dict[object, str] = {route.endpoint: route.name for route in routes}
-    return Starlette(
-        routes=routes,
-        middleware=[Middleware(Calls, observe=service.observe, names=names)],
-        exception_handlers={
-            OpserveError: in_turn(refusal, guard),
-            HTTPException: in_turn(not_routed, guard),
-        },
-    )
+    return RestFace(routes, guard=guard, observe=service.observe)
 
 
 def _listing_operations(service: Service) -> Iterator[Operation]:

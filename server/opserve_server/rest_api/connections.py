@@ -14,6 +14,7 @@ from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from opserve_server.certificates import names_in_certificate
+from opserve_server.rest_api.joining import JoiningTransport
 
 CERTIFICATE = "opserve.certificate"
 """Extension of a request's scope: the names in the client certificate that was verified."""
@@ -68,8 +69,10 @@ class Connection(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", JoiningTransport(transport, self.loop))
         self._certificate = names_in_certificate(transport.get_extra_info("peercert"))
         self._begin_silence()
+        self._end_silence_in_time()
         self._peer = self.client[0] if self.client else ""
         self._limits.open[self._peer] += 1
         if self._limits.open[self._peer] > self._limits.per_peer:
@@ -145,8 +148,8 @@ class Connection(HttpToolsProtocol):
 
     @override
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
+        super().on_response_complete()  # which starts uvicorn's timer, unless another call waits
+        if self.cycle.response_complete:
             self._begin_silence()
 
     @override
@@ -172,7 +175,6 @@ class Connection(HttpToolsProtocol):
     def _begin_silence(self) -> None:
         self._at_work = False
         self._silent_until_s = self.loop.time() + self.timeout_keep_alive
-        self._end_silence_in_time()
 
     def _expect_more(self) -> None:
         self._unset_keepalive_if_required()

@@ -21,7 +21,7 @@ _RANGE = re.compile(r"bytes=([0-9]{1,19})-([0-9]{0,19})")
 
 async def write_content(service: Service, request: Request) -> Response:
     """Copies the body into a buffer as it comes; one with another digest is refused afterwards."""
-    query = values_of(parse_query(WriteQuery, request.query_params))
+    query = values_of(parse_query(WriteQuery, request))
     size_bytes = content_length(request)
     if size_bytes is None:
         raise malformed("Content-Length", given="nothing", allowed="the bytes to write")

@@ -1,15 +1,13 @@
 """Every refusal as REST tells it: one table, one form (RFC 9457 problem+json)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import ErrorDetails
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_server.calls import (
@@ -129,18 +127,21 @@ class Problem(BaseModel):
     """Seconds after which a later try may succeed; Retry-After has whole ones."""
 
 
-def refusal(request: Request, error: OpserveError) -> Response:
+def refusal(error: OpserveError, *, path: str, request_id: str) -> Response:
     """The answer to a call that failed."""
     note_failure(error)
-    return _answer(request, error, row_of(error))
+    return _answer(error, row_of(error), path=path, request_id=request_id)
 
 
-def not_routed(request: Request, error: HTTPException) -> Response:
-    """The answer where no route fits: an unknown path, or a method that it does not have."""
-    given = f"{request.method} {request.url.path}"
-    found = malformed("path", given=given, allowed="a method and path of /openapi.json")
-    answer = _answer(request, found, Row(HTTPStatus(error.status_code)))
-    answer.headers.update(error.headers or {})
+def not_routed(method: str, path: str, *, methods: Collection[str], request_id: str) -> Response:
+    """The answer where no route fits: an unknown path, or one that has other methods."""
+    found = malformed(
+        "path", given=f"{method} {path}", allowed="a method and path of /openapi.json"
+    )
+    row = Row(HTTPStatus.METHOD_NOT_ALLOWED if methods else HTTPStatus.NOT_FOUND)
+    answer = _answer(found, row, path=path, request_id=request_id)
+    if methods:
+        answer.headers["Allow"] = ", ".join(sorted(methods))
     return answer
 
 
@@ -159,19 +160,19 @@ def row_of(error: OpserveError) -> Row:
     return next(ERRORS[base] for base in type(error).__mro__ if base in ERRORS)
 
 
-def _answer(request: Request, error: OpserveError, row: Row) -> Response:
+def _answer(error: OpserveError, row: Row, *, path: str, request_id: str) -> Response:
     problem = Problem(
         title=row.status.phrase,
         status=row.status.value,
         detail=shortened(error.message),
-        instance=shortened(request.url.path),
+        instance=shortened(path),
         code=error.status.value,
         reason=error.status.name,
         domain=error.status.domain,
         parameter=shortened(error.parameter),
         given=shortened(error.given),
         allowed=shortened(error.allowed),
-        request_id=request.state.request_id,
+        request_id=request_id,
         executor=error.executor if isinstance(error, ExecutionFailed) else None,
         **quota_members(error),
     )

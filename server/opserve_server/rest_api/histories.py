@@ -94,7 +94,7 @@ def _known(request: Request) -> int:
     """The last sequence number that the client has: that of the header, which a resume sends."""
     given = request.headers.get("last-event-id")
     if given is None:
-        return parse_query(WatchQuery, request.query_params).after
+        return parse_query(WatchQuery, request).after
     if not _EVENT_ID.fullmatch(given):
         raise malformed("Last-Event-ID", given=given, allowed="the id of an event")
     return int(given)

@@ -20,6 +20,7 @@ from pydantic import (
     create_model,
 )
 from pydantic import Field as Bounds
+from starlette.requests import Request
 
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor
@@ -164,14 +165,15 @@ def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
         raise wrong_form(error.errors(include_url=False), model, inside=inside) from None
 
 
-def parse_query(model: type[Model], query: Mapping[str, str]) -> Model:
+def parse_query(model: type[Model], request: Request) -> Model:
     """Reads the parameters of a query.
 
     Raises:
         InvalidArgument: 100000, they are not of the model's form.
     """
+    query = dict(request.query_params) if request.scope["query_string"] else {}
     try:
-        return model.model_validate_strings(dict(query))
+        return model.model_validate_strings(query)
     except ValidationError as error:
         raise wrong_form(error.errors(include_url=False), model) from None
 

@@ -103,16 +103,16 @@ def path_names(path: str) -> list[str]:
 
 def command_endpoint(service: Service, route: CommandRoute, *, limit: int) -> Endpoint:
     """Runs one command."""
-    model = route.fields()
+    model, names, status = route.fields(), path_names(route.path), route.status
 
     async def endpoint(request: Request) -> Response:
         if route.method == "GET":
-            given = parse_query(model, request.query_params)
+            given = parse_query(model, request)
         else:
             given = parse(model, await read_json(request, limit=limit))
-        handles = {name: request.path_params[name] for name in path_names(route.path)}
+        handles = {name: request.path_params[name] for name in names}
         result = await _run(service, request, route.command(**handles, **values_of(given)))
-        return _answer(result, status=route.status)
+        return _answer(result, status=status)
 
     return endpoint
 
@@ -157,7 +157,7 @@ async def get_usage(service: Service, _: Request) -> Response:
 
 async def list_operators(service: Service, request: Request) -> Response:
     """Every operator, or the one that the query names, described."""
-    given = parse_query(ListOperatorsQuery, request.query_params)
+    given = parse_query(ListOperatorsQuery, request)
     return _answer(Operators(operators=service.list_operators(caller(), given.operator)))
 
 

@@ -71,3 +71,19 @@ async def test_every_operation_declares_its_refusals_and_names_itself(document: 
 
 async def test_the_documentation_page_reads_the_document(client: httpx2.AsyncClient) -> None:
     assert "/openapi.json" in (await client.get("/docs")).text
+
+
+async def test_a_path_with_a_slash_too_many_leads_to_the_one_without(
+    client: httpx2.AsyncClient,
+) -> None:
+    response = await client.get("/v1/operators/?operator=aclnnIm2colBackward")
+    assert response.status_code == 307
+    response = await client.get(response.headers["location"])
+    assert response.status_code == 200
+    assert (await client.get("/v1/nothing/")).status_code == 404
+
+
+async def test_a_path_that_has_other_methods_names_them(client: httpx2.AsyncClient) -> None:
+    response = await client.request("PATCH", "/v1/devices")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
+    assert (await client.head("/v1/devices")).status_code == 200

@@ -43,6 +43,7 @@ class Wire:
         )
         self.transport = mock.Mock(spec=asyncio.Transport)
         self.transport.is_closing.side_effect = lambda: self.transport.close.called
+        self.transport.writelines.side_effect = lambda data: self.transport.write(b"".join(data))
         self.transport.get_extra_info.return_value = None
         self.end.connection_made(self.transport)
 
