@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
@@ -25,7 +25,14 @@ from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.limits import Limits
-from opserve_server.core.observations import Observation, Observe
+from opserve_server.core.observations import (
+    CallBegan,
+    CallEnded,
+    CopyEnded,
+    Observation,
+    Observe,
+    WorkEnded,
+)
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard, GuessLimits
 from opserve_server.identity import Identity
@@ -139,7 +146,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         limits=core_limits(settings),
         local_lane=lane_name,
         accounts=accounts,
-        observe=_observer(traces, log_observation, metrics.observe, refused.observe),
+        observe=_observer(metrics, refused, traces),
     )
     metrics.watch(service, devices)
     metrics.count("audit_dropped", "Refused callers without an audit entry.", refused.count_dropped)
@@ -237,11 +244,18 @@ def _traces() -> "Traces | None":
     return exported_traces()
 
 
-def _observer(traces: "Traces | None", *observers: Observe) -> Observe:
-    everybody = observers if traces is None else (*observers, traces.observe)
+def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") -> Observe:
+    """Tells each observer of what it looks at, and of nothing else: a Submit tells hundreds."""
+    spans = () if traces is None else (traces.observe,)
+    told: Mapping[type[Observation], Sequence[Observe]] = {
+        CallBegan: spans,
+        CallEnded: (log_observation, metrics.observe, refused.observe, *spans),
+        WorkEnded: (metrics.observe, *spans),
+        CopyEnded: (metrics.observe,),
+    }
 
     def observe(observation: Observation) -> None:
-        for observer in everybody:
+        for observer in told[type(observation)]:
             observer(observation)
 
     return observe

@@ -20,7 +20,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from opserve_server.calls import at_work, call_id, note_failure
+from opserve_server.calls import AtWork, call_id, note_failure
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.memory_commands import Exposed
 from opserve_server.core.observations import Call
@@ -138,7 +138,7 @@ class _Lane:
     def _send(self, end: socket.socket, session: bytes, token: bytes, buffer: int) -> None:
         call = Call(face="local", method=MAP_BUFFER, request_id=call_id(None), headers={})
         try:
-            with at_work(call, self._service.observe):
+            with AtWork(call, self._service.observe):
                 exposed = self._exposed(call, session.hex(), token, buffer)
         except OpserveError:
             end.send(ANSWER.pack(REFUSED, 0, 0, 0, 0))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 import grpc
 import pytest
 from google.rpc.error_details_pb2 import QuotaFailure, RetryInfo
-from starlette.requests import Request
 from typing_extensions import override
 
 from opserve.v1.command_service_pb2 import CommandResult
@@ -53,7 +52,7 @@ def over_grpc(error: errors.OpserveError) -> OpserveError:
 
 
 def over_rest(error: errors.OpserveError) -> OpserveError:
-    answer = refusal(a_request(), error)
+    answer = refusal(error, path="/", request_id=ID)
     return from_response(answer.status_code, bytes(answer.body))
 
 
@@ -64,12 +63,6 @@ def in_a_batch_over_grpc(error: errors.OpserveError) -> OpserveError:
 def in_a_batch_over_rest(error: errors.OpserveError) -> OpserveError:
     told = json.loads(json.dumps(answer_of("free", Failed(error=error))))
     return error_from_result(from_json(told, CommandResult).error)
-
-
-def a_request() -> Request:
-    state = {"request_id": ID}
-    scope: dict[str, object] = {"type": "http", "method": "POST", "path": "/v1/sessions"}
-    return Request({**scope, "headers": [], "state": state})
 
 
 WAYS: Mapping[str, Callable[[errors.OpserveError], OpserveError]] = {
@@ -106,7 +99,7 @@ def test_a_limit_of_the_service_is_no_quota(way: str) -> None:
 
 def test_both_faces_say_when_to_come_again() -> None:
     error = a_refusal(Resource.CALLS_PER_S)
-    answer = refusal(a_request(), error)
+    answer = refusal(error, path="/", request_id=ID)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     failure, retry = QuotaFailure(), RetryInfo()
     status = rpc_status(error, request_id=ID)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import grpc
 import httpx2
 import pytest
-from starlette.applications import Starlette
 
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.transports import AsyncRestTransport
@@ -21,6 +20,7 @@ from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
 from opserve_server.identity import Identity
 from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.face import RestFace
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
@@ -103,7 +103,7 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
 
 def _faces(
     service: Service, guard: Guard, administration: Administration
-) -> tuple[Starlette, grpc.aio.Server]:
+) -> tuple[RestFace, grpc.aio.Server]:
     app = rest_app(
         service,
         guard,

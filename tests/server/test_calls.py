@@ -1,6 +1,6 @@
 """A call of a client while it is at work, and afterwards."""
 
-from opserve_server.calls import at_work
+from opserve_server.calls import AtWork
 from opserve_server.core.observations import Call, CallBegan, CallEnded, Observation
 
 
@@ -13,7 +13,7 @@ def test_what_came_beside_a_call_is_seen_by_its_observer_and_kept_by_nobody() ->
 
     headers = {"traceparent": "00-1-2-01", "x-large": "a" * 2**16}
     call = Call(face="rest", method="Execute", request_id="1", headers=headers)
-    with at_work(call, observe):
+    with AtWork(call, observe):
         pass
     assert seen == [headers, headers]
     assert not call.headers, "queued work keeps its call"

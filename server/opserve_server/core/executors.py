@@ -224,7 +224,7 @@ def _check_overlaps(executor: Executor) -> None:
     for name, output in used:
         if name not in executor.written or output.element_count == 0:
             continue
-        if output.repeats_elements:
+        if output.strides is not None and output.repeats_elements:
             raise invalid_argument(
                 f"{name}.strides",
                 given=list(output.element_strides),

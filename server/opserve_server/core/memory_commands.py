@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import (
@@ -180,10 +178,10 @@ async def _fill(session: Session, command: Fill) -> Done:
         )
     size = command.size_bytes
     view = await idle_view(session, command.buffer, command.offset, size)
-    target = np.frombuffer(view, np.uint8)
+    pattern = command.value.to_bytes() * min(size, _SLICE_BYTES)
 
     def fill(start: int, end: int) -> None:
-        target[start:end] = command.value
+        view[start:end] = pattern[: end - start]
 
     started_s = session.time()
     await _in_slices(session, {command.buffer}, size, fill)

@@ -196,7 +196,7 @@ class Service:
         self, principal: Principal, session: str, level: DeterministicLevel
     ) -> None:
         """Sets how far results must repeat bit by bit."""
-        self._sessions.get(principal, session).deterministic_level = level
+        self._sessions.get(principal, session).set_deterministic_level(level)
 
     async def run(
         self, principal: Principal, session: str, command: Command, *, request_id: str = ""

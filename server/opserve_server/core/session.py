@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import cached_property
 from math import inf
@@ -58,6 +58,7 @@ class Session:
         lease_s: Seconds that it lives after the last call.
         exclusive_s: Seconds that it has its device alone, and lives at most; None: it shares.
         workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
+        plan_options: What its calls are planned with from now on.
         calls: Calls in progress; a session with one does not expire.
         opened_at: When it began, seconds of the event loop's clock.
         used_at: When it last had work or a call, seconds of the event loop's clock.
@@ -87,7 +88,7 @@ class Session:
         self.lease_s, self.exclusive_s = wanted.lease_s, wanted.exclusive_s
         self.workspace_limit = wanted.workspace_limit
         self.limits = limits
-        self.deterministic_level = DeterministicLevel.OFF
+        self.set_deterministic_level(DeterministicLevel.OFF)
         self.time = asyncio.get_running_loop().time
         self.opened_at, self.expires_at, self.used_at = self.time(), 0.0, 0.0
         self.calls = 0
@@ -189,15 +190,12 @@ class Session:
         """Bytes of a copy that is under way inside the block, charged to the tenant."""
         return nullcontext() if self.finishes else self.account.in_flight(size_bytes)
 
-    @property
-    def plan_options(self) -> PlanOptions:
-        """What plans are made with from now on."""
-        return PlanOptions(
-            strict=self.deterministic_level != DeterministicLevel.OFF,
+    def set_deterministic_level(self, level: DeterministicLevel) -> None:
+        """Sets how far results must repeat, of calls that are planned from now on."""
+        self.plan_options = PlanOptions(
+            strict=level != DeterministicLevel.OFF,
             workspace_limit=self.workspace_limit,
-            threads=1
-            if self.deterministic_level == DeterministicLevel.STRONG
-            else self.device.threads,
+            threads=1 if level == DeterministicLevel.STRONG else self.device.threads,
         )
 
     @property
@@ -214,15 +212,9 @@ class Session:
         """Starts the lease anew."""
         self.expires_at = self.time() + self.lease_s
 
-    @contextmanager
-    def in_progress(self) -> Generator[None]:
+    def in_progress(self) -> "_InProgress":
         """A call, during which the session does not expire, and whose end renews the lease."""
-        self.calls += 1
-        try:
-            yield
-        finally:
-            self.calls -= 1
-            self.touch()
+        return _InProgress(self)
 
     def touch(self) -> None:
         """A call is over; renews the lease."""
@@ -251,6 +243,22 @@ class Session:
 
     def _tell_of_work(self, entry: HistoryEntry) -> None:
         self._observe(WorkEnded(self.device.name, self.device.profile, entry))
+
+
+class _InProgress:
+    """A call of a session; @contextmanager would take three times as long, for each call."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        self._session.calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._session.calls -= 1
+        self._session.touch()
 
 
 def _held_bytes(results: list[Result]) -> int:

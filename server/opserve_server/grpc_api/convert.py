@@ -32,6 +32,7 @@ from opserve_server.core.commands import (
     DestroyEvent,
     DestroyExecutor,
     DestroyStream,
+    Done,
     EventElapsedTime,
     Execute,
     Failed,
@@ -77,13 +78,15 @@ def command_of(name: str, message: Message) -> Command:
     return _COMMANDS[name](message)
 
 
-def batch_of(messages: Iterable[WireCommand], *, session: str, request_id: str) -> list[Command]:
-    """The commands of a Submit.
+def batch_of(
+    messages: Iterable[WireCommand], *, session: str, request_id: str
+) -> list[tuple[str, Command]]:
+    """The commands of a Submit, by their names in the oneof.
 
     Raises:
         InvalidArgument: 100000, a command is empty, contradicts itself or names another session.
     """
-    commands: list[Command] = []
+    commands: list[tuple[str, Command]] = []
     outer = {"session": session, "request_id": request_id}
     for index, message in enumerate(messages):
         name = message.WhichOneof("command")
@@ -92,7 +95,7 @@ def batch_of(messages: Iterable[WireCommand], *, session: str, request_id: str) 
         inner: Message = getattr(message, name)
         try:
             _check_inner(inner, outer)
-            commands.append(command_of(name, inner))
+            commands.append((name, command_of(name, inner)))
         except InvalidArgument as error:
             parameter = f"commands.{index}.{name}.{error.parameter}"
             raise malformed(parameter, given=error.given, allowed=error.allowed) from error
@@ -112,10 +115,11 @@ def _field_names(result: type) -> tuple[str, ...]:
 
 def result_of(name: str, result: Result) -> CommandResult:
     """One command's answer in a Submit."""
+    if isinstance(result, Done):
+        return _empty_answer(name)
     if isinstance(result, Failed):
         return CommandResult(error=_error(result.error))
-    values = values_of(result)
-    return _answer(name, values) if values else _empty_answer(name)
+    return _answer(name, values_of(result))
 
 
 def _answer(name: str, values: dict[str, Any]) -> CommandResult:
@@ -158,15 +162,14 @@ def _error(error: OpserveError) -> Error:
 def _plain(command: Callable[..., Command]) -> Callable[[Message], Command]:
     """A converter for a request that has the fields of its command; None is what is not there."""
     described = fields(command)  # type: ignore[arg-type]  # a dataclass
-    names = [field.name for field in described]
-    optional = {field.name for field in described if field.default is None}
+    names = [field.name for field in described if field.default is not None]
+    optional = [field.name for field in described if field.default is None]
 
     def convert(message: Message) -> Command:
-        given = {
-            name: getattr(message, name)
-            for name in names
-            if name not in optional or message.HasField(name)
-        }
+        given = {name: getattr(message, name) for name in names}
+        for name in optional:
+            if message.HasField(name):
+                given[name] = getattr(message, name)
         return command(**given)
 
     return convert

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
 
 from opserve_server.calls import (
-    at_work,
+    AtWork,
     call_id,
     hidden,
     malformed,
@@ -165,7 +165,7 @@ async def _messages(read: Callable[[bytes], Any], each: AsyncIterator[bytes]) ->
 def _answering(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]) -> Behaviour:
     async def answer(request: bytes, context: Context) -> object:
         call, credentials = method.begin(context)
-        with at_work(call, method.observe):
+        with AtWork(call, method.observe):
             try:
                 await method.admit(call, credentials)
                 answered = await behaviour(read(request), context)
@@ -184,7 +184,7 @@ def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
     # its generator at once, instead of when it is collected.
     async def stream(request: object, context: Context) -> None:
         call, credentials = method.begin(context)
-        with at_work(call, method.observe):
+        with AtWork(call, method.observe):
             try:
                 await method.admit(call, credentials)
                 async with (

@@ -344,15 +344,15 @@ class CommandFace(CommandServiceServicer):
         self, request: command_pb.SubmitRequest, context: Context
     ) -> command_pb.SubmitResponse:
         self.service.check_count(len(request.commands))
-        names = [message.WhichOneof("command") or "" for message in request.commands]
-        commands = batch_of(
-            request.commands, session=request.session, request_id=request.request_id
-        )
+        named = batch_of(request.commands, session=request.session, request_id=request.request_id)
+        commands = [command for _, command in named]
         results = await self.service.submit(
             caller(), request.session, commands, request_id=request.request_id
         )
-        answers = [result_of(*pair) for pair in zip(names, results, strict=False)]
-        return command_pb.SubmitResponse(results=answers)
+        response = command_pb.SubmitResponse()
+        for (name, _), result in zip(named, results, strict=False):  # the batch may end early
+            response.results.append(result_of(name, result))
+        return response
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,21 +236,20 @@ def _fields(message: Message, operators: Sequence[str]) -> list[int]:
     return [_KINDS[type(message)], *(getattr(message, name) for name in message.__match_args__)]
 
 
-def _call_fields(call: KernelCall, operators: Sequence[str]) -> Iterator[int]:
+def _call_fields(call: KernelCall, operators: Sequence[str]) -> list[int]:
     if len(call.parameters) > PARAMETERS_LIMIT:
         raise FrameError(
             f"a call has {len(call.parameters)} parameters, allowed {PARAMETERS_LIMIT}"
         )
     if call.operator not in operators:
         raise FrameError(f"operator: given {call.operator}, allowed {', '.join(operators)}")
-    yield operators.index(call.operator)
-    yield int(call.cold)
-    yield len(call.shares)
-    yield from call.shares
-    yield len(call.tensors)
+    fields = [operators.index(call.operator), int(call.cold)]
+    fields += len(call.shares), *call.shares, len(call.tensors)
     for region in (*call.tensors, call.workspace):
-        yield from _NO_REGION if region is None else (region.slab, region.offset, region.size_bytes)
-    yield from call.parameters
+        at = (region.slab, region.offset, region.size_bytes) if region else _NO_REGION
+        fields += at
+    fields += call.parameters
+    return fields
 
 
 def _message(kind: int, values: list[int], operators: Sequence[str]) -> Message:

@@ -82,7 +82,7 @@ def _archive_endpoint(
     query: type[BaseModel],
 ) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        given = values_of(parse_query(query, request.query_params))
+        given = values_of(parse_query(query, request))
         pieces = conformance.archive(kind(**request.path_params, **given))
         head = await anext(pieces)  # refused before the status is told
         return StreamingResponse(joined(head, pieces), media_type=OCTETS)

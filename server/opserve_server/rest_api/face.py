@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from opserve_server.calls import at_work, call_id, hidden, malformed
+from opserve_server.calls import AtWork, call_id, hidden, malformed
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.observations import Call, Observe
 from opserve_server.guard import AUTHORIZATION, Guard
@@ -58,7 +58,7 @@ class RestFace:
             headers=headers,
         )
         request = Request(scope, receive)
-        with at_work(call, self._observe):
+        with AtWork(call, self._observe):
             try:
                 answer = await self._answer(request, route, call, authorization)
                 call.outcome = str(answer.status_code)
@@ -128,7 +128,7 @@ class RestFace:
 
 
 def _foreseen(error: Exception, request: Request, call: Call) -> OpserveError:
-    """What a caller is told of an error: all of one with a row in the table, else next to nothing."""
+    """What a caller is told of an error: next to nothing, where nobody foresaw it."""
     if isinstance(error, OpserveError):
         return error
     name = f"{request.method} {request.scope['path']}"

@@ -68,7 +68,7 @@ def _endpoint(run: Run, route: ValueRoute, model: type[BaseModel], *, limit: int
         if route.method in _WITH_BODY:
             given = parse(model, await read_json(request, limit=limit))
         else:
-            given = parse_query(model, request.query_params)
+            given = parse_query(model, request)
         answer = await run(route.request(**request.path_params, **values_of(given)))
         if route.answer is None:
             return Response(status_code=route.status)

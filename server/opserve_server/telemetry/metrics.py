@@ -1,10 +1,9 @@
 """Prometheus metrics of one service. No label holds a client's text, so that all are bounded."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Protocol, assert_never
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
@@ -23,9 +22,8 @@ from opserve_server.core.observations import (
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
 from opserve_server.telemetry.quotas import Quotas
+from opserve_server.telemetry.tallies import Counts, Times
 
-SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0)
-"""Upper bounds: a small kernel takes 30 microseconds, a small call 200, the longest call 60 s."""
 _DIRECTIONS = {CopyKind.WRITE: "in", CopyKind.READ: "out"}
 
 
@@ -41,25 +39,25 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._calls = self._counter(
+        self._calls = self._counts(
             "calls", "Calls by what they came to.", ("face", "method", "outcome")
         )
-        self._call_seconds = self._histogram(
+        self._call_seconds = self._times(
             "call_seconds", "Seconds from a call to its answer.", ("face", "method")
         )
-        self._kernels = self._counter(
+        self._kernels = self._counts(
             "kernels", "Executed calls by what they came to.", ("profile", "operator", "outcome")
         )
-        self._queue_seconds = self._histogram(
+        self._queue_seconds = self._times(
             "queue_seconds", "Seconds from Execute to the kernel.", ("profile", "operator")
         )
-        self._kernel_seconds = self._histogram(
+        self._kernel_seconds = self._times(
             "kernel_seconds", "Seconds that kernels computed.", ("profile", "operator")
         )
-        self._copy_seconds = self._histogram(
+        self._copy_seconds = self._times(
             "copy_seconds", "Seconds that copies took.", ("profile", "kind")
         )
-        self._copied = self._counter(
+        self._copied = self._counts(
             "copied_bytes", "Bytes in from clients, and out to them.", ("direction", "lane")
         )
 
@@ -93,36 +91,34 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _count_call(self, call: Call, seconds: float) -> None:
-        self._calls(call.face, call.method, call.outcome or "HUNG_UP").inc()
-        self._call_seconds(call.face, call.method).observe(seconds)
+        self._calls.add(1, call.face, call.method, call.outcome or "HUNG_UP")
+        self._call_seconds.add(seconds, call.face, call.method)
 
     def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
-        self._kernels(profile, entry.operator, entry.outcome).inc()
+        self._kernels.add(1, profile, entry.operator, entry.outcome)
         if entry.kernel_s is not None and entry.started_s is not None:
             queued_s = entry.started_s - entry.queued_s
-            self._queue_seconds(profile, entry.operator).observe(queued_s)
-            self._kernel_seconds(profile, entry.operator).observe(entry.kernel_s)
+            self._queue_seconds.add(queued_s, profile, entry.operator)
+            self._kernel_seconds.add(entry.kernel_s, profile, entry.operator)
 
     def _count_copy(self, ended: CopyEnded) -> None:
         copy = ended.entry
-        seconds = copy.ended_s - copy.started_s
-        self._copy_seconds(ended.profile, copy.kind).observe(seconds)
+        self._copy_seconds.add(copy.ended_s - copy.started_s, ended.profile, copy.kind)
         direction = _DIRECTIONS.get(copy.kind)
         if direction is not None:
             call = CALL.get()
             lane = "inline" if ended.inline or call is None else call.face
-            self._copied(direction, lane).inc(copy.size_bytes)
+            self._copied.add(copy.size_bytes, direction, lane)
 
-    def _counter(self, name: str, told: str, labels: Sequence[str]) -> Callable[..., Counter]:
-        """The counters of a name by their labels, each looked up once."""
-        made = Counter(name, told, labels, namespace="opserve", registry=self._registry)
-        return cache(made.labels)
+    def _counts(self, name: str, told: str, labels: Sequence[str]) -> Counts:
+        counts = Counts(f"opserve_{name}", told, labels)
+        self._registry.register(counts)
+        return counts
 
-    def _histogram(self, name: str, told: str, labels: Sequence[str]) -> Callable[..., Histogram]:
-        made = Histogram(
-            name, told, labels, namespace="opserve", registry=self._registry, buckets=SECONDS
-        )
-        return cache(made.labels)
+    def _times(self, name: str, told: str, labels: Sequence[str]) -> Times:
+        times = Times(f"opserve_{name}", told, labels)
+        self._registry.register(times)
+        return times
 
 
 class _Counted(Collector):

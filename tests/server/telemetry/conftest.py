@@ -1,5 +1,6 @@
 """Both faces over a recording core whose observations a test reads."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import httpx2
 import pytest
 
 from opserve_server.administration import Administration
-from opserve_server.core.observations import Observation, Observe
+from opserve_server.core.observations import CallEnded, Observation, Observe
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.rest_api.app import rest_app
@@ -31,6 +32,14 @@ class Faces:
     observed: list[Observation]
     target: str
     observers: list[Observe]
+
+    async def all_ended(self, *, calls: int) -> None:
+        """Returns when so many calls are over, which gRPC's are behind their answers."""
+        while self._ended() < calls:  # noqa: ASYNC110  # what is observed knows no event
+            await asyncio.sleep(0)
+
+    def _ended(self) -> int:
+        return sum(isinstance(told, CallEnded) for told in self.observed)
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ async def test_a_call_is_one_line_at_debug_with_what_is_known_of_it(
 ) -> None:
     metadata = (("x-request-id", "mine-1"),)
     await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=SESSION), metadata=metadata)
+    await faces.all_ended(calls=1)
     (line,) = read(lines)
     assert line["level"] == "DEBUG"
     assert line["message"].startswith("Free: OK in ")
@@ -57,6 +58,7 @@ async def test_a_refusal_is_a_line_at_info_by_both_faces(faces: Faces, lines: io
     faces.service.error = InvalidArgument(status, told, parameter="x", given=1, allowed=2)
     with pytest.raises(grpc.aio.AioRpcError):
         await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=SESSION))
+    await faces.all_ended(calls=1)
     await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
     first, second = read(lines)
     assert first["level"] == second["level"] == "INFO"

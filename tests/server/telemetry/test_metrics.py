@@ -37,6 +37,7 @@ async def test_calls_are_counted_by_face_method_and_outcome(faces: Faces) -> Non
         await free(FreeRequest(session=SESSION, buffer=1))
     await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
     faces.service.error = None
+    await faces.all_ended(calls=4)
     response = await faces.rest.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=")
     found = samples(response.content)
