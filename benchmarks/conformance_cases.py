@@ -6,10 +6,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from benchmarks.measure import seconds_of
 from benchmarks.report import Goal
+from opserve_client.conform.options import Effort
 from opserve_client.conform.record import Header, Result
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import digest_of, suite_named
@@ -23,6 +26,7 @@ from opserve_kernels.cases.case import Case
 
 _PROFILE = "ascend910b"
 _STEP = 6  # one case of so many: a fraction of `standard` tells its rate
+_ROUNDS = 3
 _CACHE = "XDG_CACHE_HOME"  # golden values that are kept cost nothing
 
 
@@ -31,14 +35,27 @@ def case_goals() -> Sequence[Goal]:
     suite = suite_named("standard", 0)
     offered = [case for case in suite.cases if case.profile == _PROFILE and not case.is_refused]
     cases = offered[::_STEP]
-    one, two = (_rate(cases, devices=count) for count in (1, 2))
+    rounds = [[_rate(cases, devices=count) for count in (1, 2)] for _ in range(_ROUNDS)]
     golden, kernels = _costs(cases)
+    whole_s = _whole(suite.cases)
     return [
         Goal(
-            goal="standard: cases per second on one device", value=one, target=15, better="higher"
+            goal="standard: seconds of our own kernels, with nothing in the cache",
+            value=whole_s,
+            target=90,
+            better="lower",
         ),
         Goal(
-            goal="standard: growth with two devices", value=two / one, target=1.4, better="higher"
+            goal="standard: cases per second on one device",
+            value=median(one for one, _ in rounds),
+            target=15,
+            better="higher",
+        ),
+        Goal(
+            goal="standard: growth with two devices",
+            value=median(two / one for one, two in rounds),
+            target=1.4,
+            better="higher",
         ),
         Goal(
             goal="golden values: their cost by that of the kernels that are tried",
@@ -49,6 +66,17 @@ def case_goals() -> Sequence[Goal]:
     ]
 
 
+def _whole(cases: Sequence[Case]) -> float:
+    """Seconds of a run as the command line makes it, but for the service's start."""
+    profiles = sorted({case.profile for case in cases} - {REFERENCE})
+    with _begun(cases, [REFERENCE, *profiles]) as setup:
+        return seconds_of(
+            lambda: run_cases(
+                cases, setup, jobs=Effort().jobs, folder=None, resume=False, told=lambda _: None
+            )
+        )
+
+
 def _rate(cases: Sequence[Case], *, devices: int) -> float:
     """Cases per second from the first answer on, with as many processes as devices."""
     answered: list[float] = []
@@ -56,7 +84,7 @@ def _rate(cases: Sequence[Case], *, devices: int) -> float:
     def note(_: Result) -> None:
         answered.append(perf_counter())
 
-    with _begun(cases, devices) as setup:
+    with _begun(cases, [REFERENCE, _PROFILE] * devices) as setup:
         run_cases(cases, setup, jobs=devices, folder=None, resume=False, told=note)
     return (len(answered) - 1) / (answered[-1] - answered[0])
 
@@ -64,7 +92,7 @@ def _rate(cases: Sequence[Case], *, devices: int) -> float:
 def _costs(cases: Sequence[Case]) -> tuple[float, float]:
     """Seconds of all golden values and of all calls of the target."""
     golden = kernels = 0.0
-    with _begun(cases, 1) as setup:
+    with _begun(cases, [REFERENCE, _PROFILE]) as setup:
         trial = make_trial(setup)
         for case in cases:
             started = perf_counter()
@@ -77,10 +105,10 @@ def _costs(cases: Sequence[Case]) -> tuple[float, float]:
 
 
 @contextmanager
-def _begun(cases: Sequence[Case], devices: int) -> Generator[Setup]:
-    """A service of its own, and nothing in the cache."""
-    names = json.dumps([REFERENCE, _PROFILE] * devices)
+def _begun(cases: Sequence[Case], devices: Sequence[str]) -> Generator[Setup]:
+    """A service of its own with devices of these profiles, and nothing in the cache."""
     kept = os.environ.get(_CACHE)
+    names = json.dumps(devices)
     with TemporaryDirectory() as folder, private_service(devices=names) as addresses:
         os.environ[_CACHE] = str(Path(folder))
         access = Access(address=addresses.grpc)
