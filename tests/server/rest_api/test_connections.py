@@ -1,7 +1,7 @@
 """Connections whose request never gets to an end: bounded in bytes and in time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from unittest import mock
 
 import pytest
@@ -43,9 +43,12 @@ class Wire:
         )
         self.transport = mock.Mock(spec=asyncio.Transport)
         self.transport.is_closing.side_effect = lambda: self.transport.close.called
-        self.transport.writelines.side_effect = lambda data: self.transport.write(b"".join(data))
+        self.transport.writelines.side_effect = self._write_all
         self.transport.get_extra_info.return_value = None
         self.end.connection_made(self.transport)
+
+    def _write_all(self, data: Sequence[bytes]) -> None:
+        self.transport.write(b"".join(data))
 
     @property
     def closed(self) -> bool:

@@ -1,6 +1,7 @@
 """What is written to a REST connection leaves in few pieces, in order, and all of it."""
 
 import asyncio
+from collections.abc import Sequence
 from unittest import mock
 
 from opserve_server.rest_api.joining import JoiningTransport
@@ -15,9 +16,12 @@ class Wire:
         self.pieces: list[bytes] = []
         below = mock.Mock(spec=asyncio.Transport)
         below.write.side_effect = self.pieces.append
-        below.writelines.side_effect = lambda data: self.pieces.append(b"".join(data))
+        below.writelines.side_effect = self._take_all
         below.close.side_effect = lambda: self.pieces.append(b"closed")
         self.end = JoiningTransport(below, asyncio.get_running_loop())
+
+    def _take_all(self, data: Sequence[bytes]) -> None:
+        self.pieces.append(b"".join(data))
 
 
 async def test_a_head_leaves_with_its_body() -> None:
