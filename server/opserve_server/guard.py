@@ -241,7 +241,8 @@ class Guard:
 
     async def turn(self, call: Call) -> None:
         """Waits until it is the turn of the call's tenant: before its begin, and each answer."""
-        await self._turnstile.passed(None if call.principal is None else call.principal.tenant)
+        tenant = None if call.principal is None else call.principal.tenant
+        await self._turnstile.passed(tenant, call)
 
     def _caller(self, credentials: Credentials, method: str) -> Principal:
         if method in SCOPES and SCOPES[method] is None:

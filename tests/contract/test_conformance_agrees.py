@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import numpy as np
 import pytest
 
-from contract.faces import refusal
+from contract.faces import Refusal, refusal
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
 from opserve_kernels.cases.arrays import arrays_of, plain_inputs
@@ -106,7 +106,7 @@ async def test_a_refusal_is_judged_by_its_code(client: AsyncClient) -> None:
 
 
 async def test_both_faces_refuse_alike(service: Addresses) -> None:
-    told = []
+    told = list[Refusal]()
     for address in (service.grpc, service.rest):
         async with AsyncClient(address) as client:
             ask = client.conformance

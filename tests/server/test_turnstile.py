@@ -33,7 +33,7 @@ async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
     turnstile, passed = Turnstile(), list[str]()
 
     async def call(tenant: str) -> None:
-        await turnstile.passed(tenant)
+        await turnstile.passed(tenant, object())
         passed.append(tenant)
 
     await asyncio.gather(*map(call, CALLS))
@@ -44,13 +44,25 @@ async def test_who_is_alone_does_not_wait() -> None:
     turnstile = Turnstile()
     for _ in range(3):
         with pytest.raises(StopIteration):
-            turnstile.passed("lab").send(None)
+            turnstile.passed("lab", object()).send(None)
         await asyncio.sleep(0)
+
+
+async def test_a_call_that_is_answered_in_its_turn_passes_twice_and_no_more() -> None:
+    turnstile, told = Turnstile(), list[str]()
+
+    async def call(tenant: str, times: int) -> None:
+        for _ in range(times):
+            await turnstile.passed(tenant, tenant)
+            told.append(tenant)
+
+    await asyncio.gather(call("lab", 4), call("mill", 1))
+    assert told == ["lab", "lab", "mill", "lab", "lab"]
 
 
 async def test_who_gives_up_holds_nobody_up() -> None:
     turnstile = Turnstile()
-    waiting = [asyncio.ensure_future(turnstile.passed("lab")) for _ in range(5)]
+    waiting = [asyncio.ensure_future(turnstile.passed("lab", object())) for _ in range(5)]
     await asyncio.sleep(0)
     waiting[1].cancel()
     waiting[2].cancel()

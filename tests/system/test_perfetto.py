@@ -1,7 +1,7 @@
 """A session's timeline in Perfetto itself, as a user opens it: every stream and its slices."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -86,7 +86,7 @@ def work_on_two_streams(session: Session) -> None:
 
 
 @contextmanager
-def perfetto(trace: str, folder: Path) -> Iterator[str]:
+def perfetto(trace: str, folder: Path) -> Generator[str]:
     """The address of Perfetto's page with a trace, until the block ends."""
     for file in PAGE.iterdir():
         (folder / file.name).symlink_to(file)
