@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,10 @@ from typing_extensions import override
 from opserve_kernels.loop_cache import folders_of
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
-from opserve_server.conformance.conformance import Conformance, ConformanceLimits
+from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
+from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
@@ -154,9 +156,10 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         if traces is not None:
             stack.callback(traces.stop)
         known = _known_callers(guard, service, refused, settings)
-        administration = await stack.enter_async_context(known)
+        identity = await stack.enter_async_context(known)
+        administration = Administration(service, identity)
         _check_exposure(guard, settings)
-        conformance = await stack.enter_async_context(_conformance(service, settings))
+        conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is told before any worker starts.
         binding = bound_faces(service, guard, administration, conformance, metrics, settings)
         faces = await stack.enter_async_context(binding)
@@ -165,26 +168,31 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         await _start(devices)
         stack.push_async_callback(_stop_service, service)
         if lane_name:
-            lane = local_lane(
-                service,
-                guard,
-                lane_name,
-                requests_limit=settings.local_requests_limit,
-                request_timeout_s=settings.local_request_timeout_s,
-            )
-            stack.enter_context(lane)
+            stack.enter_context(_lane(service, guard, lane_name, settings))
         await stack.enter_async_context(faces.serving(service, settings))
         yield faces.addresses
+
+
+def _lane(
+    service: Service, guard: Guard, name: str, settings: Settings
+) -> AbstractContextManager[None]:
+    return local_lane(
+        service,
+        guard,
+        name,
+        requests_limit=settings.local_requests_limit,
+        request_timeout_s=settings.local_request_timeout_s,
+    )
 
 
 @asynccontextmanager
 async def _known_callers(
     guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
-) -> AsyncGenerator[Administration]:
+) -> AsyncGenerator[Identity | None]:
     """Keeps the guard in step with the store, where there is one, until the block ends."""
     url = settings.store_url.get_secret_value()
     if not url:
-        yield Administration(service, None)
+        yield None
         return
     opened = open_store(
         url,
@@ -205,7 +213,7 @@ async def _known_callers(
             raise StartFailed(f"{error.message}; see the log") from error
         keeping = asyncio.create_task(identity.keep(interval_s=settings.directory_refresh_s))
         try:
-            yield Administration(service, identity)
+            yield identity
         finally:
             keeping.cancel()
             await asyncio.wait([keeping])
@@ -285,7 +293,9 @@ def core_limits(settings: Settings) -> Limits:
 
 
 @asynccontextmanager
-async def _conformance(service: Service, settings: Settings) -> AsyncGenerator[Conformance]:
+async def _conformance(
+    service: Service, identity: Identity | None, settings: Settings
+) -> AsyncGenerator[Conformance]:
     """The calls of conformance, whose processes end with the block."""
     limits = ConformanceLimits(
         elements=settings.conformance_elements_limit,
@@ -297,9 +307,19 @@ async def _conformance(service: Service, settings: Settings) -> AsyncGenerator[C
         golden_bytes=settings.golden_bytes_limit,
     )
     desk = Desk(settings.conformance_processes)
+    arbiter = Arbiter(service, desk, limits)
+    runs = SuiteRuns(
+        service,
+        desk,
+        arbiter,
+        None if identity is None else identity.store.runs,
+        runs_limit=settings.conformance_runs_limit,
+        kept_limit=settings.conformance_history_limit,
+    )
     try:
-        yield Conformance(service, desk, limits)
+        yield Conformance(service, desk, arbiter, runs)
     finally:
+        await runs.stop()
         await desk.close()
 
 

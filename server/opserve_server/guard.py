@@ -48,7 +48,10 @@ ADMINISTRATION = (
 )
 """Calls of administration, by their name on both wires."""
 
-CONFORMANCE = ("GetCase", "GetGolden", "GetInputs", "ListCases", "ListSuites", "Verify")
+CONFORMANCE = (
+    *("CancelRun", "GetCase", "GetGolden", "GetInputs", "GetRun", "ListCases", "ListResults"),
+    *("ListRuns", "ListSuites", "RunSuite", "Verify"),
+)
 """Calls of conformance, likewise."""
 
 RPCS: Mapping[str, Scope | None] = {

@@ -298,6 +298,10 @@ class Settings(BaseSettings):
     """Elements of one tensor of a case that is drawn or judged."""
     conformance_multiply_adds_limit: Count = 1_000_000_000
     """Products of all outputs of a case that is judged; the arbiter computes them twice."""
+    conformance_runs_limit: Count = 2
+    """Suites that one tenant runs at once."""
+    conformance_history_limit: Count = 200
+    """Runs of suites that are kept of one tenant; the oldest go."""
     golden_folder: Path = Field(default_factory=cache_folder)
     """Where golden values are kept. Unless set it is opserve/goldens in $XDG_CACHE_HOME, or else in
     ~/.cache; a folder that cannot be written keeps none."""

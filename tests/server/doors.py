@@ -134,7 +134,7 @@ def every_route(app: RestFace, *, session: str) -> Iterator[tuple[str, str, str]
         assert isinstance(route, Route)
         path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
         path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
-        path = path.replace("{suite}", "smoke").replace("{case}", "none")
+        path = path.replace("{suite}", "smoke").replace("{case}", "none").replace("{run}", "0" * 16)
         path = path.replace("{id}", "00000000")
         for parameter in route.param_convertors:
             path = path.replace(f"{{{parameter}:int}}", "1")

@@ -12,6 +12,8 @@ from opserve_client import AsyncClient, OpserveError
 from opserve_client.transports import AsyncRestTransport
 from opserve_server.administration import Administration
 from opserve_server.bootstrap import first_key
+from opserve_server.conformance.conformance import Conformance
+from opserve_server.conformance.desk import Desk
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import AuditEntry, RefusedCalls
 from opserve_server.core.service import Service
@@ -27,7 +29,7 @@ from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice
 from server.guards import GUESSES
-from server.judging import idle_conformance
+from server.judging import conformance_of
 
 NOW = 1_800_000_000.0
 FACES = ("grpc", "rest")
@@ -84,7 +86,9 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
         key = await first_key(store, "admin", force=False, now=clock.now)
         identity = Identity(guard, service, store, refused, audit_retention_days=1.0, clock=clock)
         await identity.begin()
-        app, server = _faces(service, guard, Administration(service, identity, clock=clock))
+        administration = Administration(service, identity, clock=clock)
+        conformance = conformance_of(service, Desk(1), store.runs)
+        app, server = _faces(service, guard, administration, conformance)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         stack.push_async_callback(server.stop, None)
@@ -102,13 +106,13 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
 
 
 def _faces(
-    service: Service, guard: Guard, administration: Administration
+    service: Service, guard: Guard, administration: Administration, conformance: Conformance
 ) -> tuple[RestFace, grpc.aio.Server]:
     app = rest_app(
         service,
         guard,
         administration,
-        idle_conformance(service),
+        conformance,
         accepts=lambda: True,
         metrics_page=Metrics().page,
         body_bytes_limit=4096,
@@ -118,7 +122,7 @@ def _faces(
         service,
         guard,
         administration,
-        idle_conformance(service),
+        conformance,
         Health(service),
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,

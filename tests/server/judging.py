@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
-from opserve_server.conformance.conformance import Conformance, ConformanceLimits
+from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
+from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.service import Service
 from opserve_server.npz import ArrayLimits
+from opserve_server.store.runs import Runs
 
 LIMITS = ConformanceLimits(
     elements=2**16,
@@ -18,4 +21,11 @@ LIMITS = ConformanceLimits(
 
 def idle_conformance(service: Service) -> Conformance:
     """Without a process of its own while nothing is asked."""
-    return Conformance(service, Desk(1), LIMITS)
+    return conformance_of(service, Desk(1), None)
+
+
+def conformance_of(service: Service, desk: Desk, kept: Runs | None) -> Conformance:
+    """With a history, unless it is None."""
+    arbiter = Arbiter(service, desk, LIMITS)
+    runs = SuiteRuns(service, desk, arbiter, kept, runs_limit=2, kept_limit=3)
+    return Conformance(service, desk, arbiter, runs)

@@ -228,7 +228,7 @@ async def build():
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
     guard = app.Guard(app.Accounts(), guesses=app._guess_limits(settings))
     administration = app.Administration(service, None)
-    async with app._conformance(service, settings) as judges:
+    async with app._conformance(service, None, settings) as judges:
         serving.new_rest_app(service, guard, administration, judges, app.Metrics(), settings)
 
 asyncio.run(build())

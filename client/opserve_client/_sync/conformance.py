@@ -96,6 +96,92 @@ class Conformance:
         request = _of_case(conformance.VerifyRequest, case, suite=suite, seed=seed, code=code)
         return self._connection.verify(request, packed(outputs))
 
+    def run_suite(  # each by name
+        self,
+        suite: str,
+        *,
+        target: str,
+        seed: int = 0,
+        profile: str = "",
+        operator: str = "",
+        match: str = "",
+    ) -> conformance.Run:
+        """Tries a suite on devices of the service; returns at once, and the run goes on.
+
+        Args:
+            suite: Its name.
+            target: What the history calls that which is tried.
+            seed: That the suite is made and its inputs are drawn by.
+            profile: Only cases of this one; "" means of all.
+            operator: Only cases of this one; "" means of all.
+            match: Only cases whose id, source or tag is like it (*, ?); "" means all.
+
+        Raises:
+            AclrtError: 207012, too many runs of the tenant are at work; 507901, the service has no
+                store.
+        """
+        request = request_of(
+            conformance.RunSuiteRequest,
+            suite=named(suite, parameter="suite"),
+            target=named(target, parameter="target"),
+            seed=seed,
+            profile=profile,
+            operator=operator,
+            match=match,
+        )
+        return (self._connection.call(methods.RUN_SUITE, request)).run
+
+    def get_run(self, run: str, *, wait_s: float = 0.0) -> conformance.Run:
+        """How far a run is, by its id.
+
+        Args:
+            run: Its id.
+            wait_s: Waits for its end, so many seconds at most, up to 60.
+        """
+        request = request_of(
+            conformance.GetRunRequest, run=named(run, parameter="run"), wait_s=wait_s
+        )
+        return (self._connection.call(methods.GET_RUN, request)).run
+
+    def cancel_run(self, run: str) -> conformance.Run:
+        """Ends a run; what is judged stays."""
+        request = request_of(conformance.CancelRunRequest, run=named(run, parameter="run"))
+        return (self._connection.call(methods.CANCEL_RUN, request)).run
+
+    def list_runs(
+        self, target: str = "", *, cursor: str = "", limit: int = 0
+    ) -> conformance.ListRunsResponse:
+        """A page of the tenant's runs, the newest first.
+
+        Args:
+            target: Only runs on this one; "" means on all.
+            cursor: Of the page before this one; "" means the newest.
+            limit: Runs at most, up to 200; 0 means 20.
+        """
+        request = request_of(conformance.ListRunsRequest, target=target, cursor=cursor, limit=limit)
+        return self._connection.call(methods.LIST_RUNS, request)
+
+    def list_results(self, run: str, *, status: str = "") -> list[conformance.CaseResult]:
+        """What became of a run's cases, in the suite's order.
+
+        Args:
+            run: Its id.
+            status: Only cases with this one, such as "FAILED"; "" means with any.
+        """
+        request = request_of(
+            conformance.ListResultsRequest,
+            run=named(run, parameter="run"),
+            status=status,
+            limit=_PAGE,
+        )
+        results: list[conformance.CaseResult] = []
+        while True:
+            page = self._connection.call(methods.LIST_RESULTS, request)
+            results += page.results
+            if not page.cursor:
+                return results
+            request.cursor = page.cursor
+
 
 def _of_case(kind: type[RequestT], case: str, *, suite: str, **others: object) -> RequestT:
     return request_of(

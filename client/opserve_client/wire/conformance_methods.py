@@ -10,6 +10,8 @@ ArchiveT = TypeVar("ArchiveT", conformance.GetInputsResponse, conformance.GetGol
 _SUITES = "/v1/conformance/suites"
 _CASES = _SUITES + "/{suite}/cases"
 _CASE = _CASES + "/{case}"
+_RUNS = "/v1/conformance/runs"
+_RUN = _RUNS + "/{run}"
 
 LIST_SUITES = Method(
     "ConformanceService/ListSuites",
@@ -53,6 +55,41 @@ VERIFY = Method(
     "POST",
     _CASE + ":verify",
 )
+RUN_SUITE = Method(
+    "ConformanceService/RunSuite",
+    conformance.RunSuiteRequest,
+    conformance.RunSuiteResponse,
+    "POST",
+    _RUNS,
+)
+GET_RUN = Method(
+    "ConformanceService/GetRun",
+    conformance.GetRunRequest,
+    conformance.GetRunResponse,
+    "GET",
+    _RUN,
+)
+CANCEL_RUN = Method(
+    "ConformanceService/CancelRun",
+    conformance.CancelRunRequest,
+    conformance.CancelRunResponse,
+    "POST",
+    _RUN + ":cancel",
+)
+LIST_RUNS = Method(
+    "ConformanceService/ListRuns",
+    conformance.ListRunsRequest,
+    conformance.ListRunsResponse,
+    "GET",
+    _RUNS,
+)
+LIST_RESULTS = Method(
+    "ConformanceService/ListResults",
+    conformance.ListResultsRequest,
+    conformance.ListResultsResponse,
+    "GET",
+    _RUN + "/results",
+)
 
 CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
     LIST_SUITES,
@@ -61,4 +98,9 @@ CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
     GET_INPUTS,
     GET_GOLDEN,
     VERIFY,
+    RUN_SUITE,
+    GET_RUN,
+    CANCEL_RUN,
+    LIST_RUNS,
+    LIST_RESULTS,
 )

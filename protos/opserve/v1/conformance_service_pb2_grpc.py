@@ -70,6 +70,31 @@ class ConformanceServiceStub:
                 request_serializer=opserve_dot_v1_dot_conformance__service__pb2.VerifyRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.VerifyResponse.FromString,
                 _registered_method=True)
+        self.RunSuite = channel.unary_unary(
+                '/opserve.v1.ConformanceService/RunSuite',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.RunSuiteRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.RunSuiteResponse.FromString,
+                _registered_method=True)
+        self.GetRun = channel.unary_unary(
+                '/opserve.v1.ConformanceService/GetRun',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.GetRunRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetRunResponse.FromString,
+                _registered_method=True)
+        self.CancelRun = channel.unary_unary(
+                '/opserve.v1.ConformanceService/CancelRun',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.CancelRunRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.CancelRunResponse.FromString,
+                _registered_method=True)
+        self.ListRuns = channel.unary_unary(
+                '/opserve.v1.ConformanceService/ListRuns',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListRunsRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListRunsResponse.FromString,
+                _registered_method=True)
+        self.ListResults = channel.unary_unary(
+                '/opserve.v1.ConformanceService/ListResults',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsResponse.FromString,
+                _registered_method=True)
 
 
 class ConformanceServiceServicer:
@@ -122,6 +147,43 @@ class ConformanceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RunSuite(self, request, context):
+        """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
+        without its caller. Runs and their results are kept, for their tenant alone.
+        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRun(self, request, context):
+        """Tells how far a run is. Whoever lost its answer asks again, from wherever.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelRun(self, request, context):
+        """Ends a run; what is judged stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRuns(self, request, context):
+        """Lists the tenant's runs, the newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListResults(self, request, context):
+        """Lists what became of a run's cases, in the suite's order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConformanceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -154,6 +216,31 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
                     servicer.Verify,
                     request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.VerifyRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_conformance__service__pb2.VerifyResponse.SerializeToString,
+            ),
+            'RunSuite': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunSuite,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.RunSuiteRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.RunSuiteResponse.SerializeToString,
+            ),
+            'GetRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRun,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetRunRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.GetRunResponse.SerializeToString,
+            ),
+            'CancelRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelRun,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.CancelRunRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.CancelRunResponse.SerializeToString,
+            ),
+            'ListRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListRunsRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListRunsResponse.SerializeToString,
+            ),
+            'ListResults': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListResults,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -324,6 +411,141 @@ class ConformanceService:
             '/opserve.v1.ConformanceService/Verify',
             opserve_dot_v1_dot_conformance__service__pb2.VerifyRequest.SerializeToString,
             opserve_dot_v1_dot_conformance__service__pb2.VerifyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunSuite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/RunSuite',
+            opserve_dot_v1_dot_conformance__service__pb2.RunSuiteRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.RunSuiteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/GetRun',
+            opserve_dot_v1_dot_conformance__service__pb2.GetRunRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.GetRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/CancelRun',
+            opserve_dot_v1_dot_conformance__service__pb2.CancelRunRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.CancelRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/ListRuns',
+            opserve_dot_v1_dot_conformance__service__pb2.ListRunsRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.ListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListResults(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/ListResults',
+            opserve_dot_v1_dot_conformance__service__pb2.ListResultsRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.ListResultsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,19 @@ class ConformanceServiceStub:
     """
     Verify: _grpc.StreamUnaryMultiCallable[_conformance_service_pb2.VerifyRequest, _conformance_service_pb2.VerifyResponse]
     """Judges outputs of a case: the first message says of which, and all have pieces of an .npz."""
+    RunSuite: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]
+    """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
+    without its caller. Runs and their results are kept, for their tenant alone.
+    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+    """
+    GetRun: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.GetRunRequest, _conformance_service_pb2.GetRunResponse]
+    """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
+    CancelRun: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.CancelRunRequest, _conformance_service_pb2.CancelRunResponse]
+    """Ends a run; what is judged stays."""
+    ListRuns: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListRunsRequest, _conformance_service_pb2.ListRunsResponse]
+    """Lists the tenant's runs, the newest first."""
+    ListResults: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListResultsRequest, _conformance_service_pb2.ListResultsResponse]
+    """Lists what became of a run's cases, in the suite's order."""
 
 @_typing.type_check_only
 class ConformanceServiceAsyncStub(ConformanceServiceStub):
@@ -75,6 +88,19 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
     """
     Verify: _aio.StreamUnaryMultiCallable[_conformance_service_pb2.VerifyRequest, _conformance_service_pb2.VerifyResponse]  # type: ignore[assignment]
     """Judges outputs of a case: the first message says of which, and all have pieces of an .npz."""
+    RunSuite: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]  # type: ignore[assignment]
+    """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
+    without its caller. Runs and their results are kept, for their tenant alone.
+    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+    """
+    GetRun: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.GetRunRequest, _conformance_service_pb2.GetRunResponse]  # type: ignore[assignment]
+    """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
+    CancelRun: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.CancelRunRequest, _conformance_service_pb2.CancelRunResponse]  # type: ignore[assignment]
+    """Ends a run; what is judged stays."""
+    ListRuns: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListRunsRequest, _conformance_service_pb2.ListRunsResponse]  # type: ignore[assignment]
+    """Lists the tenant's runs, the newest first."""
+    ListResults: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListResultsRequest, _conformance_service_pb2.ListResultsResponse]  # type: ignore[assignment]
+    """Lists what became of a run's cases, in the suite's order."""
 
 class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
@@ -132,5 +158,48 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.VerifyResponse, _abc.Awaitable[_conformance_service_pb2.VerifyResponse]]:
         """Judges outputs of a case: the first message says of which, and all have pieces of an .npz."""
+
+    @_abc_1.abstractmethod
+    def RunSuite(
+        self,
+        request: _conformance_service_pb2.RunSuiteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.RunSuiteResponse, _abc.Awaitable[_conformance_service_pb2.RunSuiteResponse]]:
+        """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
+        without its caller. Runs and their results are kept, for their tenant alone.
+        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRun(
+        self,
+        request: _conformance_service_pb2.GetRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.GetRunResponse, _abc.Awaitable[_conformance_service_pb2.GetRunResponse]]:
+        """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
+
+    @_abc_1.abstractmethod
+    def CancelRun(
+        self,
+        request: _conformance_service_pb2.CancelRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.CancelRunResponse, _abc.Awaitable[_conformance_service_pb2.CancelRunResponse]]:
+        """Ends a run; what is judged stays."""
+
+    @_abc_1.abstractmethod
+    def ListRuns(
+        self,
+        request: _conformance_service_pb2.ListRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.ListRunsResponse, _abc.Awaitable[_conformance_service_pb2.ListRunsResponse]]:
+        """Lists the tenant's runs, the newest first."""
+
+    @_abc_1.abstractmethod
+    def ListResults(
+        self,
+        request: _conformance_service_pb2.ListResultsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.ListResultsResponse, _abc.Awaitable[_conformance_service_pb2.ListResultsResponse]]:
+        """Lists what became of a run's cases, in the suite's order."""
 
 def add_ConformanceServiceServicer_to_server(servicer: ConformanceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from opserve_server.core.runs import CaseResult
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListSuites:
@@ -58,6 +60,53 @@ class Verify:
     code: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuite:
+    """Tries a suite on devices of this service; the answer comes at once."""
+
+    suite: str = ""
+    seed: int = 0
+    target: str = ""
+    profile: str = ""
+    operator: str = ""
+    match: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRun:
+    """Tells how far a run is, at once or at its end, but after wait_s seconds at the latest."""
+
+    run: str = ""
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRun:
+    """Ends a run; what is judged stays."""
+
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRuns:
+    """Lists the tenant's runs, on one target or all, the newest first."""
+
+    target: str = ""
+    cursor: str = ""
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListResults:
+    """Lists what became of a run's cases, with one status or any, in the suite's order."""
+
+    run: str = ""
+    status: str = ""
+    cursor: str = ""
+    limit: int = 0
+
+
+OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
 OfCase = GetCase | GetInputs | GetGolden | Verify
 
 
@@ -115,5 +164,67 @@ class Verified:
     verdict: str
 
 
-ANSWERS: Mapping[type, type] = {ListSuites: Suites, ListCases: CasePage, GetCase: OneCase}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCount:
+    """How many cases have a status."""
+
+    status: str
+    cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """A run; see opserve.v1.Run."""
+
+    id: str
+    target: str
+    suite: str
+    seed: int
+    digest: str
+    profile: str
+    operator: str
+    match: str
+    state: str
+    reason: str
+    cases: int
+    judged: int
+    counts: Sequence[StatusCount]
+    worst: float
+    created_at: float
+    ended_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRun:
+    """A run."""
+
+    run: RunInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """Some runs; the cursor asks for older ones, and is empty where none is."""
+
+    runs: Sequence[RunInfo]
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultPage:
+    """What became of some cases; the cursor asks for the next, and is empty where none is."""
+
+    results: Sequence[CaseResult]
+    cursor: str
+
+
+ANSWERS: Mapping[type, type] = {
+    ListSuites: Suites,
+    ListCases: CasePage,
+    GetCase: OneCase,
+    RunSuite: OneRun,
+    GetRun: OneRun,
+    CancelRun: OneRun,
+    ListRuns: RunPage,
+    ListResults: ResultPage,
+}
 """The calls that carry no arrays, by their request, and what each answers."""

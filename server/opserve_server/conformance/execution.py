@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Code
 from opserve_server.core.commands import (
     Allocate,
+    DestroyExecutor,
     Execute,
     Free,
     GetWorkspaceSize,
@@ -28,9 +30,11 @@ class Ran:
 
     Attributes:
         storages: Memory after it, of the tensors that were to be read.
+        seconds: From its submission to its end.
     """
 
     storages: Mapping[str, Array]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,15 @@ class Broken:
     """The device failed."""
 
     reason: str
+
+
+async def plan_case(lease: Lease, case: Case) -> Code | None:
+    """The code that phase one refuses the call with, of tensors that lie nowhere."""
+    planned = await _planned(lease, case, {})
+    if isinstance(planned, Code):
+        return planned
+    await lease.run(DestroyExecutor(executor=planned.executor))
+    return None
 
 
 async def run_case(
@@ -64,9 +77,9 @@ async def run_case(
             for name, storage in storages.items():
                 buffers[name] = await lease.allocate(Allocate(size_bytes=max(storage.nbytes, 1)))
                 await lease.write(buffers[name], storage)
-            refused = await _executed(lease, case, buffers)
-            if refused is not None:
-                return refused
+            seconds = await _executed(lease, case, buffers)
+            if not isinstance(seconds, float):
+                return seconds
             after = {
                 name: np.frombuffer(await lease.read(buffers[name], one.nbytes), one.dtype)
                 if one.nbytes
@@ -74,17 +87,19 @@ async def run_case(
                 for name, one in storages.items()
                 if name in read
             }
-            return Ran(storages=after)
+            return Ran(storages=after, seconds=seconds)
         finally:
             for buffer in buffers.values():
                 await lease.run(Free(buffer=buffer))
 
 
-async def _executed(lease: Lease, case: Case, buffers: Mapping[str, int]) -> Code | Broken | None:
+async def _executed(lease: Lease, case: Case, buffers: Mapping[str, int]) -> float | Code | Broken:
+    """The seconds that it took."""
     planned = await _planned(lease, case, buffers)
     if isinstance(planned, Code):
         return planned
     workspace = await lease.allocate(Allocate(workspace_of=planned.executor))
+    began = perf_counter()
     try:
         await lease.run(Execute(executor=planned.executor, workspace=workspace))
         await lease.run(SynchronizeStream())
@@ -93,7 +108,7 @@ async def _executed(lease: Lease, case: Case, buffers: Mapping[str, int]) -> Cod
     finally:
         if workspace:
             await lease.run(Free(buffer=workspace))
-    return None
+    return perf_counter() - began
 
 
 async def _planned(lease: Lease, case: Case, buffers: Mapping[str, int]) -> Planned | Code:

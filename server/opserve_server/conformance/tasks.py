@@ -1,14 +1,14 @@
 """What processes of a desk do: suites, inputs and verdicts, with NumPy and no device."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from opserve_kernels.cases.arrays import arrays_of, plain_inputs, typed_outputs
+from opserve_kernels.cases.arrays import arrays_of, plain_inputs, typed_outputs, view_of
 from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
@@ -24,6 +24,7 @@ from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.verdict.judge_case import Golden, Results, judge_case
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases
+from opserve_server.core.runs import Run
 
 _SUITES_KEPT = 4
 _Kept = Mapping[str, Array]
@@ -84,13 +85,8 @@ Open = tuple[Question, ...]
 
 def page_of(asked: ListCases, limit: int) -> CasePage | None:
     """Some cases of a suite; None where the cursor is no case that is chosen."""
-    suite, digest, _ = _suite(asked.suite, asked.seed)
-    chosen = [
-        case
-        for case in suite.cases
-        if asked.operator in {"", case.operator}
-        and (not asked.match or matches(case, [asked.match]))
-    ]
+    _, digest, _ = _suite(asked.suite, asked.seed)
+    chosen = _chosen(asked)
     ids = [case.id for case in chosen]
     if asked.cursor and asked.cursor not in ids:
         return None
@@ -102,6 +98,33 @@ def page_of(asked: ListCases, limit: int) -> CasePage | None:
         total=len(chosen),
         digest=digest,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Some cases of a run.
+
+    Attributes:
+        cases: They.
+        total: Cases of the whole run.
+        digest: Of the whole suite.
+    """
+
+    cases: Sequence[Case]
+    total: int
+    digest: str
+
+
+def part_of(run: Run, first: int, count: int) -> Part:
+    """The cases of a run from a place on, `count` at most."""
+    _, digest, _ = _suite(run.suite, run.seed)
+    chosen = [case for case in _chosen(run) if run.profile in {"", case.profile}]
+    return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
+
+
+def memory_of(case: Case, seed: int) -> Mapping[str, Array]:
+    """Flat memory of every tensor before the call, gaps and all."""
+    return {name: placed.storage for name, placed in arrays_of(case, seed).items()}
 
 
 def case_in(suite: str, seed: int, case: str) -> Case | None:
@@ -125,10 +148,23 @@ def golden_of(sought: Sought) -> bytes | Open:
 
 def verdict_on(sought: Sought, outputs: Mapping[str, Array]) -> Verdict | Open:
     """What is said of outputs; those of BF16 may be its bits in uint16."""
+    given = typed_outputs(sought.case, outputs)
+    return _judged(sought, Results(outputs=[given], before={}, after={}))
+
+
+def verdict_on_memory(
+    sought: Sought, before: Mapping[str, Array], after: Mapping[str, Array]
+) -> Verdict | Open:
+    """What is said of the memory of all tensors after a call."""
+    case = sought.case
+    given = {name: view_of(after[name], case.tensors[name]) for name in case.written}
+    return _judged(sought, Results(outputs=[given], before=before, after=after))
+
+
+def _judged(sought: Sought, results: Results) -> Verdict | Open:
     found = _goldens(sought)
     if isinstance(found, tuple):
         return found
-    results = Results(outputs=[typed_outputs(sought.case, outputs)], before={}, after={})
     return judge_case(sought.case, results, golden=found, contract=sought.contract)
 
 
@@ -162,6 +198,15 @@ def _suite(name: str, seed: int) -> tuple[Suite, str, Mapping[str, Case]]:
     """A suite, its digest and its cases by id."""
     suite = SUITES[name](seed)
     return suite, suite.digest, {case.id: case for case in suite.cases}
+
+
+def _chosen(asked: ListCases | Run) -> list[Case]:
+    return [
+        case
+        for case in _suite(asked.suite, asked.seed)[0].cases
+        if asked.operator in {"", case.operator}
+        and (not asked.match or matches(case, [asked.match]))
+    ]
 
 
 def _told(case: Case) -> CaseInfo:

@@ -26,12 +26,19 @@ from opserve_server.rest_api.values import ValueRoute, value_operations
 _SUITES = "/v1/conformance/suites"
 _CASES = f"{_SUITES}/{{suite}}/cases"
 _CASE = f"{_CASES}/{{case}}"
+_RUNS = "/v1/conformance/runs"
+_RUN = f"{_RUNS}/{{run}}"
 CONFORMANCE_ROUTES = tuple(
-    ValueRoute("GET", path, request, calls.ANSWERS[request])
-    for path, request in (
-        (_SUITES, calls.ListSuites),
-        (_CASES, calls.ListCases),
-        (_CASE, calls.GetCase),
+    ValueRoute(method, path, request, calls.ANSWERS[request])
+    for method, path, request in (
+        ("GET", _SUITES, calls.ListSuites),
+        ("GET", _CASES, calls.ListCases),
+        ("GET", _CASE, calls.GetCase),
+        ("POST", _RUNS, calls.RunSuite),
+        ("GET", _RUNS, calls.ListRuns),
+        ("GET", _RUN, calls.GetRun),
+        ("POST", f"{_RUN}:cancel", calls.CancelRun),
+        ("GET", f"{_RUN}/results", calls.ListResults),
     )
 )
 _ARCHIVES = ((f"{_CASE}/inputs", calls.GetInputs), (f"{_CASE}/golden", calls.GetGolden))

@@ -40,7 +40,8 @@ class ValueRoute:
         """The HTTP status of success."""
         if self.answer is None:
             return HTTPStatus.NO_CONTENT
-        return HTTPStatus.CREATED if self.method == "POST" else HTTPStatus.OK
+        makes = self.method == "POST" and ":" not in self.path
+        return HTTPStatus.CREATED if makes else HTTPStatus.OK
 
 
 def value_operations(routes: Iterable[ValueRoute], run: Run, limit: int) -> Iterator[Operation]:

@@ -17,6 +17,7 @@ from opserve_server.store.engine import new_engine
 from opserve_server.store.keys import Keys, read_keys
 from opserve_server.store.ledger import Ledger
 from opserve_server.store.location import File, Server, location_of
+from opserve_server.store.runs import Runs
 from opserve_server.store.tables import CHANGES
 from opserve_server.store.tenants import Tenants, read_tenants
 from opserve_server.store.upgrade import REVISIONS, UnknownRevision, bring_up_to_date
@@ -35,6 +36,7 @@ class Store:
     certificates: Certificates
     usage: Ledger
     audit: AuditLog
+    runs: Runs
     _database: Database
     _known: tuple[int, Directory] = (-1, KEYLESS)
 
@@ -88,6 +90,7 @@ async def open_store(
             Certificates(database),
             Ledger(database),
             AuditLog(database),
+            Runs(database),
             database,
         )
     finally:

@@ -109,3 +109,39 @@ AUDIT = Table(
     Index(None, "tenant", "at", "id"),
     sqlite_autoincrement=True,  # the number of an entry that was forgotten is not given again
 )
+
+CONFORMANCE_RUNS = Table(
+    "conformance_runs",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("suite", Text, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("profile", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("match", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("cases", Integer, nullable=False),
+    Column("counts", Text, nullable=False),
+    Column("worst", Double, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("seen_at", Double, nullable=False),
+    Column("ended_at", Double),
+    Index(None, "tenant", "created_at", "id"),
+)
+
+CONFORMANCE_RESULTS = Table(
+    "conformance_results",
+    METADATA,
+    Column("run", Text, ForeignKey(CONFORMANCE_RUNS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("case", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("worst", Double, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("verdict", Text, nullable=False),
+)

@@ -1,0 +1,31 @@
+"""What callers choose of suites, checked."""
+
+from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.registry import OPERATORS
+from opserve_server.calls import malformed
+from opserve_server.core.errors import HandleNotFound
+
+TEXT_LIMIT = 128
+"""Characters of whatever a caller names."""
+_SEED_LIMIT = 2**63 - 1
+
+
+def check_suite(suite: str, seed: int) -> None:
+    """Refuses what is no suite, or no seed."""
+    if suite not in SUITES:
+        raise HandleNotFound("suite", suite[:TEXT_LIMIT], allowed=", ".join(SUITES))
+    if not 0 <= seed <= _SEED_LIMIT:
+        raise malformed("seed", given=seed, allowed=f"0 to {_SEED_LIMIT}")
+
+
+def check_filters(operator: str, match: str) -> None:
+    """Refuses what chooses no cases; empty chooses all."""
+    if operator and operator not in OPERATORS:
+        raise malformed("operator", given=operator, allowed=", ".join(OPERATORS))
+    check_length("match", match)
+
+
+def check_length(name: str, given: str) -> None:
+    """Refuses a long text."""
+    if len(given) > TEXT_LIMIT:
+        raise malformed(name, given=given, allowed=f"at most {TEXT_LIMIT} characters")

@@ -1,0 +1,368 @@
+"""Suites on devices of this service: long operations that outlive the call that began them."""
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.status import Status as Code
+from opserve_kernels.verdict.verdict import Status
+from opserve_server.calls import caller, malformed
+from opserve_server.conformance import tasks
+from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.calls import (
+    CancelRun,
+    GetRun,
+    ListResults,
+    ListRuns,
+    OfRun,
+    OneRun,
+    ResultPage,
+    RunInfo,
+    RunPage,
+    RunSuite,
+    StatusCount,
+)
+from opserve_server.conformance.choice import check_filters, check_suite
+from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.trial import tried, unjudged
+from opserve_server.core.errors import (
+    HandleNotFound,
+    InvalidArgument,
+    LimitExceeded,
+    OpserveError,
+    StoreUnavailable,
+    service_drains,
+)
+from opserve_server.core.leases import Lease, leased
+from opserve_server.core.principal import Principal
+from opserve_server.core.runs import CaseResult, Run, RunState
+from opserve_server.core.service import Service
+from opserve_server.store.runs import Runs as KeptRuns
+
+RUNS, RUNS_LIMIT = 20, 200
+"""Runs of a page: where nobody says how many, and at most."""
+RESULTS, RESULTS_LIMIT = 100, 1000
+WAIT_LIMIT_S = 60.0
+_PART = 64  # cases that are asked for at once
+_WRITE_INTERVAL_S = 1.0
+_LOST_AFTER_S = 600.0
+"""Seconds without a sign after which a run of another process of the service is over."""
+_TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
+_RUN = re.compile(r"[0-9a-f]{16}")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Live:
+    """A run at work.
+
+    Attributes:
+        run: As it is now.
+        principal: Who began it.
+        counts: Cases by status.
+        unwritten: Results that the store lacks, by their places.
+        cancelled: Whether its tenant ended it.
+        ended: Done at its end.
+    """
+
+    run: Run
+    principal: Principal
+    counts: Counter[str] = field(default_factory=Counter[str])
+    unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
+    cancelled: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class SuiteRuns:
+    """Runs of suites, those at work and those of the store.
+
+    Args:
+        service: With the devices.
+        desk: Where is drawn and judged.
+        arbiter: Knows what must come out.
+        kept: The store's; None: there is no store, and no run.
+        runs_limit: Runs of one tenant at work.
+        kept_limit: Runs of one tenant that are kept.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(  # noqa: PLR0913  # each by its name
+        self,
+        service: Service,
+        desk: Desk,
+        arbiter: Arbiter,
+        kept: KeptRuns | None,
+        *,
+        runs_limit: int,
+        kept_limit: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._service, self._desk, self._arbiter = service, desk, arbiter
+        self._known_kept = kept
+        self._runs_limit, self._kept_limit = runs_limit, kept_limit
+        self._clock = clock
+        self._live: dict[str, _Live] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self, request: OfRun) -> OneRun | RunPage | ResultPage:
+        """Carries out a call.
+
+        Raises:
+            HandleNotFound: 107017, the tenant has no such run.
+            LimitExceeded: 207012, too many runs of the tenant are at work.
+            InvalidArgument: 100000, something is out of bounds.
+            StoreUnavailable: 507901, there is no store, or it does not answer.
+        """
+        match request:
+            case RunSuite():
+                return OneRun(run=_told(await self._begin(request)))
+            case GetRun():
+                return OneRun(run=_told(await self._waited(request)))
+            case CancelRun():
+                return OneRun(run=_told(await self._cancel(request)))
+            case ListRuns():
+                return await self._runs(request)
+            case ListResults():
+                return await self._results(request)
+            case _:
+                assert_never(request)
+
+    async def stop(self) -> None:
+        """Ends the runs at work; what they judged is kept."""
+        at_work = list(self._tasks.values())
+        for task in at_work:
+            task.cancel()
+        if at_work:
+            await asyncio.wait(at_work)
+
+    @property
+    def _kept(self) -> KeptRuns:
+        if self._known_kept is None:
+            raise StoreUnavailable
+        return self._known_kept
+
+    async def _begin(self, asked: RunSuite) -> Run:
+        _check(asked)
+        principal = caller()
+        mine = [live for live in self._live.values() if live.run.tenant == principal.tenant]
+        if len(mine) >= self._runs_limit:
+            raise _too_many(len(mine), self._runs_limit)
+        if self._service.draining:
+            raise service_drains("run")
+        now = self._clock()
+        run = Run(
+            id=secrets.token_hex(8),
+            tenant=principal.tenant,
+            target=asked.target,
+            suite=asked.suite,
+            seed=asked.seed,
+            profile=asked.profile,
+            operator=asked.operator,
+            match=asked.match,
+            counts={},
+            created_at=now,
+            seen_at=now,
+        )
+        live = self._live[run.id] = _Live(run, principal)
+        try:
+            await self._kept.begin(run, kept=self._kept_limit)
+        except BaseException:
+            del self._live[run.id]
+            raise
+        self._tasks[run.id] = asyncio.create_task(self._carry_out(live))
+        return run
+
+    async def _waited(self, asked: GetRun) -> Run:
+        if not 0 <= asked.wait_s <= WAIT_LIMIT_S:
+            raise malformed("wait_s", given=asked.wait_s, allowed=f"0 to {WAIT_LIMIT_S:g}")
+        live = self._mine(asked.run)
+        if live is not None and asked.wait_s:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(live.ended.wait(), asked.wait_s)
+        return await self._found(asked.run)
+
+    async def _cancel(self, asked: CancelRun) -> Run:
+        live = self._mine(asked.run)
+        if live is not None:
+            live.cancelled = True
+            self._tasks[asked.run].cancel()
+            await live.ended.wait()
+        return await self._found(asked.run)
+
+    async def _runs(self, asked: ListRuns) -> RunPage:
+        limit = _bounded(asked.limit, RUNS, RUNS_LIMIT)
+        before = await self._found(asked.cursor) if asked.cursor else None
+        if asked.target and not _TARGET.fullmatch(asked.target):
+            raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
+        tenant = caller().tenant
+        runs = await self._kept.of(tenant, target=asked.target, before=before, limit=limit + 1)
+        page = [self._as_it_is(run) for run in runs[:limit]]
+        cursor = page[-1].id if len(runs) > limit else ""
+        return RunPage(runs=[_told(run) for run in page], cursor=cursor)
+
+    async def _results(self, asked: ListResults) -> ResultPage:
+        limit = _bounded(asked.limit, RESULTS, RESULTS_LIMIT)
+        if asked.status and asked.status not in set(Status):
+            raise malformed("status", given=asked.status, allowed=", ".join(Status))
+        after = int(asked.cursor) if re.fullmatch("[0-9]{1,9}", asked.cursor) else -1
+        if asked.cursor and after < 0:
+            raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
+        run = await self._found(asked.run)
+        found = await self._kept.results(run.id, status=asked.status, after=after, limit=limit + 1)
+        cursor = str(found[limit - 1][0]) if len(found) > limit else ""
+        return ResultPage(results=[result for _, result in found[:limit]], cursor=cursor)
+
+    def _mine(self, run: str) -> _Live | None:
+        live = self._live.get(run)
+        return live if live is not None and live.run.tenant == caller().tenant else None
+
+    async def _found(self, run: str) -> Run:
+        live = self._mine(run)
+        if live is not None:
+            return live.run
+        known = _RUN.fullmatch(run) is not None
+        found = await self._kept.get(caller().tenant, run) if known else None
+        if found is None:
+            raise HandleNotFound("run", run[:64], allowed="a run of the caller's tenant")
+        return self._as_it_is(found)
+
+    def _as_it_is(self, run: Run) -> Run:
+        """A run of the store, which says of one that nobody carries out that it is at work."""
+        live = self._live.get(run.id)
+        if live is not None:
+            return live.run
+        lost = run.state is RunState.RUNNING and self._clock() - run.seen_at > _LOST_AFTER_S
+        return replace(run, state=RunState.INTERRUPTED) if lost else run
+
+    async def _carry_out(self, live: _Live) -> None:
+        state, reason = RunState.ENDED, ""
+        try:
+            await self._try_all(live)
+        except asyncio.CancelledError:
+            state = RunState.CANCELLED if live.cancelled else RunState.INTERRUPTED
+        except OpserveError as error:
+            cut = self._service.draining
+            state = RunState.INTERRUPTED if cut else RunState.FAILED
+            reason = "the service ended" if cut else error.message
+        except Exception:
+            log.exception("run %s failed", live.run.id)
+            state, reason = RunState.FAILED, "internal error"
+        try:
+            live.run = replace(live.run, state=state, reason=reason, ended_at=self._clock())
+            await self._write(live)
+        except StoreUnavailable:
+            log.warning("the end of run %s is not in the store", live.run.id)
+        finally:
+            del self._live[live.run.id], self._tasks[live.run.id]
+            live.ended.set()
+
+    async def _try_all(self, live: _Live) -> None:
+        """Every case, in the suite's order, in a session for each profile."""
+        place, total, written_at = 0, 1, self._clock()
+        async with AsyncExitStack() as stack:
+            leases: dict[str, Lease | str] = {}
+            while place < total:
+                async with self._desk.turn(live.run.tenant):
+                    part = await self._desk.do(tasks.part_of, live.run, place, _PART)
+                total = part.total
+                live.run = replace(live.run, cases=total, digest=part.digest)
+                for case in part.cases:
+                    if self._service.draining:
+                        raise service_drains("run")
+                    self._note(live, place, await self._tried(live, stack, leases, case))
+                    place += 1
+                    if self._clock() - written_at >= _WRITE_INTERVAL_S:
+                        await self._write(live)
+                        written_at = self._clock()
+
+    async def _tried(
+        self, live: _Live, stack: AsyncExitStack, leases: dict[str, Lease | str], case: Case
+    ) -> CaseResult:
+        if case.profile not in leases:
+            leases[case.profile] = await self._leased(live.principal, stack, case.profile)
+        lease = leases[case.profile]
+        if isinstance(lease, str):
+            contract = self._arbiter.sought(case, live.run.seed).contract
+            return unjudged(case, Status.UNIMPLEMENTED, lease, contract)
+        async with self._desk.turn(live.run.tenant):
+            return await tried(self._arbiter, self._desk, lease, case, live.run.seed)
+
+    async def _leased(
+        self, principal: Principal, stack: AsyncExitStack, profile: str
+    ) -> Lease | str:
+        """A session until the stack ends; why there is none, where no device has the profile."""
+        try:
+            lease = await stack.enter_async_context(leased(self._service, principal, profile))
+        except InvalidArgument as error:
+            return error.message
+        lease.repeats_bits()
+        return lease
+
+    def _note(self, live: _Live, place: int, result: CaseResult) -> None:
+        live.counts[result.status] += 1
+        live.unwritten.append((place, result))
+        worst = live.run.worst
+        if result.status == Status.PASSED:
+            worst = max(worst, result.worst)
+        live.run = replace(live.run, counts=dict(live.counts), worst=worst)
+
+    async def _write(self, live: _Live) -> None:
+        live.run = replace(live.run, seen_at=self._clock())
+        results, live.unwritten = live.unwritten, []
+        await self._kept.add(live.run, results)
+
+
+def _check(asked: RunSuite) -> None:
+    check_suite(asked.suite, asked.seed)
+    check_filters(asked.operator, asked.match)
+    if not _TARGET.fullmatch(asked.target):
+        raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
+    if asked.profile and asked.profile not in PROFILES:
+        raise malformed("profile", given=asked.profile, allowed=", ".join(PROFILES))
+
+
+def _bounded(given: int, default: int, most: int) -> int:
+    if not 0 <= given <= most:
+        raise malformed("limit", given=given, allowed=f"0 to {most}")
+    return given or default
+
+
+def _too_many(given: int, allowed: int) -> LimitExceeded:
+    return LimitExceeded(
+        Code.ACL_ERROR_RT_OVER_LIMIT,
+        f"run: given another beside {given} at work, allowed {allowed}",
+        parameter="run",
+        given=f"another beside {given} at work",
+        allowed=allowed,
+    )
+
+
+def _told(run: Run) -> RunInfo:
+    return RunInfo(
+        id=run.id,
+        target=run.target,
+        suite=run.suite,
+        seed=run.seed,
+        digest=run.digest,
+        profile=run.profile,
+        operator=run.operator,
+        match=run.match,
+        state=run.state.value,
+        reason=run.reason,
+        cases=run.cases,
+        judged=sum(run.counts.values()),
+        counts=[StatusCount(status=name, cases=n) for name, n in sorted(run.counts.items())],
+        worst=run.worst,
+        created_at=run.created_at,
+        ended_at=run.ended_at,
+    )

@@ -1,0 +1,83 @@
+"""Runs of conformance suites, as they are told and kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class RunState(StrEnum):
+    """How far a run is."""
+
+    RUNNING = "RUNNING"
+    ENDED = "ENDED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A suite, tried on a target.
+
+    Attributes:
+        id: 16 random hexadecimal digits.
+        tenant: Whose.
+        target: What was tried, by the name that its tenant gave it.
+        suite: Its name.
+        seed: That it was made and inputs were drawn by.
+        digest: Of the whole suite; empty until it is made.
+        profile: Only cases of this one; empty means of all.
+        operator: Only cases of this one; empty means of all.
+        match: Only cases like it; empty means all.
+        state: How far it is.
+        reason: Why it ended, unless it came to its end.
+        cases: How many are chosen; 0 until the suite is made.
+        counts: Cases that are judged, by status.
+        worst: The greatest used fraction of a tolerance among outputs that are right.
+        created_at: When it began, seconds since 1970.
+        seen_at: When it was written last.
+        ended_at: When it ended; None while it runs.
+    """
+
+    id: str
+    tenant: str
+    target: str
+    suite: str
+    seed: int
+    digest: str = ""
+    profile: str = ""
+    operator: str = ""
+    match: str = ""
+    state: RunState = RunState.RUNNING
+    reason: str = ""
+    cases: int = 0
+    counts: Mapping[str, int]
+    worst: float = 0.0
+    created_at: float
+    seen_at: float
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What became of a case.
+
+    Attributes:
+        case: Its id.
+        status: Of the verdict.
+        reason: In one sentence.
+        worst: The greatest used fraction of the tolerance, at most WORST.
+        seconds: From the call to its end.
+        verdict: All of it, JSON; empty where it passed.
+    """
+
+    case: str
+    status: str
+    reason: str
+    worst: float
+    seconds: float
+    verdict: str
+
+
+WORST = 1e9
+"""Stands for all that is more: infinity has no number in JSON."""

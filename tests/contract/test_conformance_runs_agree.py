@@ -1,0 +1,130 @@
+"""Over gRPC and REST a suite is run, watched, cancelled and found again, also after a restart."""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from opserve.v1.conformance_service_pb2 import Run
+from opserve_client import AsyncClient, OpserveError
+from opserve_client.private_service import Addresses, private_service
+from opserve_kernels.cases.suites import smoke
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+DEVICES = {"devices": '["ascend910b", "reference"]'}
+PROFILE = "ascend910b"
+FOLDS = [
+    case for case in smoke(0).cases if (case.operator, case.profile) == ("im2col_backward", PROFILE)
+]
+FACES = ["gRPC", "REST"]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('runs')}/opserve.db"
+    with private_service(store_url=url, **DEVICES) as addresses:
+        yield addresses
+
+
+@asynccontextmanager
+async def client_of(service: Addresses, face: str) -> AsyncGenerator[AsyncClient]:
+    async with AsyncClient(service.grpc if face == "gRPC" else service.rest) as made:
+        yield made
+
+
+async def at_its_end(client: AsyncClient, run: str) -> Run:
+    while (found := await client.conformance.get_run(run, wait_s=20)).state == "RUNNING":
+        pass
+    return found
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) -> None:
+    async with client_of(kept, face) as client:
+        begun = await client.conformance.run_suite(
+            "smoke", target=f"fold/{face}", operator="im2col_backward", profile=PROFILE
+        )
+        assert begun.state == "RUNNING"
+    other = "REST" if face == "gRPC" else "gRPC"
+    async with client_of(kept, other) as client:
+        run = await at_its_end(client, begun.id)
+        results = await client.conformance.list_results(begun.id)
+        (listed,) = (await client.conformance.list_runs(f"fold/{face}")).runs
+    assert (run.state, run.cases, run.judged) == ("ENDED", len(FOLDS), len(FOLDS)), run.reason
+    assert [(count.status, count.cases) for count in run.counts] == [("PASSED", len(FOLDS))]
+    assert run.digest == smoke(0).digest
+    assert [(one.case, one.status) for one in results] == [(case.id, "PASSED") for case in FOLDS]
+    assert listed == run
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, face: str) -> None:
+    async with client_of(kept, face) as client:
+        ask = client.conformance
+        begun = await ask.run_suite("standard", target="long", profile=PROFILE)
+        while (await ask.get_run(begun.id)).judged < 3:
+            await ask.get_run(begun.id, wait_s=0.1)
+        ended = await ask.cancel_run(begun.id)
+        assert (ended.state, ended.HasField("ended_at")) == ("CANCELLED", True)
+        assert 3 <= ended.judged < ended.cases
+        assert len(await ask.list_results(begun.id)) == ended.judged
+        assert (await ask.cancel_run(begun.id)) == ended
+        assert not await ask.list_results(begun.id, status="FAILED")
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_what_a_run_may_be_is_checked(kept: Addresses, face: str) -> None:
+    async with client_of(kept, face) as client:
+        ask = client.conformance
+        for code, call in (
+            (107017, ask.run_suite("none", target="mine")),
+            (100000, ask.run_suite("smoke", target="a b")),
+            (100000, ask.run_suite("smoke", target="mine", profile="none")),
+            (107017, ask.get_run("0" * 16)),
+            (107017, ask.cancel_run("none")),
+            (100000, ask.list_runs(limit=201)),
+        ):
+            with pytest.raises(OpserveError) as caught:
+                await call
+            assert caught.value.code == code
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_profile_without_a_device_is_not_implemented(kept: Addresses, face: str) -> None:
+    async with client_of(kept, face) as client:
+        begun = await client.conformance.run_suite(
+            "smoke", target="other", operator="deconv_grad_filter"
+        )
+        run = await at_its_end(client, begun.id)
+        assert (run.state, [count.status for count in run.counts]) == ("ENDED", ["UNIMPLEMENTED"])
+        first = (await client.conformance.list_results(begun.id))[0]
+        assert "profile" in first.reason
+
+
+async def test_history_outlives_the_service(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/opserve.db"
+    with private_service(store_url=url, **DEVICES) as service:
+        async with client_of(service, "gRPC") as client:
+            ask = client.conformance
+            begun = await ask.run_suite("smoke", target="fold", operator="im2col_backward")
+            ended = await at_its_end(client, begun.id)
+            cut = await ask.run_suite("standard", target="long", profile=PROFILE)
+            while not (await ask.get_run(cut.id)).judged:
+                await ask.get_run(cut.id, wait_s=0.1)
+    with private_service(store_url=url, devices='["ascend910b"]') as service:
+        async with client_of(service, "REST") as client:
+            found = (await client.conformance.list_runs()).runs
+            assert [(run.id, run.state) for run in found] == [
+                (cut.id, "INTERRUPTED"),
+                (begun.id, "ENDED"),
+            ]
+            assert found[1] == ended
+            assert len(await client.conformance.list_results(cut.id)) == found[0].judged > 0
+
+
+async def test_a_service_without_a_store_runs_no_suite(service: Addresses) -> None:
+    async with client_of(service, "REST") as client:
+        with pytest.raises(OpserveError) as caught:
+            await client.conformance.run_suite("smoke", target="mine")
+        assert caught.value.code == 507901
