@@ -9,6 +9,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 
+_Waiting = tuple[object, asyncio.Future[None]]
+
+
 @dataclass(slots=True)
 class _Line:
     """Of a tenant, from when a call passed until a turn of the loop in which none did.
@@ -19,7 +22,7 @@ class _Line:
     """
 
     passed: object | None
-    waiting: deque[tuple[object, asyncio.Future[None]]] = field(default_factory=deque)
+    waiting: deque[_Waiting] = field(default_factory=deque[_Waiting])
 
 
 class Turnstile:
