@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-
 _Waiting = tuple[object, asyncio.Future[None]]
 
 
