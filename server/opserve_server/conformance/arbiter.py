@@ -87,8 +87,11 @@ class Arbiter:
     ) -> ResultT:
         """What a task comes to, once the arbiter has answered what it asks."""
         answer = await self._desk.do(task, sought)
-        while isinstance(answer, tuple):
-            new = {question.key: await self._answer(principal, question) for question in answer}
+        while isinstance(answer, tasks.Open):
+            new = {
+                question.key: await self._answer(principal, question)
+                for question in answer.questions
+            }
             sought = replace(sought, computed={**sought.computed, **new})
             answer = await self._desk.do(task, sought)
         return answer

@@ -78,7 +78,7 @@ async def run_case(
                 buffers[name] = await lease.allocate(Allocate(size_bytes=max(storage.nbytes, 1)))
                 await lease.write(buffers[name], storage)
             seconds = await _executed(lease, case, buffers)
-            if not isinstance(seconds, float):
+            if isinstance(seconds, Code | Broken):
                 return seconds
             after = {
                 name: np.frombuffer(await lease.read(buffers[name], one.nbytes), one.dtype)

@@ -79,8 +79,15 @@ class Question:
     magnitudes: Mapping[str, Array]
 
 
-Open = tuple[Question, ...]
-"""What the arbiter is to be asked first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """Nothing can be said before the arbiter has answered.
+
+    Attributes:
+        questions: What it is to be asked.
+    """
+
+    questions: tuple[Question, ...]
 
 
 def page_of(asked: ListCases, limit: int) -> CasePage | None:
@@ -140,7 +147,7 @@ def inputs_of(case: Case, seed: int) -> bytes:
 def golden_of(sought: Sought) -> bytes | Open:
     """What each output must be, as an .npz file."""
     found = _goldens(sought)
-    if isinstance(found, tuple):
+    if isinstance(found, Open):
         return found
     values = {f"values.{name}": golden.values for name, golden in found.items()}
     return _packed(values | {f"magnitudes.{n}": golden.magnitudes for n, golden in found.items()})
@@ -163,7 +170,7 @@ def verdict_on_memory(
 
 def _judged(sought: Sought, results: Results) -> Verdict | Open:
     found = _goldens(sought)
-    if isinstance(found, tuple):
+    if isinstance(found, Open):
         return found
     return judge_case(sought.case, results, golden=found, contract=sought.contract)
 
@@ -185,7 +192,7 @@ def _goldens(sought: Sought) -> dict[str, Golden] | Open:
             missing.append(question)
         else:
             found |= goldens_in(call, kept)
-    return tuple(missing) if missing else found
+    return Open(questions=tuple(missing)) if missing else found
 
 
 @lru_cache(maxsize=1)

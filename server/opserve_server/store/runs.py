@@ -89,5 +89,6 @@ def _row_of(run: Run) -> dict[str, Any]:
 
 
 def _run_of(row: RowMapping) -> Run:
-    values = {field.name: row[field.name] for field in fields(Run)}
-    return Run(**values | {"counts": json.loads(row["counts"]), "state": RunState(row["state"])})
+    values: dict[str, Any] = {field.name: row[field.name] for field in fields(Run)}
+    values |= {"counts": json.loads(row["counts"]), "state": RunState(row["state"])}
+    return Run(**values)
