@@ -46,8 +46,8 @@ one of them, which follows from the id: no case is left out. A seed takes some 2
 What those libraries do otherwise than the contract says is told, and is no false alarm:
 
 - PyTorch adds partial sums of FLOAT16 in FLOAT16, in convolutions and where columns are folded, and
-  folds columns of BF16 in BF16: with `accumulator="float16"` for the rounding layer all but one of
-  the convolutions that fail pass.
+  folds columns of BF16 in BF16, which the target does in FLOAT: with `accumulator="float16"` for
+  the rounding layer all passes that fails with seed 0.
 - PyTorch multiplies the padding in FLOAT: 0 by an infinity is no number. Those calls are left out.
 - Processors with instructions for BF16 take its subnormal numbers for 0: by an infinity that is no
   number, where the product is an infinity. Calls with both are left out.
