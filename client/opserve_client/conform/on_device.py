@@ -19,9 +19,8 @@ from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.case import Case, TensorCase
 from opserve_kernels.verdict.verdict import Code
 
-_BATCH_BYTES = (
-    16 * SMALL_BYTES
-)  # a service's limit on the data of a batch; SMALL_BYTES on a tensor's
+_BATCH_BYTES = 16 * SMALL_BYTES
+"""A service's limit on the data of a batch; SMALL_BYTES is that on a tensor's."""
 
 
 def plan_on(session: Session, case: Case) -> Ran | Refused:
