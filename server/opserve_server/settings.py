@@ -143,7 +143,7 @@ class Settings(BaseSettings):
     """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
 
     store_url: StoreUrl = Field(default_factory=_default_store)
-    """Where tenants, keys, usage and audit are kept: sqlite:///file, or
+    """Where tenants, keys, usage, audit and runs of suites are kept: sqlite:///file, or
     postgresql://user:password@host/database; empty keeps nothing. Unless set it is
     opserve/opserve.db in $XDG_STATE_HOME, or else in ~/.local/state."""
     store_connections_limit: Count = 4
