@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
@@ -53,27 +53,31 @@ class Desk:
         Raises:
             Unavailable: 507901, the process ended in the middle of it.
         """
-        submit = partial(self._submit, partial(task, *args, **options))
-        working = asyncio.wrap_future(await asyncio.to_thread(submit))
+        working = asyncio.ensure_future(self._done(partial(task, *args, **options)))
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             await asyncio.wait([working])
             raise
-        except BrokenProcessPool:
-            self._pool = None
-            raise _lost() from None
 
     async def close(self) -> None:
         """Ends the processes, once what they do is over."""
         if self._pool is not None:
             await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
+    async def _done(self, task: Callable[[], ResultT]) -> ResultT:
+        try:
+            return await asyncio.wrap_future(await asyncio.to_thread(self._submit, task))
+        except BrokenProcessPool:
+            raise _lost() from None
+
     def _submit(self, task: Callable[[], ResultT]) -> "Future[ResultT]":
         with PROCESS_TABLE:  # it may start one
-            if self._pool is None:
-                context = get_context("forkserver")
-                self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
+            if self._pool is not None:
+                with suppress(BrokenProcessPool):  # one of its processes has ended
+                    return self._pool.submit(task)
+            context = get_context("forkserver")
+            self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
             return self._pool.submit(task)
 
 

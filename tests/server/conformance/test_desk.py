@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import threading
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -25,6 +27,16 @@ async def test_a_process_that_ends_is_told_and_replaced(desk: Desk) -> None:
     first = await desk.do(os.getpid)
     with pytest.raises(Unavailable, match="a process of the service ended"):
         await desk.do(os._exit, 1)
+    assert await desk.do(os.getpid) != first
+
+
+async def test_a_process_that_ends_while_it_has_nothing_to_do_is_replaced(desk: Desk) -> None:
+    await asyncio.to_thread(int)  # its thread is there before those of the processes
+    others = set(threading.enumerate())
+    first = await desk.do(os.getpid)
+    (watching,) = (one for one in set(threading.enumerate()) - others if not one.daemon)
+    os.kill(first, signal.SIGKILL)
+    watching.join()
     assert await desk.do(os.getpid) != first
 
 
