@@ -5,14 +5,14 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from opserve_kernels.status import Status
 from opserve_server.core.errors import Unavailable
@@ -53,12 +53,7 @@ class Desk:
         Raises:
             Unavailable: 507901, the process ended in the middle of it.
         """
-        working = asyncio.ensure_future(self._done(partial(task, *args, **options)))
-        try:
-            return await asyncio.shield(working)
-        except asyncio.CancelledError:
-            await asyncio.wait([working])
-            raise
+        return await to_its_end(self._done(partial(task, *args, **options)))
 
     async def close(self) -> None:
         """Ends the processes, once what they do is over."""
@@ -79,6 +74,16 @@ class Desk:
             context = get_context("forkserver")
             self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
             return self._pool.submit(task)
+
+
+async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """What work comes to; if cancelled, it is over before this is."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
 
 
 def _begin() -> None:

@@ -32,7 +32,7 @@ from opserve_server.conformance.calls import (
     StatusCount,
 )
 from opserve_server.conformance.choice import check_filters, check_suite
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.desk import Desk, to_its_end
 from opserve_server.conformance.trial import tried, unjudged
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -71,7 +71,7 @@ class _Live:
         principal: Who began it.
         counts: Cases by status.
         unwritten: Results that the store lacks, by their places.
-        cancelled: Whether its tenant ended it.
+        cut: What it is to be, since it was told to end; None before.
         ended: Done at its end.
     """
 
@@ -79,7 +79,7 @@ class _Live:
     principal: Principal
     counts: Counter[str] = field(default_factory=Counter[str])
     unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
-    cancelled: bool = False
+    cut: RunState | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -140,8 +140,8 @@ class SuiteRuns:
     async def stop(self) -> None:
         """Ends the runs at work; what they judged is kept."""
         at_work = list(self._tasks.values())
-        for task in at_work:
-            task.cancel()
+        for run in self._tasks:
+            self._cut(self._live[run], RunState.INTERRUPTED)
         if at_work:
             await asyncio.wait(at_work)
 
@@ -194,10 +194,15 @@ class SuiteRuns:
     async def _cancel(self, asked: CancelRun) -> Run:
         live = self._mine(asked.run)
         if live is not None:
-            live.cancelled = True
-            self._tasks[asked.run].cancel()
+            self._cut(live, RunState.CANCELLED)
             await live.ended.wait()
         return await self._found(asked.run)
+
+    def _cut(self, live: _Live, state: RunState) -> None:
+        """Tells a run to end, once: a second time would keep its end out of the store."""
+        if live.cut is None and live.run.state is RunState.RUNNING:
+            live.cut = state
+            self._tasks[live.run.id].cancel()
 
     async def _runs(self, asked: ListRuns) -> RunPage:
         limit = _bounded(asked.limit, RUNS, RUNS_LIMIT)
@@ -249,7 +254,7 @@ class SuiteRuns:
         try:
             await self._try_all(live)
         except asyncio.CancelledError:
-            state = RunState.CANCELLED if live.cancelled else RunState.INTERRUPTED
+            state = live.cut or RunState.INTERRUPTED
         except OpserveError as error:
             cut = self._service.draining
             state = RunState.INTERRUPTED if cut else RunState.FAILED
@@ -282,7 +287,7 @@ class SuiteRuns:
                     self._note(live, place, await self._tried(live, stack, leases, case))
                     place += 1
                     if self._clock() - written_at >= _WRITE_INTERVAL_S:
-                        await self._write(live)
+                        await to_its_end(self._write(live))
                         written_at = self._clock()
 
     async def _tried(
@@ -318,8 +323,8 @@ class SuiteRuns:
 
     async def _write(self, live: _Live) -> None:
         live.run = replace(live.run, seen_at=self._clock())
-        results, live.unwritten = live.unwritten, []
-        await self._kept.add(live.run, results)
+        await self._kept.add(live.run, live.unwritten)
+        live.unwritten.clear()
 
 
 def _check(asked: RunSuite) -> None:

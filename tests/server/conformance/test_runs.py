@@ -1,0 +1,130 @@
+"""What is kept of a run that is told to end while the store is slow."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import cast
+from unittest import mock
+
+import pytest
+
+from opserve_kernels.cases.suites import smoke
+from opserve_server.calls import malformed
+from opserve_server.conformance.calls import CancelRun, OneRun, RunSuite
+from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.runs import SuiteRuns
+from opserve_server.conformance.tasks import Part
+from opserve_server.core.observations import CALL, Call
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.runs import CaseResult, Run
+from opserve_server.core.service import Service
+from opserve_server.store.runs import Runs
+
+CASES = 3
+
+
+class SlowStore:
+    """Keeps runs, in transactions that wait until each may end."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_end = asyncio.Semaphore(0), asyncio.Semaphore(0)
+        self.places = list[int]()
+        self.state = ""
+
+    async def begin(self, run: Run, *, kept: int) -> None:
+        """Takes any run."""
+
+    async def add(self, run: Run, results: Sequence[tuple[int, CaseResult]]) -> None:
+        """Keeps results and state, or nothing."""
+        rows = [place for place, _ in results]
+        self.asked.release()
+        await self.may_end.acquire()
+        self.places += rows
+        self.state = run.state
+
+    async def get(self, tenant: str, run: str) -> Run:
+        """The one of a name."""
+        return Run(
+            id=run,
+            tenant=tenant,
+            target="mine",
+            suite="smoke",
+            seed=0,
+            counts={},
+            created_at=0.0,
+            seen_at=0.0,
+        )
+
+
+class OneDesk:
+    """Gives everybody a turn, and a suite of a few cases."""
+
+    @asynccontextmanager
+    async def turn(self, _: str) -> AsyncGenerator[None]:
+        """At once."""
+        yield
+
+    async def do(self, *_: object) -> Part:
+        """All cases."""
+        return Part(cases=smoke(0).cases[:CASES], total=CASES, digest="")
+
+
+@pytest.fixture(autouse=True)
+def at_work() -> Generator[None]:
+    call = Call(face="grpc", method="CancelRun", request_id="r", headers={}, principal=LOCAL)
+    token = CALL.set(call)
+    yield
+    CALL.reset(token)
+
+
+async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
+    """A run without devices, whose first result the store is keeping."""
+    service = mock.Mock(spec=Service, draining=False)
+    service.open_session.side_effect = malformed("profile", given="this", allowed="none")
+    arbiter = mock.Mock()
+    arbiter.sought.return_value.contract = "1"
+    clock = count()  # a second goes by between two looks, so each result is written alone
+    runs = SuiteRuns(
+        service,
+        cast("Desk", OneDesk()),
+        arbiter,
+        cast("Runs", store),
+        runs_limit=1,
+        kept_limit=1,
+        clock=lambda: float(next(clock)),
+    )
+    answer = await runs.run(RunSuite(suite="smoke", target="mine"))
+    assert isinstance(answer, OneRun)
+    await store.asked.acquire()
+    return runs, CancelRun(run=answer.run.id)
+
+
+async def test_a_result_that_is_being_written_when_the_run_ends_is_kept_once() -> None:
+    store = SlowStore()
+    runs, cancel = await begun(store)
+    cancelling = asyncio.create_task(runs.run(cancel))
+    await asyncio.sleep(0)
+    store.may_end.release()
+    store.may_end.release()
+    await cancelling
+    assert (store.places, store.state) == ([0], "CANCELLED")
+
+
+@pytest.mark.parametrize("last", ["CancelRun", "stop"])
+async def test_the_end_of_a_run_is_kept_though_it_is_ended_twice(last: str) -> None:
+    store = SlowStore()
+    runs, cancel = await begun(store)
+    first = asyncio.create_task(runs.run(cancel))
+    await asyncio.sleep(0)
+    store.may_end.release()
+    await store.asked.acquire()  # that of its end
+    second = asyncio.create_task(runs.stop() if last == "stop" else _cancelled(runs, cancel))
+    await asyncio.sleep(0)
+    store.may_end.release()
+    await asyncio.gather(first, second)
+    assert store.state == "CANCELLED"
+
+
+async def _cancelled(runs: SuiteRuns, cancel: CancelRun) -> None:
+    await runs.run(cancel)
