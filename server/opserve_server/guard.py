@@ -287,6 +287,7 @@ class Guard:
             yield part
 
     async def _next(self, parts: AsyncIterator[Part], recheck: Callable[[], None]) -> Part | None:
+        recheck()  # from here on each look at the store asks
         waiting = asyncio.timeout(None)
         self._waiting[waiting] = recheck
         try:

@@ -127,4 +127,4 @@ async def test_a_service_without_a_store_runs_no_suite(service: Addresses) -> No
     async with client_of(service, "REST") as client:
         with pytest.raises(OpserveError) as caught:
             await client.conformance.run_suite("smoke", target="mine")
-        assert caught.value.code == 507901
+        assert caught.value.code == 200001

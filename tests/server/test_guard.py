@@ -1,7 +1,8 @@
 """The guard: who is recognised, what each may call, and what a guess costs."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 
 import pytest
 
@@ -14,6 +15,7 @@ from opserve_server.core.errors import (
     Unauthenticated,
 )
 from opserve_server.core.keys import new_key, sha256_of
+from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import ANYBODY, MAP_BUFFER, SCOPES, Credentials, Guard, GuessLimits
@@ -113,6 +115,23 @@ def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock
     reasons = {error.reason for error in errors if isinstance(error, Unauthenticated)}
     assert len(reasons) == 6, reasons
     assert not any(key in f"{error!r}{vars(error)}" for key in keys.values() for error in errors)
+
+
+async def test_an_answer_ends_though_its_key_did_while_nobody_waited(guard: Guard) -> None:
+    async def parts() -> AsyncGenerator[bytes]:
+        yield b"before"
+        await asyncio.Event().wait()
+
+    key = new_key()
+    guard.refresh(directory(record(key, ALICE)))
+    credentials = shown(f"Bearer {key}")
+    call = Call(face="grpc", method="WatchStream", request_id="", headers={})
+    await guard.admit(call, credentials, "opserve.v1.StreamService/WatchStream")
+    async with aclosing(guard.while_allowed(parts(), call, credentials)) as answers:
+        assert await anext(answers) == b"before"
+        guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))
+        with pytest.raises(Unauthenticated):
+            await anext(answers)
 
 
 def test_a_key_expires_at_its_moment(guard: Guard, clock: Clock) -> None:

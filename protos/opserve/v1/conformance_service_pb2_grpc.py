@@ -150,7 +150,7 @@ class ConformanceServiceServicer:
     def RunSuite(self, request, context):
         """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
         without its caller. Runs and their results are kept, for their tenant alone.
-        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -54,7 +54,7 @@ class ConformanceServiceStub:
     RunSuite: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]
     """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
     without its caller. Runs and their results are kept, for their tenant alone.
-    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.GetRunRequest, _conformance_service_pb2.GetRunResponse]
     """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
@@ -91,7 +91,7 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
     RunSuite: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]  # type: ignore[assignment]
     """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
     without its caller. Runs and their results are kept, for their tenant alone.
-    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.GetRunRequest, _conformance_service_pb2.GetRunResponse]  # type: ignore[assignment]
     """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
@@ -167,7 +167,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_conformance_service_pb2.RunSuiteResponse, _abc.Awaitable[_conformance_service_pb2.RunSuiteResponse]]:
         """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
         without its caller. Runs and their results are kept, for their tenant alone.
-        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNAVAILABLE (507901) there is no store.
+        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
         """
 
     @_abc_1.abstractmethod

@@ -38,6 +38,7 @@ from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
+    NotSupported,
     OpserveError,
     StoreUnavailable,
     service_drains,
@@ -121,7 +122,8 @@ class SuiteRuns:
             HandleNotFound: 107017, the tenant has no such run.
             LimitExceeded: 207012, too many runs of the tenant are at work.
             InvalidArgument: 100000, something is out of bounds.
-            StoreUnavailable: 507901, there is no store, or it does not answer.
+            NotSupported: 200001, the service has no store.
+            StoreUnavailable: 507901, the store does not answer.
         """
         match request:
             case RunSuite():
@@ -148,7 +150,13 @@ class SuiteRuns:
     @property
     def _kept(self) -> KeptRuns:
         if self._known_kept is None:
-            raise StoreUnavailable
+            raise NotSupported(
+                Code.ACL_ERROR_API_NOT_SUPPORT,
+                "runs of suites: given a service without a store, allowed one with a store",
+                parameter="runs of suites",
+                given="a service without a store",
+                allowed="one with a store",
+            )
         return self._known_kept
 
     async def _begin(self, asked: RunSuite) -> Run:

@@ -85,7 +85,7 @@ def session_not_found(name: str, *, ended: str = "") -> HandleNotFound:
 
 
 class NotSupported(OpserveError):
-    """The profile does not support the operator."""
+    """The profile does not support the operator, or this service not the call."""
 
 
 class WrongState(OpserveError):

@@ -93,7 +93,7 @@ def gradients(
             taps = weight[_at(rows, _ALL, t)]
             taps = taps.T if geometry.transposed else taps
             grad_input[_at(_ALL, ins, i)] += np.einsum("nk...,kc->nc...", y, taps)
-            pairs = (array.reshape(*array.shape[:2], -1) for array in (y, x))
+            pairs = (array.reshape(*array.shape[:2], prod(array.shape[2:])) for array in (y, x))
             share = np.einsum("nko,nco->kc", *pairs)
             grad_weight[_at(rows, _ALL, t)] += share.T if geometry.transposed else share
     axes = (0, *range(2, grad_output.ndim))
