@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 import httpx2
 from typing_extensions import override
@@ -82,36 +82,18 @@ class AsyncRestTransport(AsyncTransport):
         return response_message(WRITE, request, response.content)
 
     @override
-    async def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
+    def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes]:
         path = READ.route.format(session=request.session, buffer=request.buffer)
         last = request.offset + request.size_bytes - 1
         headers = trace_headers() | {"Range": f"bytes={request.offset}-{last}"}
-        try:
-            async with self._http.stream(
-                "GET", path, headers=headers, timeout=timeout_s
-            ) as response:
-                if response.status_code >= _FIRST_ERROR:
-                    raise from_response(response.status_code, await response.aread())
-                async for chunk in response.aiter_bytes():
-                    yield chunk
-        except httpx2.TransportError as error:
-            raise from_transport_error(error, address=self._address) from error
+        return self._content(path, headers, timeout_s=timeout_s)
 
     @override
-    async def archive(
+    def archive(
         self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
     ) -> AsyncIterator[bytes]:
         form = rest_request(method, request)
-        try:
-            async with self._http.stream(
-                form.verb, form.path, headers=form.headers, timeout=timeout_s
-            ) as response:
-                if response.status_code >= _FIRST_ERROR:
-                    raise from_response(response.status_code, await response.aread())
-                async for piece in response.aiter_bytes():
-                    yield piece
-        except httpx2.TransportError as error:
-            raise from_transport_error(error, address=self._address) from error
+        return self._content(form.path, form.headers, timeout_s=timeout_s)
 
     @override
     async def verify(
@@ -154,6 +136,20 @@ class AsyncRestTransport(AsyncTransport):
     @override
     async def close(self) -> None:
         await self._http.aclose()
+
+    async def _content(
+        self, path: str, headers: Mapping[str, str], *, timeout_s: float
+    ) -> AsyncGenerator[bytes]:
+        try:
+            async with self._http.stream(
+                "GET", path, headers=headers, timeout=timeout_s
+            ) as response:
+                if response.status_code >= _FIRST_ERROR:
+                    raise from_response(response.status_code, await response.aread())
+                async for chunk in response.aiter_bytes():
+                    yield chunk
+        except httpx2.TransportError as error:
+            raise from_transport_error(error, address=self._address) from error
 
 
 async def _chunks(data: memoryview) -> AsyncIterator[bytes]:

@@ -3,7 +3,7 @@
 
 import json
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 
 import httpx2
 from typing_extensions import override
@@ -85,30 +85,14 @@ class RestTransport(Transport):
         path = READ.route.format(session=request.session, buffer=request.buffer)
         last = request.offset + request.size_bytes - 1
         headers = trace_headers() | {"Range": f"bytes={request.offset}-{last}"}
-        try:
-            with self._http.stream("GET", path, headers=headers, timeout=timeout_s) as response:
-                if response.status_code >= _FIRST_ERROR:
-                    raise from_response(response.status_code, response.read())
-                for chunk in response.iter_bytes():
-                    yield chunk
-        except httpx2.TransportError as error:
-            raise from_transport_error(error, address=self._address) from error
+        return self._content(path, headers, timeout_s=timeout_s)
 
     @override
     def archive(
         self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
     ) -> Iterator[bytes]:
         form = rest_request(method, request)
-        try:
-            with self._http.stream(
-                form.verb, form.path, headers=form.headers, timeout=timeout_s
-            ) as response:
-                if response.status_code >= _FIRST_ERROR:
-                    raise from_response(response.status_code, response.read())
-                for piece in response.iter_bytes():
-                    yield piece
-        except httpx2.TransportError as error:
-            raise from_transport_error(error, address=self._address) from error
+        return self._content(form.path, form.headers, timeout_s=timeout_s)
 
     @override
     def verify(
@@ -151,6 +135,18 @@ class RestTransport(Transport):
     @override
     def close(self) -> None:
         self._http.close()
+
+    def _content(
+        self, path: str, headers: Mapping[str, str], *, timeout_s: float
+    ) -> Generator[bytes]:
+        try:
+            with self._http.stream("GET", path, headers=headers, timeout=timeout_s) as response:
+                if response.status_code >= _FIRST_ERROR:
+                    raise from_response(response.status_code, response.read())
+                for chunk in response.iter_bytes():
+                    yield chunk
+        except httpx2.TransportError as error:
+            raise from_transport_error(error, address=self._address) from error
 
 
 def _chunks(data: memoryview) -> Iterator[bytes]:
