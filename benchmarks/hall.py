@@ -46,13 +46,12 @@ class Measured:
     """What the seven noticed.
 
     Attributes:
+        load: What the service did for all eight.
         milliseconds: Of their calls, by kind.
         errors: Of theirs, and of the eighth's where that was ordinary.
-        load: What the service did for all eight.
     """
 
     load: Load
-
     milliseconds: Mapping[str, list[float]] = field(
         default_factory=lambda: {kind: [] for kind in KINDS}
     )
