@@ -31,7 +31,7 @@ class ConformanceServiceStub:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite or case; INVALID_ARGUMENT (107000) a value out of bounds.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
     """
 
     def __init__(self, channel):
@@ -103,7 +103,7 @@ class ConformanceServiceServicer:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite or case; INVALID_ARGUMENT (107000) a value out of bounds.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
     """
 
     def ListSuites(self, request, context):
@@ -256,7 +256,7 @@ class ConformanceService:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite or case; INVALID_ARGUMENT (107000) a value out of bounds.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
     """
 
     @staticmethod

@@ -32,7 +32,7 @@ class ConformanceServiceStub:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite or case; INVALID_ARGUMENT (107000) a value out of bounds.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
     """
 
     @_typing.overload
@@ -72,7 +72,7 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite or case; INVALID_ARGUMENT (107000) a value out of bounds.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -108,7 +108,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite or case; INVALID_ARGUMENT (107000) a value out of bounds.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
     """
 
     @_abc_1.abstractmethod
