@@ -10,13 +10,13 @@ from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.golden_key import golden_key
-from opserve_kernels.cases.golden_values import (
+from opserve_kernels.verdict.dtypes import Doubles
+from opserve_kernels.verdict.golden_values import (
     goldens_in,
     kept_arrays,
     magnitudes_of,
     storages_of,
 )
-from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.judge_case import Golden
 
 

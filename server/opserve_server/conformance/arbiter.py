@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.cases.golden_values import kept_arrays
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
+from opserve_kernels.verdict.golden_values import kept_arrays
 from opserve_server.conformance import tasks
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.execution import Ran, run_case

@@ -14,13 +14,9 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.golden import golden_calls
 from opserve_kernels.cases.golden_key import golden_key
-from opserve_kernels.cases.golden_values import (
-    goldens_in,
-    magnitudes_of,
-    storages_of,
-)
 from opserve_kernels.cases.suite import Suite, matches
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.verdict.golden_values import goldens_in, magnitudes_of, storages_of
 from opserve_kernels.verdict.judge_case import Golden, Results, judge_case
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases
