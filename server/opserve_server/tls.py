@@ -49,7 +49,7 @@ class Tls:
         self._settings = settings
         self._seen: list[_Stamp | None] = _stamps(settings)
         self._held = _read(settings)
-        self._untold: grpc.ServerCertificateConfiguration | None = None
+        self._told = self._held
         self.context = self._held.context
         # Each connection is handed on to the newest context, whose authorities are then asked too:
         # those of a context that is in use can be added to, and never taken away.
@@ -57,7 +57,7 @@ class Tls:
         self.credentials = grpc.dynamic_ssl_server_credentials(
             self._held.configuration,
             # Its stub lacks the None that says that nothing has changed.
-            cast("Callable[[], grpc.ServerCertificateConfiguration]", self._take_untold),
+            cast("Callable[[], grpc.ServerCertificateConfiguration]", self._untold),
             require_client_authentication=bool(settings.client_ca_file),
         )
 
@@ -78,16 +78,19 @@ class Tls:
             log.warning("TLS stays as it was: %s", refused)
             return
         if stamps == _stamps(self._settings):  # else they change right now: the next look is soon
-            self._seen, self._held, self._untold = stamps, held, held.configuration
+            self._seen, self._held = stamps, held
             log.info("TLS has the new certificates")
 
     def _hand_on(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: object) -> None:
         connection.context = self._held.context
 
-    def _take_untold(self) -> grpc.ServerCertificateConfiguration | None:
+    def _untold(self) -> grpc.ServerCertificateConfiguration | None:
         """Asked by gRPC before each handshake, in a thread of its own."""
-        untold, self._untold = self._untold, None
-        return untold
+        held = self._held
+        if held is self._told:
+            return None
+        self._told = held
+        return held.configuration
 
 
 def tls_of(settings: Settings) -> Tls | None:
@@ -110,7 +113,7 @@ def _read(settings: Settings) -> _Held:
     try:
         # Without a password of ours, OpenSSL would ask the terminal for that of a locked key.
         context.load_cert_chain(*files, password="")
-    except ssl.SSLError as error:
+    except OSError as error:  # ssl.SSLError is one, and a file may be gone since it was read
         wanted = "a certificate chain, and its own key without a password, in PEM"
         raise _refused("tls_certificate_file", files[0], wanted) from error
     authority = None
@@ -118,7 +121,7 @@ def _read(settings: Settings) -> _Held:
         authority = _content("client_ca_file", settings.client_ca_file)
         try:
             context.load_verify_locations(settings.client_ca_file)
-        except ssl.SSLError as error:
+        except OSError as error:
             wanted = "certificates of authorities, in PEM"
             raise _refused("client_ca_file", settings.client_ca_file, wanted) from error
         context.verify_mode = ssl.CERT_REQUIRED

@@ -70,3 +70,22 @@ async def test_new_certificates_and_authorities_are_taken_and_what_does_not_fit_
         await until(taken)
         assert await every_outcome(addresses, lab, old.known) == {"ServiceUnreachable"}
         assert len(await before.list_devices()) == 1, "an open connection stays"
+
+
+@pytest.mark.parametrize("name", ["key", "ca"])
+async def test_a_file_that_vanishes_between_two_reads_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(tls, "LOOKS_S", 0.0)
+    files = files_in(tmp_path / "files")
+    loaded = tls.tls_of(settings(tmp_path, files, client_ca=True))
+    assert loaded is not None
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"what was there")
+    Path(f"{getattr(files.server, name)}").unlink()
+    told = asyncio.Event()
+    monkeypatch.setattr(tls.log, "warning", lambda *_: told.set())
+    looking, telling = (asyncio.create_task(one) for one in (loaded.keep_looking(), told.wait()))
+    done, _ = await asyncio.wait([looking, telling], return_when=asyncio.FIRST_COMPLETED)
+    looking.cancel()
+    telling.cancel()
+    assert looking not in done
