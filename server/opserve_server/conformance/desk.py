@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import threading
-from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +12,7 @@ from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from opserve_kernels.status import Status
 from opserve_server.core.errors import Unavailable
@@ -26,20 +26,20 @@ class Desk:
     """Processes for work that takes long and needs no device; the first task starts them.
 
     Args:
-        processes: How many, and how many calls have a turn at once.
+        processes: How many, and how many tasks they are given at once.
     """
 
     def __init__(self, processes: int) -> None:
         self._count = processes
         self._pool: ProcessPoolExecutor | None = None
-        self._turns = asyncio.Semaphore(processes)
-        # Whoever has a turn or waits for it is one of its tenant's, so that tenants take turns.
-        self._first = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(1))
+        self._free = asyncio.Semaphore(processes)
+        # Of each tenant one call has tasks at a time, so that tenants take turns.
+        self._turns = WeakValueDictionary[str, asyncio.Semaphore]()
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncGenerator[None]:
-        """A turn of a tenant, until the block ends."""
-        async with self._first[tenant], self._turns:
+        """A turn of a tenant, until the block ends; while it waits for a device, others work."""
+        async with self._turns.setdefault(tenant, asyncio.Semaphore(1)):
             yield
 
     async def do(
@@ -53,7 +53,8 @@ class Desk:
         Raises:
             Unavailable: 507901, the process ended in the middle of it.
         """
-        return await to_its_end(self._done(partial(task, *args, **options)))
+        async with self._free:
+            return await to_its_end(self._done(partial(task, *args, **options)))
 
     async def close(self) -> None:
         """Ends the processes, once what they do is over."""

@@ -40,6 +40,11 @@ async def test_a_process_that_ends_while_it_has_nothing_to_do_is_replaced(desk: 
     assert await desk.do(os.getpid) != first
 
 
+async def test_a_turn_that_waits_for_a_device_leaves_the_desk_to_others(desk: Desk) -> None:
+    async with desk.turn("waits"), desk.turn("works"):
+        assert await desk.do(int) == 0
+
+
 async def test_tenants_take_turns_however_many_calls_one_has() -> None:
     desk, order, may_go = Desk(1), list[str](), asyncio.Event()
 
