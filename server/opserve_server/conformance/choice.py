@@ -22,10 +22,11 @@ def check_filters(operator: str, match: str) -> None:
     """Refuses what chooses no cases; empty chooses all."""
     if operator and operator not in OPERATORS:
         raise malformed("operator", given=operator, allowed=", ".join(OPERATORS))
-    check_length("match", match)
+    check_text("match", match)
 
 
-def check_length(name: str, given: str) -> None:
-    """Refuses a long text."""
-    if len(given) > TEXT_LIMIT:
-        raise malformed(name, given=given, allowed=f"at most {TEXT_LIMIT} characters")
+def check_text(name: str, given: str) -> None:
+    """Refuses a long text, and characters that no name has and no store takes."""
+    if len(given) > TEXT_LIMIT or not given.isprintable():
+        allowed = f"at most {TEXT_LIMIT} printable characters"
+        raise malformed(name, given=repr(given), allowed=allowed)

@@ -33,7 +33,7 @@ from opserve_server.conformance.calls import (
     Verified,
     Verify,
 )
-from opserve_server.conformance.choice import TEXT_LIMIT, check_filters, check_length, check_suite
+from opserve_server.conformance.choice import TEXT_LIMIT, check_filters, check_suite, check_text
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.errors import HandleNotFound
@@ -142,7 +142,7 @@ class Conformance:
     async def _page(self, asked: ListCases) -> CasePage:
         check_suite(asked.suite, asked.seed)
         check_filters(asked.operator, asked.match)
-        check_length("cursor", asked.cursor)
+        check_text("cursor", asked.cursor)
         if not 0 <= asked.limit <= CASES_LIMIT:
             raise malformed("limit", given=asked.limit, allowed=f"0 to {CASES_LIMIT}")
         async with self._desk.turn(caller().tenant):
@@ -162,5 +162,5 @@ class Conformance:
 
 def _code(given: str) -> Code:
     """A status by its name or number."""
-    check_length("code", given)
+    check_text("code", given)
     return Code(name=_NAMES.get(given, given))

@@ -1,7 +1,8 @@
 """ConformanceService: its calls are values, its arrays .npz files in pieces."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import contextmanager
 from tempfile import SpooledTemporaryFile
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ from opserve.v1 import conformance_service_pb2 as messages
 from opserve_server.calls import BodyTooLarge, caller, malformed
 from opserve_server.conformance.calls import ANSWERS, GetGolden, GetInputs, Verify
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.core.accounts import Account, Holding
+from opserve_server.core.accounts import Holding
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.values import methods_of, values_in
@@ -24,10 +25,9 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
     """A servicer of ConformanceService."""
 
     async def verify(requests: Requests, _: object) -> messages.VerifyResponse:
-        account = service.accounts.of(caller().tenant)
         limit = conformance.array_limits.unpacked_bytes
-        with SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
-            asked = await _receive(requests, file, account, limit)
+        with SpooledTemporaryFile(_IN_MEMORY_BYTES) as file, _held(service) as moving:
+            asked = await _receive(requests, file, moving, limit)
 
             async def read() -> dict[str, Array]:
                 size_bytes = file.tell()
@@ -59,22 +59,28 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
     return SimpleNamespace(**unary, Verify=verify, GetInputs=inputs, GetGolden=golden)
 
 
+@contextmanager
+def _held(service: Service) -> Generator[Holding]:
+    """Bytes that a tenant has under way, until the block ends."""
+    moving = service.accounts.of(caller().tenant).holding(Resource.BYTES_IN_FLIGHT)
+    try:
+        yield moving
+    finally:
+        moving.hold(0)
+
+
 async def _receive(
-    requests: Requests, file: "SpooledTemporaryFile[bytes]", account: Account, limit: int
+    requests: Requests, file: "SpooledTemporaryFile[bytes]", moving: Holding, limit: int
 ) -> Verify:
-    """Which case is meant; its bytes go to the file, and are the tenant's while they come."""
+    """Which case is meant; its bytes go to the file."""
     first = await anext(requests, None)
     if first is None:
         raise malformed("case", given="no message", allowed="a message that names it")
-    moving = account.holding(Resource.BYTES_IN_FLIGHT)
-    try:
-        _append(first.data, file, moving, limit)
-        async for request in requests:
-            if request.suite or request.case or request.seed or request.code:
-                raise malformed("data", given="a second header", allowed="data alone")
-            _append(request.data, file, moving, limit)
-    finally:
-        moving.hold(0)
+    _append(first.data, file, moving, limit)
+    async for request in requests:
+        if request.suite or request.case or request.seed or request.code:
+            raise malformed("data", given="a second header", allowed="data alone")
+        _append(request.data, file, moving, limit)
     return Verify(suite=first.suite, case=first.case, seed=first.seed, code=first.code)
 
 

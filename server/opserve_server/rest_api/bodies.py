@@ -1,8 +1,8 @@
 """Request bodies, read no further than their limits."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -46,7 +46,7 @@ async def bounded(request: Request, *, limit: int) -> AsyncGenerator[bytes]:
         yield chunk
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
+async def while_connected(request: Request, work: Awaitable[AnswerT]) -> AnswerT:
     """The answer of work that may wait; cancels it when the client goes away, to be asked then.
 
     Raises:

@@ -91,7 +91,8 @@ def _archive_endpoint(
     async def endpoint(request: Request) -> Response:
         given = values_of(parse_query(query, request))
         pieces = conformance.archive(kind(**request.path_params, **given))
-        head = await anext(pieces)  # refused before the status is told
+        # Refused before the status is told.
+        head = await while_connected(request, anext(pieces))
         return StreamingResponse(joined(head, pieces), media_type=OCTETS)
 
     return endpoint

@@ -1,7 +1,7 @@
 """What is kept of a run that is told to end while the store is slow."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import cast
@@ -15,12 +15,11 @@ from opserve_server.conformance.calls import CancelRun, OneRun, RunSuite
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.conformance.tasks import Part
-from opserve_server.core.observations import CALL, Call
-from opserve_server.core.principal import LOCAL
 from opserve_server.core.runs import CaseResult, Run
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs
 
+pytestmark = pytest.mark.usefixtures("at_work")
 CASES = 3
 
 
@@ -68,14 +67,6 @@ class OneDesk:
     async def do(self, *_: object) -> Part:
         """All cases."""
         return Part(cases=smoke(0).cases[:CASES], total=CASES, digest="")
-
-
-@pytest.fixture(autouse=True)
-def at_work() -> Generator[None]:
-    call = Call(face="grpc", method="CancelRun", request_id="r", headers={}, principal=LOCAL)
-    token = CALL.set(call)
-    yield
-    CALL.reset(token)
 
 
 async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:

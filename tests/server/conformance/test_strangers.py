@@ -1,0 +1,74 @@
+"""What strangers send for a verdict, and what is left of it when they hang up."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+from unittest import mock
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+
+from opserve.v1.conformance_service_pb2 import VerifyRequest
+from opserve_server.conformance.calls import Verified
+from opserve_server.conformance.choice import TEXT_LIMIT, check_filters
+from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.tenants import Resource
+from opserve_server.grpc_api.conformance import conformance_face
+from opserve_server.rest_api.conformance import conformance_operations
+from opserve_server.rest_api.one_shot import RunLimits
+from server.judging import LIMITS
+from server.recording import RecordingService
+
+pytestmark = pytest.mark.usefixtures("at_work")
+
+
+async def test_bytes_that_wait_for_their_verdict_are_still_under_way() -> None:
+    service = RecordingService()
+    standing = service.accounts.of(LOCAL.tenant).standings[Resource.BYTES_IN_FLIGHT]
+    held = list[float]()
+
+    async def verify(*_: object) -> Verified:
+        held.append(standing.use)
+        return Verified(case="one", status="PASSED", reason="", verdict="{}")
+
+    async def pieces() -> AsyncGenerator[VerifyRequest]:
+        yield VerifyRequest(suite="smoke", case="one", data=b"123")
+        yield VerifyRequest(data=b"45")
+
+    conformance = mock.Mock(verify=verify, array_limits=LIMITS.arrays)
+    face: Any = conformance_face(service, conformance)
+    await face.Verify(pieces(), None)
+    assert (held, standing.use) == ([5], 0)
+
+
+async def test_nothing_is_drawn_for_a_client_that_hung_up() -> None:
+    ended = asyncio.Event()
+
+    async def archive(_: object) -> AsyncGenerator[bytes]:
+        try:
+            await asyncio.Event().wait()
+            yield b""
+        finally:
+            ended.set()
+
+    async def receive() -> dict[str, str]:
+        await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    limits = RunLimits(args_bytes=1, run_bytes=1, arrays=1, concurrent_runs=1)
+    conformance = mock.Mock(archive=archive)
+    operations = conformance_operations(RecordingService(), conformance, 1, limits)
+    endpoint = next(one.endpoint for one in operations if one.name == "GetInputs")
+    asked = {"suite": "smoke", "case": "one"}
+    scope = {"type": "http", "headers": [], "query_string": b"", "path_params": asked}
+    with pytest.raises(ClientDisconnect):
+        await endpoint(Request(scope, receive))
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize("match", ["fold\0", "fold\n", "f" * (TEXT_LIMIT + 1)])
+def test_a_text_that_no_store_takes_is_refused(match: str) -> None:
+    check_filters("", "fold 3x3")
+    with pytest.raises(InvalidArgument, match="match: given 'f"):
+        check_filters("", match)
