@@ -60,6 +60,7 @@ class Health:
         """Says NOT_SERVING from now on, whatever the devices do."""
         self._become(dict.fromkeys(self._statuses, _NOT_SERVING))
         self._draining = True
+        self._news.set()
 
     async def Check(self, request: HealthCheckRequest, _: Context) -> HealthCheckResponse:  # noqa: N802  # its name on the wire
         """How one of them is."""
@@ -74,7 +75,7 @@ class Health:
     async def Watch(  # noqa: N802  # its name on the wire
         self, request: HealthCheckRequest, _: Context
     ) -> AsyncGenerator[HealthCheckResponse]:
-        """How one of them is, and becomes; also of one that is not there."""
+        """How one of them is, and becomes, until the service drains; also of one not there."""
         told: HealthCheckResponse | None = None
         while True:
             news = self._news
@@ -82,6 +83,8 @@ class Health:
             if status != told:
                 told = status
                 yield status
+            if self._draining:
+                return  # the service ends when all calls have
             await news.wait()
 
     def _become(self, statuses: dict[str, HealthCheckResponse]) -> None:

@@ -82,7 +82,19 @@ async def test_whoever_watches_is_told_of_each_change(
     assert (await watch.read()).status == SERVING
     health.drain()
     assert (await watch.read()).status == NOT_SERVING
-    watch.cancel()
+    assert await watch.read() is grpc.aio.EOF
+
+
+async def test_nobody_who_watches_holds_up_the_end_of_a_service_that_did_not_serve(
+    channel: grpc.aio.Channel, service: RecordingService, health: Health
+) -> None:
+    service.devices = [replace(DEVICE, ready=False)]
+    health.tell()
+    stub: Any = HealthStub(channel)
+    watch = stub.Watch(HealthCheckRequest())
+    assert (await watch.read()).status == NOT_SERVING
+    health.drain()
+    assert await watch.read() is grpc.aio.EOF
 
 
 @pytest.mark.parametrize("kind", ["Check", "List", "Watch"])
