@@ -85,6 +85,7 @@ class Connection(HttpToolsProtocol):
         if not self._limits.open[self._peer]:
             del self._limits.open[self._peer]
         super().connection_lost(exc)
+        self.transport.close()  # what it holds is dropped here, and not once its handle is closed
 
     @override
     def data_received(self, data: bytes) -> None:

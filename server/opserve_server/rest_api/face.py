@@ -1,6 +1,7 @@
 """The application behind REST's address: every HTTP call, from its id to its answer."""
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -117,7 +118,8 @@ class RestFace:
         if len(path) > _PATH_LIMIT:
             raise malformed("path", given=path, allowed=f"{_PATH_LIMIT} characters")
         if path.endswith("/") and self._methods_of(path.rstrip("/")):
-            return RedirectResponse(str(request.url.replace(path=path.rstrip("/"))))
+            query = request.scope["query_string"].decode("latin-1")
+            return RedirectResponse(f"{quote(path.rstrip('/'))}?{query}".removesuffix("?"))
         return not_routed(
             request.method, path, methods=self._methods_of(path), request_id=call.request_id
         )

@@ -122,3 +122,17 @@ def test_a_client_that_asks_in_time_stays_for_any_number_of_requests() -> None:
         assert len(wire.answers) == 2 * HEAD_BYTES // len(HEAD) + 2
 
     in_virtual_time(test)
+
+
+def test_what_is_held_is_dropped_with_its_connection() -> None:
+    async def test() -> None:
+        wire = Wire()
+        wire.end.transport.write(b"held")
+        wire.end.connection_lost(ConnectionResetError())
+        wire.transport.write.side_effect = AssertionError("the handle is closed")
+        failed = mock.Mock()
+        asyncio.get_running_loop().set_exception_handler(failed)
+        await asyncio.sleep(0)
+        failed.assert_not_called()
+
+    in_virtual_time(test)
