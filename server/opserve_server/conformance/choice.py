@@ -25,6 +25,13 @@ def check_filters(operator: str, match: str) -> None:
     check_text("match", match)
 
 
+def page_limit(given: int, default: int, *, most: int) -> int:
+    """How many a page has; 0 stands for the default."""
+    if not 0 <= given <= most:
+        raise malformed("limit", given=given, allowed=f"0 to {most}")
+    return given or default
+
+
 def check_text(name: str, given: str) -> None:
     """Refuses a long text, and characters that no name has and no store takes."""
     if len(given) > TEXT_LIMIT or not given.isprintable():

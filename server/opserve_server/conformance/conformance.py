@@ -33,7 +33,13 @@ from opserve_server.conformance.calls import (
     Verified,
     Verify,
 )
-from opserve_server.conformance.choice import TEXT_LIMIT, check_filters, check_suite, check_text
+from opserve_server.conformance.choice import (
+    TEXT_LIMIT,
+    check_filters,
+    check_suite,
+    check_text,
+    page_limit,
+)
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.errors import HandleNotFound
@@ -143,10 +149,9 @@ class Conformance:
         check_suite(asked.suite, asked.seed)
         check_filters(asked.operator, asked.match)
         check_text("cursor", asked.cursor)
-        if not 0 <= asked.limit <= CASES_LIMIT:
-            raise malformed("limit", given=asked.limit, allowed=f"0 to {CASES_LIMIT}")
+        limit = page_limit(asked.limit, CASES, most=CASES_LIMIT)
         async with self._desk.turn(caller().tenant):
-            page = await self._desk.do(tasks.page_of, asked, asked.limit or CASES)
+            page = await self._desk.do(tasks.page_of, asked, limit)
         if page is None:
             raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
         return page

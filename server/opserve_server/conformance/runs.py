@@ -31,7 +31,7 @@ from opserve_server.conformance.calls import (
     RunSuite,
     StatusCount,
 )
-from opserve_server.conformance.choice import check_filters, check_suite
+from opserve_server.conformance.choice import check_filters, check_suite, page_limit
 from opserve_server.conformance.desk import Desk, to_its_end
 from opserve_server.conformance.trial import tried, unjudged
 from opserve_server.core.errors import (
@@ -213,7 +213,7 @@ class SuiteRuns:
             self._tasks[live.run.id].cancel()
 
     async def _runs(self, asked: ListRuns) -> RunPage:
-        limit = _bounded(asked.limit, RUNS, RUNS_LIMIT)
+        limit = page_limit(asked.limit, RUNS, most=RUNS_LIMIT)
         before = await self._found(asked.cursor) if asked.cursor else None
         if asked.target and not _TARGET.fullmatch(asked.target):
             raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
@@ -224,7 +224,7 @@ class SuiteRuns:
         return RunPage(runs=[_told(run) for run in page], cursor=cursor)
 
     async def _results(self, asked: ListResults) -> ResultPage:
-        limit = _bounded(asked.limit, RESULTS, RESULTS_LIMIT)
+        limit = page_limit(asked.limit, RESULTS, most=RESULTS_LIMIT)
         if asked.status and asked.status not in set(Status):
             raise malformed("status", given=asked.status, allowed=", ".join(Status))
         after = int(asked.cursor) if re.fullmatch("[0-9]{1,9}", asked.cursor) else -1
@@ -342,12 +342,6 @@ def _check(asked: RunSuite) -> None:
         raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
     if asked.profile and asked.profile not in PROFILES:
         raise malformed("profile", given=asked.profile, allowed=", ".join(PROFILES))
-
-
-def _bounded(given: int, default: int, most: int) -> int:
-    if not 0 <= given <= most:
-        raise malformed("limit", given=given, allowed=f"0 to {most}")
-    return given or default
 
 
 def _too_many(given: int, allowed: int) -> LimitExceeded:

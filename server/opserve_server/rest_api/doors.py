@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from opserve_server.core.errors import NotAllowed, Unauthenticated
+from opserve_server.core.errors import NotAllowed, TooManyGuesses, Unauthenticated
 from opserve_server.guard import Credentials
 from opserve_server.rest_api.connections import CERTIFICATE
 from opserve_server.settings import is_loopback_host
@@ -17,7 +17,7 @@ Extensions = Mapping[str, Mapping[str, Sequence[str]]]
 
 async def until_refused(chunks: AsyncGenerator[Chunk]) -> AsyncIterator[Chunk]:
     """A long answer, which ends without a word when its caller's key does: it has its status."""
-    with suppress(Unauthenticated):
+    with suppress(Unauthenticated, TooManyGuesses):
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
