@@ -6,6 +6,7 @@ folder is $XDG_CACHE_HOME/opserve/goldens, or that below ~/.cache.
 
 import contextlib
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ LIMIT_BYTES = 2 << 30
 """Of all files; the standard suite needs about an eighth."""
 _KEPT = 0.8  # of the limit, when files are dropped
 _SUFFIX = ".npz"
+_OURS = re.compile(r"[0-9a-f]{64}.*\.(npz|part)")
+"""Names of files that may be dropped: somebody may have named a folder that has others too."""
 
 
 def cache_folder() -> Path:
@@ -29,7 +32,7 @@ def cache_folder() -> Path:
 
 
 class Cache:
-    """Arrays by key.
+    """Arrays by key, 64 hexadecimal digits.
 
     Args:
         folder: Made when something is put into it.
@@ -56,7 +59,9 @@ class Cache:
         path = self._path(key)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+            with NamedTemporaryFile(
+                dir=path.parent, prefix=key, suffix=".part", delete=False
+            ) as file:
                 try:
                     np.savez(file, allow_pickle=False, **arrays)
                     file.close()
@@ -74,7 +79,8 @@ class Cache:
 
     def _drop(self) -> None:
         """Files that were not used for longest, until there is room again."""
-        files = [(path, path.stat()) for path in self._folder.glob("*/*") if path.is_file()]
+        ours = (path for path in self._folder.glob("*/*") if _OURS.fullmatch(path.name))
+        files = [(path, path.stat()) for path in ours]
         total = sum(about.st_size for _, about in files)
         if total <= self._limit_bytes:
             return

@@ -62,6 +62,17 @@ def test_files_that_were_not_used_for_longest_go(tmp_path: Path) -> None:
     assert 6 <= len(left) <= 8
 
 
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    theirs = tmp_path / "ff" / "thesis.npz"
+    theirs.parent.mkdir()
+    theirs.write_bytes(bytes(2**16))
+    os.utime(theirs, (1000, 1000))
+    cache = Cache(tmp_path, limit_bytes=1)
+    cache.put(KEYS[0], ARRAYS)
+    assert cache.get(KEYS[0]) is None
+    assert theirs.stat().st_size == 2**16
+
+
 def test_many_may_write_one_key(tmp_path: Path) -> None:
     def write_and_read(turn: int) -> bool:
         cache = Cache(tmp_path)
