@@ -1,4 +1,4 @@
-"""Runs of conformance, what became of their cases, and baselines."""
+"""Runs of conformance, and what became of their cases."""
 
 import sqlalchemy as sa
 from alembic import op
