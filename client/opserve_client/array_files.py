@@ -13,10 +13,15 @@ from opserve_client.errors import incomprehensible
 from opserve_client.tensors import Array
 
 
-def packed(arrays: Mapping[str, ArrayLike]) -> memoryview:
-    """The file of some arrays."""
+def plain(arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """The arrays as a file has them."""
+    return {name: _plain(array) for name, array in arrays.items()}
+
+
+def packed(arrays: Mapping[str, Array]) -> memoryview:
+    """The file of plain arrays."""
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **{name: _plain(array) for name, array in arrays.items()})
+    np.savez(file, allow_pickle=False, **arrays)
     return file.getbuffer()
 
 

@@ -305,6 +305,7 @@ async def _conformance(
         ),
         golden_folder=settings.golden_folder,
         golden_bytes=settings.golden_bytes_limit,
+        sent_bytes=settings.conformance_sent_bytes_limit,
     )
     desk = Desk(settings.conformance_processes)
     arbiter = Arbiter(service, desk, limits)

@@ -50,7 +50,7 @@ ADMINISTRATION = (
 
 CONFORMANCE = (
     *("CancelRun", "GetCase", "GetGolden", "GetInputs", "GetRun", "ListCases", "ListResults"),
-    *("ListRuns", "ListSuites", "RunSuite", "Verify"),
+    *("ListRuns", "ListSuites", "RunSuite", "SubmitOutputs", "Verify"),
 )
 """Calls of conformance, likewise."""
 

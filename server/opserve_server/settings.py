@@ -298,6 +298,9 @@ class Settings(BaseSettings):
     """Elements of one tensor of a case that is drawn or judged."""
     conformance_multiply_adds_limit: Count = 1_000_000_000
     """Products of all outputs of a case that is judged; the arbiter computes them twice."""
+    conformance_sent_bytes_limit: Bytes = 64 * _MIB
+    """Outputs that one tenant sent to be judged, and verdicts on them, that are kept in memory so
+    that they need not be sent again, bytes; those not used for longest go."""
     conformance_runs_limit: Count = 2
     """Suites that one tenant runs at once."""
     conformance_history_limit: Count = 200

@@ -18,7 +18,7 @@ from opserve.v1.stream_service_pb2 import FAILURE_MODE_STOP, SetFailureModeReque
 from opserve.v1.tensor_pb2 import DATA_TYPE_BF16, FORMAT_NC1HWC0, BoolArray, Int64Array, Tensor
 from opserve_client.wire.admin_methods import ADMIN_METHODS
 from opserve_client.wire.conformance_methods import CONFORMANCE_METHODS
-from opserve_client.wire.json_messages import Json, fields_of, from_json, to_json
+from opserve_client.wire.json_messages import Json, fields_of, from_json, is_map, to_json
 from opserve_client.wire.methods import METHODS
 
 _CALLS = (*METHODS, *ADMIN_METHODS, *CONFORMANCE_METHODS)
@@ -59,7 +59,10 @@ def messages(draw: st.DrawFn, kind: type[Message]) -> Message:
     for field in fields_of(kind):
         if field.name in passed_over or not draw(st.booleans()):
             continue
-        if field.is_repeated:
+        if is_map(field):
+            texts = st.text(max_size=5)
+            getattr(message, field.name).update(draw(st.dictionaries(texts, texts, max_size=3)))
+        elif field.is_repeated:
             items = draw(st.lists(values_of(field), max_size=3))
             getattr(message, field.name).extend(items)
         elif field.message_type is not None:

@@ -16,6 +16,7 @@ LIMITS = ConformanceLimits(
     arrays=ArrayLimits(arrays=3, unpacked_bytes=2**20),
     golden_folder=Path("/nonexistent"),
     golden_bytes=2**20,
+    sent_bytes=2**20,
 )
 
 
@@ -24,8 +25,10 @@ def idle_conformance(service: Service) -> Conformance:
     return conformance_of(service, Desk(1), None)
 
 
-def conformance_of(service: Service, desk: Desk, kept: Runs | None) -> Conformance:
+def conformance_of(
+    service: Service, desk: Desk, kept: Runs | None, limits: ConformanceLimits = LIMITS
+) -> Conformance:
     """With a history, unless it is None."""
-    arbiter = Arbiter(service, desk, LIMITS)
+    arbiter = Arbiter(service, desk, limits)
     runs = SuiteRuns(service, desk, arbiter, kept, runs_limit=2, kept_limit=3)
     return Conformance(service, desk, arbiter, runs)

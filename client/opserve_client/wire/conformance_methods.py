@@ -48,6 +48,13 @@ GET_GOLDEN = Method(
     "GET",
     _CASE + "/golden",
 )
+SUBMIT_OUTPUTS = Method(
+    "ConformanceService/SubmitOutputs",
+    conformance.SubmitOutputsRequest,
+    conformance.SubmitOutputsResponse,
+    "POST",
+    _CASE + ":submit",
+)
 VERIFY = Method(
     "ConformanceService/Verify",
     conformance.VerifyRequest,
@@ -97,6 +104,7 @@ CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
     GET_CASE,
     GET_INPUTS,
     GET_GOLDEN,
+    SUBMIT_OUTPUTS,
     VERIFY,
     RUN_SUITE,
     GET_RUN,

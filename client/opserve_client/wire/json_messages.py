@@ -47,7 +47,15 @@ def fields_of(message: Message | type[Message]) -> Sequence[FieldDescriptor]:
     return cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
 
 
+def is_map(field: FieldDescriptor) -> bool:
+    """Whether a field holds texts by name."""
+    inside = field.message_type if field.is_repeated else None
+    return inside is not None and inside.GetOptions().map_entry
+
+
 def _field_to_json(field: FieldDescriptor, value: Any) -> Json:  # noqa: ANN401  of the field's type
+    if is_map(field):
+        return dict(value)
     if field.is_repeated:
         return [_item_to_json(field, item) for item in value]
     return _item_to_json(field, value)
@@ -80,7 +88,9 @@ def _fill(message: Message, value: Json) -> None:
 
 
 def _fill_field(message: Message, field: FieldDescriptor, member: Any) -> None:  # noqa: ANN401
-    if field.message_type is not None and field.is_repeated:
+    if is_map(field):
+        getattr(message, field.name).update(member)
+    elif field.message_type is not None and field.is_repeated:
         for item in member:
             _fill(getattr(message, field.name).add(), item)
     elif field.message_type in _PLAIN_ARRAY_TYPES:

@@ -316,14 +316,114 @@ class GetGoldenResponse(_message.Message):
 Global___GetGoldenResponse: _TypeAlias = GetGoldenResponse  # noqa: Y015
 
 @_typing.final
+class SubmitOutputsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DigestsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SUITE_FIELD_NUMBER: _builtins.int
+    CASE_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    DIGESTS_FIELD_NUMBER: _builtins.int
+    suite: _builtins.str
+    case: _builtins.str
+    seed: _builtins.int
+    @_builtins.property
+    def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/conformance-service.md says what is hashed."""
+
+    def __init__(
+        self,
+        *,
+        suite: _builtins.str = ...,
+        case: _builtins.str = ...,
+        seed: _builtins.int = ...,
+        digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "digests", b"digests", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitOutputsRequest: _TypeAlias = SubmitOutputsRequest  # noqa: Y015
+
+@_typing.final
+class SubmitOutputsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERIFIED_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def verified(self) -> Global___VerifyResponse:
+        """Absent where outputs are missing."""
+
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of outputs that the service lacks."""
+
+    def __init__(
+        self,
+        *,
+        verified: Global___VerifyResponse | None = ...,
+        missing: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["verified", b"verified"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missing", b"missing", "verified", b"verified"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitOutputsResponse: _TypeAlias = SubmitOutputsResponse  # noqa: Y015
+
+@_typing.final
 class VerifyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DigestsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     SUITE_FIELD_NUMBER: _builtins.int
     CASE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    DIGESTS_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
@@ -331,6 +431,10 @@ class VerifyRequest(_message.Message):
     """The status that the call was refused with, its name or number; empty where it was not."""
     data: _builtins.bytes
     """A piece of an .npz: an array for each output, by its name; bits of BF16 as uint16."""
+    @_builtins.property
+    def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Of outputs that the .npz lacks, as SubmitOutputs has them."""
+
     def __init__(
         self,
         *,
@@ -339,10 +443,11 @@ class VerifyRequest(_message.Message):
         seed: _builtins.int = ...,
         code: _builtins.str = ...,
         data: _builtins.bytes = ...,
+        digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "code", b"code", "data", b"data", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "code", b"code", "data", b"data", "digests", b"digests", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -65,6 +65,11 @@ class ConformanceServiceStub:
                 request_serializer=opserve_dot_v1_dot_conformance__service__pb2.GetGoldenRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetGoldenResponse.FromString,
                 _registered_method=True)
+        self.SubmitOutputs = channel.unary_unary(
+                '/opserve.v1.ConformanceService/SubmitOutputs',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.SubmitOutputsRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.SubmitOutputsResponse.FromString,
+                _registered_method=True)
         self.Verify = channel.stream_unary(
                 '/opserve.v1.ConformanceService/Verify',
                 request_serializer=opserve_dot_v1_dot_conformance__service__pb2.VerifyRequest.SerializeToString,
@@ -140,8 +145,17 @@ class ConformanceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SubmitOutputs(self, request, context):
+        """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
+        lacks: Verify then takes those, and the digests of the others.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Verify(self, request_iterator, context):
         """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
+        Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -211,6 +225,11 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
                     servicer.GetGolden,
                     request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetGoldenRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_conformance__service__pb2.GetGoldenResponse.SerializeToString,
+            ),
+            'SubmitOutputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitOutputs,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.SubmitOutputsRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.SubmitOutputsResponse.SerializeToString,
             ),
             'Verify': grpc.stream_unary_rpc_method_handler(
                     servicer.Verify,
@@ -384,6 +403,33 @@ class ConformanceService:
             '/opserve.v1.ConformanceService/GetGolden',
             opserve_dot_v1_dot_conformance__service__pb2.GetGoldenRequest.SerializeToString,
             opserve_dot_v1_dot_conformance__service__pb2.GetGoldenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitOutputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/SubmitOutputs',
+            opserve_dot_v1_dot_conformance__service__pb2.SubmitOutputsRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.SubmitOutputsResponse.FromString,
             options,
             channel_credentials,
             insecure,

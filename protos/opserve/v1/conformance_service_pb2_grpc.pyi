@@ -49,8 +49,14 @@ class ConformanceServiceStub:
     """Brings what each output must be, in float64: an .npz in pieces. `values.NAME` holds the values, `magnitudes.NAME` the
     same sums over magnitudes.
     """
+    SubmitOutputs: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.SubmitOutputsRequest, _conformance_service_pb2.SubmitOutputsResponse]
+    """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
+    lacks: Verify then takes those, and the digests of the others.
+    """
     Verify: _grpc.StreamUnaryMultiCallable[_conformance_service_pb2.VerifyRequest, _conformance_service_pb2.VerifyResponse]
-    """Judges outputs of a case: the first message says of which, and all have pieces of an .npz."""
+    """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
+    Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+    """
     RunSuite: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]
     """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
     without its caller. Runs and their results are kept, for their tenant alone.
@@ -86,8 +92,14 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
     """Brings what each output must be, in float64: an .npz in pieces. `values.NAME` holds the values, `magnitudes.NAME` the
     same sums over magnitudes.
     """
+    SubmitOutputs: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.SubmitOutputsRequest, _conformance_service_pb2.SubmitOutputsResponse]  # type: ignore[assignment]
+    """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
+    lacks: Verify then takes those, and the digests of the others.
+    """
     Verify: _aio.StreamUnaryMultiCallable[_conformance_service_pb2.VerifyRequest, _conformance_service_pb2.VerifyResponse]  # type: ignore[assignment]
-    """Judges outputs of a case: the first message says of which, and all have pieces of an .npz."""
+    """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
+    Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+    """
     RunSuite: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]  # type: ignore[assignment]
     """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
     without its caller. Runs and their results are kept, for their tenant alone.
@@ -152,12 +164,24 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SubmitOutputs(
+        self,
+        request: _conformance_service_pb2.SubmitOutputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.SubmitOutputsResponse, _abc.Awaitable[_conformance_service_pb2.SubmitOutputsResponse]]:
+        """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
+        lacks: Verify then takes those, and the digests of the others.
+        """
+
+    @_abc_1.abstractmethod
     def Verify(
         self,
         request_iterator: _MaybeAsyncIterator[_conformance_service_pb2.VerifyRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.VerifyResponse, _abc.Awaitable[_conformance_service_pb2.VerifyResponse]]:
-        """Judges outputs of a case: the first message says of which, and all have pieces of an .npz."""
+        """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
+        Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+        """
 
     @_abc_1.abstractmethod
     def RunSuite(

@@ -33,6 +33,7 @@ class ConformanceLimits:
         arrays: Of an .npz of outputs.
         golden_folder: Where golden values are kept.
         golden_bytes: Of all of them.
+        sent_bytes: Of one tenant's outputs and verdicts that are kept.
     """
 
     elements: int
@@ -40,6 +41,7 @@ class ConformanceLimits:
     arrays: ArrayLimits
     golden_folder: Path
     golden_bytes: int
+    sent_bytes: int
 
 
 class Arbiter:

@@ -1,7 +1,7 @@
 """The calls of conformance as values: what each asks and answers, on every wire."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opserve_server.core.runs import CaseResult
 
@@ -51,13 +51,24 @@ class GetGolden:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOutputs:
+    """Tells the verdict on outputs that were sent before, by digest, or which must be sent."""
+
+    suite: str = ""
+    case: str = ""
+    seed: int = 0
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
-    """Judges outputs of a case, the arrays of an .npz file."""
+    """Judges outputs of a case: arrays of an .npz file, and digests of what was sent before."""
 
     suite: str = ""
     case: str = ""
     seed: int = 0
     code: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +118,7 @@ class ListResults:
 
 
 OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
-OfCase = GetCase | GetInputs | GetGolden | Verify
+OfCase = GetCase | GetInputs | GetGolden | SubmitOutputs | Verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +173,14 @@ class Verified:
     status: str
     reason: str
     verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A verdict, or the names of the outputs that must be sent first."""
+
+    verified: Verified | None
+    missing: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +240,7 @@ ANSWERS: Mapping[type, type] = {
     ListSuites: Suites,
     ListCases: CasePage,
     GetCase: OneCase,
+    SubmitOutputs: Submitted,
     RunSuite: OneRun,
     GetRun: OneRun,
     CancelRun: OneRun,

@@ -1,13 +1,17 @@
 """What callers choose of suites, checked."""
 
+import re
+from collections.abc import Mapping
+
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.registry import OPERATORS
-from opserve_server.calls import malformed
+from opserve_server.calls import malformed, shortened
 from opserve_server.core.errors import HandleNotFound
 
 TEXT_LIMIT = 128
 """Characters of whatever a caller names."""
 _SEED_LIMIT = 2**63 - 1
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def check_suite(suite: str, seed: int) -> None:
@@ -37,3 +41,13 @@ def check_text(name: str, given: str) -> None:
     if len(given) > TEXT_LIMIT or not given.isprintable():
         allowed = f"at most {TEXT_LIMIT} printable characters"
         raise malformed(name, given=repr(given), allowed=allowed)
+
+
+def check_digests(digests: Mapping[str, str], limit: int) -> None:
+    """Refuses what is no SHA-256, or too many of them."""
+    if len(digests) > limit:
+        raise malformed("digests", given=f"{len(digests)} of them", allowed=f"at most {limit}")
+    for name, digest in digests.items():
+        if not _DIGEST.fullmatch(digest):
+            allowed = "64 digits of 0-9 and a-f"
+            raise malformed(f"digests.{shortened(name)}", given=digest, allowed=allowed)

@@ -1,9 +1,11 @@
 """Verdicts on outputs of others: cases, their inputs, what must come out, and whether it did."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.fill import Array
@@ -11,7 +13,7 @@ from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.status import DeconvStatus, Status, TbeStatus
 from opserve_kernels.verdict.json_form import to_json
 from opserve_kernels.verdict.judge_case import judge_code
-from opserve_kernels.verdict.verdict import Code
+from opserve_kernels.verdict.verdict import Code, Verdict
 from opserve_server.calls import caller, malformed
 from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
@@ -28,6 +30,8 @@ from opserve_server.conformance.calls import (
     OneRun,
     ResultPage,
     RunPage,
+    SubmitOutputs,
+    Submitted,
     SuiteInfo,
     Suites,
     Verified,
@@ -35,6 +39,7 @@ from opserve_server.conformance.calls import (
 )
 from opserve_server.conformance.choice import (
     TEXT_LIMIT,
+    check_digests,
     check_filters,
     check_suite,
     check_text,
@@ -42,10 +47,13 @@ from opserve_server.conformance.choice import (
 )
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
+from opserve_server.conformance.sent import Sent, submission_of
+from opserve_server.core.accounts import Account
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.service import Service
 
 ResultT = TypeVar("ResultT")
+Read = Callable[[], Awaitable[Mapping[str, Array]]]
 CASES, CASES_LIMIT = 100, 1000
 """Cases of a page: where nobody says how many, and at most."""
 _PIECE_BYTES = 256 * 1024
@@ -71,10 +79,12 @@ class Conformance:
         self._service, self._desk = service, desk
         self._arbiter, self._runs = arbiter, runs
         self.array_limits = arbiter.limits.arrays
+        # With its account a tenant's outputs go.
+        self._sent = WeakKeyDictionary[Account, Sent]()
 
     async def run(
-        self, request: ListSuites | ListCases | GetCase | OfRun
-    ) -> Suites | CasePage | OneCase | OneRun | RunPage | ResultPage:
+        self, request: ListSuites | ListCases | GetCase | SubmitOutputs | OfRun
+    ) -> Suites | CasePage | OneCase | Submitted | OneRun | RunPage | ResultPage:
         """Carries out a call without arrays, and gives its answer as ANSWERS tells.
 
         Raises:
@@ -95,6 +105,8 @@ class Conformance:
                 async with self._desk.turn(caller().tenant):
                     case = await self._case(request)
                 return OneCase(definition=canonical(case.to_json()))
+            case SubmitOutputs():
+                return await self._submitted(request, _nothing)
             case _:
                 return await self._runs.run(request)
 
@@ -119,31 +131,48 @@ class Conformance:
             for start in range(0, len(data), _PIECE_BYTES):
                 yield data[start : start + _PIECE_BYTES]
 
-    async def verify(
-        self, asked: Verify, read: Callable[[], Awaitable[Mapping[str, Array]]]
-    ) -> Verified:
+    async def verify(self, asked: Verify, read: Read) -> Verified:
         """The verdict on outputs.
 
         Args:
             asked: Of which case.
             read: Unpacks them, once the caller has its turn.
+
+        Raises:
+            HandleNotFound: 107017, there is no such case, or an output of which only the digest
+                came is not kept.
         """
         code = _code(asked.code) if asked.code else None
+        answer = await self._submitted(asked, read, code)
+        if answer.verified is None:
+            allowed = "digests of outputs that were sent before and are still kept"
+            raise HandleNotFound("digests", f"that of {', '.join(answer.missing)}", allowed=allowed)
+        return answer.verified
+
+    async def _submitted(
+        self, asked: SubmitOutputs | Verify, read: Read, code: Code | None = None
+    ) -> Submitted:
+        check_digests(asked.digests, self.array_limits.arrays)
+        sent = self._sent.setdefault(
+            self._service.accounts.of(caller().tenant), Sent(self._arbiter.limits.sent_bytes)
+        )
         async with self._desk.turn(caller().tenant):
             case = await self._case(asked)
             sought = self._arbiter.sought(case, asked.seed)
             if case.is_refused or code is not None:
-                verdict = judge_code(case, code, sought.contract)
-            else:
-                self._arbiter.check_size(case)
-                judge = partial(tasks.verdict_on, outputs=await read())
-                verdict = await self._arbiter.settled(caller(), sought, judge)
-        return Verified(
-            case=case.id,
-            status=verdict.status.value,
-            reason=verdict.reason,
-            verdict=json.dumps(to_json(verdict), allow_nan=False),
-        )
+                refusal = _verified(judge_code(case, code, sought.contract))
+                return Submitted(verified=refusal, missing=())
+            self._arbiter.check_size(case)
+            given = await asyncio.to_thread(submission_of, case, await read(), asked.digests)
+            verified = sent.verdict(sought, given)
+            if verified is None:
+                outputs = sent.outputs(given)
+                if missing := sorted(given.digests.keys() - outputs.keys()):
+                    return Submitted(verified=None, missing=missing)
+                judge = partial(tasks.verdict_on, outputs=outputs)
+                verified = _verified(await self._arbiter.settled(caller(), sought, judge))
+            sent.keep(sought, given, verified)
+        return Submitted(verified=verified, missing=())
 
     async def _page(self, asked: ListCases) -> CasePage:
         check_suite(asked.suite, asked.seed)
@@ -163,6 +192,19 @@ class Conformance:
             allowed = f"a case of suite {asked.suite} with seed {asked.seed}"
             raise HandleNotFound("case", asked.case[:TEXT_LIMIT], allowed=allowed)
         return case
+
+
+async def _nothing() -> Mapping[str, Array]:
+    return {}
+
+
+def _verified(verdict: Verdict) -> Verified:
+    return Verified(
+        case=verdict.case,
+        status=verdict.status.value,
+        reason=verdict.reason,
+        verdict=json.dumps(to_json(verdict), allow_nan=False),
+    )
 
 
 def _code(given: str) -> Code:

@@ -78,10 +78,12 @@ async def _receive(
         raise malformed("case", given="no message", allowed="a message that names it")
     _append(first.data, file, moving, limit)
     async for request in requests:
-        if request.suite or request.case or request.seed or request.code:
+        if any(field.name != "data" for field, _ in request.ListFields()):
             raise malformed("data", given="a second header", allowed="data alone")
         _append(request.data, file, moving, limit)
-    return Verify(suite=first.suite, case=first.case, seed=first.seed, code=first.code)
+    first.ClearField("data")
+    asked: Verify = values_in(first, Verify)
+    return asked
 
 
 def _append(data: bytes, file: "SpooledTemporaryFile[bytes]", moving: Holding, limit: int) -> None:

@@ -1,9 +1,9 @@
 """Methods made from calls that are values: fields have the same names on both sides."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.message import Message
 
@@ -32,6 +32,8 @@ def values_in(message: Message, kind: type) -> Any:  # noqa: ANN401  # of that k
     for field, value in message.ListFields():
         if field.name in nested:
             given[field.name] = values_in(value, nested[field.name])
+        elif isinstance(value, Mapping):
+            given[field.name] = dict(cast("Mapping[str, str]", value))
         else:
             given[field.name] = tuple(value) if field.is_repeated else value
     return kind(**given)

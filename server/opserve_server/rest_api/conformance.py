@@ -1,7 +1,7 @@
 """Routes of conformance: calls that are values, archives, and one form for outputs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -54,11 +54,21 @@ class VerdictDocument:
     verdict: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedDocument:
+    """A verdict, or the names of the outputs that must be sent first."""
+
+    verified: VerdictDocument | None
+    missing: Sequence[str]
+
+
 def conformance_operations(
     service: Service, conformance: Conformance, body_bytes_limit: int, limits: RunLimits
 ) -> Iterator[Operation]:
     """Every route of conformance."""
     yield from value_operations(CONFORMANCE_ROUTES, conformance.run, body_bytes_limit)
+    submit = ValueRoute("POST", f"{_CASE}:submit", calls.SubmitOutputs, SubmittedDocument)
+    yield from value_operations((submit,), partial(_submitted, conformance), body_bytes_limit)
     for path, request in _ARCHIVES:
         query = derived(request, f"{request.__name__}Query", without=path_names(path))
         yield Operation(
@@ -108,7 +118,17 @@ def _verify_endpoint(
             asked = calls.Verify(**request.path_params, **given)
             judging = conformance.verify(asked, partial(arrays_in, parts, limits))
             verified = await while_connected(request, judging)
-        verdict = json.loads(verified.verdict)
-        return JSONResponse(asdict(verified) | {"verdict": verdict})
+        return JSONResponse(asdict(_document(verified)))
 
     return endpoint
+
+
+async def _submitted(conformance: Conformance, asked: calls.SubmitOutputs) -> SubmittedDocument:
+    answer = await conformance.run(asked)
+    assert isinstance(answer, calls.Submitted)
+    verified = None if answer.verified is None else _document(answer.verified)
+    return SubmittedDocument(verified=verified, missing=answer.missing)
+
+
+def _document(verified: calls.Verified) -> VerdictDocument:
+    return VerdictDocument(**asdict(verified) | {"verdict": json.loads(verified.verdict)})

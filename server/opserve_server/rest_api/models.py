@@ -8,7 +8,7 @@ import binascii
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
-from typing import Annotated, Any, Optional, TypeVar, get_type_hints
+from typing import Annotated, Any, Optional, TypeVar, cast, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -48,6 +48,21 @@ Base64 = Annotated[
     bytes,
     PlainValidator(_from_base64),
     WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+]
+
+
+def _texts(value: object) -> object:
+    if isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        if all(isinstance(text, str) for text in members.values()):
+            return members
+    raise ValueError("texts by name")
+
+
+Texts = Annotated[
+    Mapping[str, str],
+    PlainValidator(_texts),  # which tells one fault, however many there are
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
 
 SPELLINGS: Mapping[str, DataType] = {
@@ -97,6 +112,7 @@ _WIRE_TYPES: Mapping[object, Any] = {
     int: Int64,
     int | None: Optional[Int64],  # noqa: UP045  # to a checker, Annotated is no operand of |
     bytes: Base64,
+    Mapping[str, str]: Texts,
     tuple[int, ...]: _List[Int64],
     tuple[int, ...] | None: Optional[_List[Int64]],  # noqa: UP045
     tuple[bool, ...]: _List[bool],
@@ -147,6 +163,8 @@ def _nested(dataclass: type) -> type[BaseModel]:
 
 
 def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
+    if field.default_factory is not MISSING:
+        return Bounds(default_factory=field.default_factory)
     return defaults[field.name] if field.default is MISSING else field.default
 
 

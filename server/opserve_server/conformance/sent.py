@@ -1,0 +1,107 @@
+"""Outputs that a tenant has sent, and what was said of them: neither need travel again."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from opserve.digests import digest_of
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import Array
+from opserve_server.conformance.calls import Verified
+from opserve_server.conformance.tasks import Sought
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+ValueT = TypeVar("ValueT")
+VerdictKey = tuple[str, int, str, frozenset[tuple[str, str]]]
+"""Case, seed, revision of the contract, and the digest of each output."""
+_VERDICTS_SHARE = 8
+"""One byte of so many is for verdicts, so that large outputs push none of them out."""
+_ENTRY_BYTES = 1024
+"""Of memory beside a value's own: its key, its head and its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a call gives of a case's outputs.
+
+    Attributes:
+        arrays: Those that came, by output.
+        digests: Of these and of those that the caller says were sent before.
+    """
+
+    arrays: Mapping[str, Array]
+    digests: Mapping[str, str]
+
+
+def submission_of(
+    case: Case, arrays: Mapping[str, Array], digests: Mapping[str, str]
+) -> Submission:
+    """Of what came, that which the case writes; where an array came, its own digest counts."""
+    came = {name: array for name, array in arrays.items() if name in case.written}
+    told = {name: digest for name, digest in digests.items() if name in case.written}
+    found = {name: digest_of(array) for name, array in came.items()}
+    return Submission(arrays=came, digests=told | found)
+
+
+class Recent(Generic[KeyT, ValueT]):
+    """Values by key, of which each has but one; those not used for longest go.
+
+    Args:
+        limit_bytes: Of all of them.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes, self._held_bytes = limit_bytes, 0
+        self._values = OrderedDict[KeyT, tuple[ValueT, int]]()
+
+    def get(self, key: KeyT) -> ValueT | None:
+        """The value of a key, which is the newest from now on; None where it is not kept."""
+        if key not in self._values:
+            return None
+        self._values.move_to_end(key)
+        return self._values[key][0]
+
+    def put(self, key: KeyT, value: ValueT, size_bytes: int) -> None:
+        """Keeps a value, unless it is larger than all may be."""
+        size_bytes += _ENTRY_BYTES
+        if size_bytes > self._limit_bytes or self.get(key) is not None:
+            return
+        self._values[key] = value, size_bytes
+        self._held_bytes += size_bytes
+        while self._held_bytes > self._limit_bytes:
+            _, (_, dropped_bytes) = self._values.popitem(last=False)
+            self._held_bytes -= dropped_bytes
+
+
+class Sent:
+    """What is kept of one tenant.
+
+    Args:
+        limit_bytes: Of all of it.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        verdicts_bytes = limit_bytes // _VERDICTS_SHARE
+        self._verdicts = Recent[VerdictKey, Verified](verdicts_bytes)
+        self._outputs = Recent[str, Array](limit_bytes - verdicts_bytes)
+
+    def verdict(self, sought: Sought, given: Submission) -> Verified | None:
+        """What was said of equal outputs of the case, if that is known."""
+        return self._verdicts.get(_key(sought, given))
+
+    def outputs(self, given: Submission) -> Mapping[str, Array]:
+        """The arrays that are given or kept, by output."""
+        kept = {name: self._outputs.get(digest) for name, digest in given.digests.items()}
+        there = {name: array for name, array in kept.items() if array is not None}
+        return {**there, **given.arrays}
+
+    def keep(self, sought: Sought, given: Submission, verified: Verified) -> None:
+        """Remembers what came, and what was said of it."""
+        for name, array in given.arrays.items():
+            self._outputs.put(given.digests[name], array, array.nbytes)
+        self._verdicts.put(_key(sought, given), verified, len(verified.verdict))
+
+
+def _key(sought: Sought, given: Submission) -> VerdictKey:
+    return sought.case.id, sought.seed, sought.contract, frozenset(given.digests.items())

@@ -1,0 +1,46 @@
+"""Over both faces quotas bound the calls of conformance; what they refuse holds nothing."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opserve_client import QuotaExceeded
+from opserve_server.core.tenants import Resource
+from server.farm import FACES, Farm, open_farm, refusal
+
+OUTPUTS = {"out": np.ones(8, np.float32)}
+
+
+@pytest.fixture
+async def farm(tmp_path: Path) -> AsyncGenerator[Farm]:
+    async with open_farm(f"sqlite:///{tmp_path}/farm.db") as farm:
+        yield farm
+
+
+async def key_with(farm: Farm, **quota: float) -> str:
+    async with farm.client("grpc") as admin:
+        await admin.admin.create_tenant("lab", quota=quota)
+        return (await admin.admin.create_key("lab", "ci")).text
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_outputs_beyond_the_bytes_under_way_are_refused(farm: Farm, face: str) -> None:
+    key = await key_with(farm, bytes_in_flight=100)
+    async with farm.client(face, key) as lab:
+        told = await refusal(lab.conformance.verify("any", OUTPUTS))
+    assert isinstance(told, QuotaExceeded)
+    assert (told.parameter, told.limit) == ("bytes_in_flight", 100)
+    assert farm.service.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_calls_beyond_the_rate_are_refused(farm: Farm, face: str) -> None:
+    key = await key_with(farm, calls_per_s=0)
+    async with farm.client(face, key) as lab:
+        ask = lab.conformance
+        for call in (ask.list_suites(), ask.get_golden("any"), ask.verify("any", OUTPUTS)):
+            told = await refusal(call)
+            assert isinstance(told, QuotaExceeded)
+            assert told.parameter == "calls_per_s"

@@ -1,0 +1,195 @@
+"""Outputs that were sent before are known by their digests: to their tenant, within a limit."""
+
+import hashlib
+import struct
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from opserve.digests import digest_of
+from opserve_kernels.cases.cache import Cache
+from opserve_kernels.cases.golden import golden_calls
+from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.cases.suites import smoke
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.verdict.golden_values import kept_arrays
+from opserve_server.calls import AtWork
+from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.calls import SubmitOutputs, Submitted, Verified, Verify
+from opserve_server.conformance.conformance import Conformance
+from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.sent import Recent
+from opserve_server.core.accounts import Accounts
+from opserve_server.core.errors import HandleNotFound, InvalidArgument
+from opserve_server.core.observations import Call
+from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.service import Service
+from opserve_server.core.tenants import Tenant
+from server.core.fakes import LIMITS as CORE_LIMITS
+from server.core.fakes import FakeDevice
+from server.judging import LIMITS, conformance_of
+
+SEED = 3
+CASE = next(
+    case for case in smoke(SEED).cases if case.operator == "im2col_backward" and not case.is_refused
+)
+ONES = np.ones(CASE.tensors["out"].shape, np.float32)
+KNOWN = {"out": digest_of(ONES)}
+TENANTS = [Tenant(name="lab"), Tenant(name="mill")]
+ENTRY_BYTES = 1024
+SIX = np.arange(6, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The calls of conformance, for whoever is said to call."""
+
+    conformance: Conformance
+    accounts: Accounts
+
+    async def submit(self, tenant: str, digests: Mapping[str, str]) -> Submitted:
+        asked = SubmitOutputs(suite="smoke", case=CASE.id, seed=SEED, digests=digests)
+        with AtWork(call_of(tenant), lambda _: None):
+            answer = await self.conformance.run(asked)
+        assert isinstance(answer, Submitted)
+        return answer
+
+    async def verify(
+        self, tenant: str, arrays: Mapping[str, NDArray[Any]], **digests: str
+    ) -> Verified:
+        async def read() -> Mapping[str, NDArray[Any]]:
+            return arrays
+
+        asked = Verify(suite="smoke", case=CASE.id, seed=SEED, digests=digests)
+        with AtWork(call_of(tenant), lambda _: None):
+            return await self.conformance.verify(asked, read)
+
+
+def call_of(tenant: str) -> Call:
+    principal = Principal(tenant=tenant, name="ci", scopes=frozenset({Scope.OPERATE}))
+    return Call(face="none", method="none", request_id="one", headers={}, principal=principal)
+
+
+def keep_zeros(folder: Path) -> None:
+    """Golden values of the case, so that no device is asked: each is 0."""
+    for call in golden_calls(CASE, SEED):
+        zeros = {
+            name: np.zeros(tensor.storage_elements) for name, tensor in call.case.tensors.items()
+        }
+        key = golden_key(call, contract=str(OPERATORS[CASE.operator].revision))
+        Cache(folder).put(key, kept_arrays(call.case, zeros, zeros))
+
+
+@asynccontextmanager
+async def open_bench(folder: Path, sent_bytes: int) -> AsyncGenerator[Bench]:
+    keep_zeros(folder)
+    accounts, device, desk = Accounts(), FakeDevice(), Desk(1)
+    accounts.renew(TENANTS)
+    service = Service([device], limits=CORE_LIMITS, accounts=accounts)
+    limits = replace(LIMITS, golden_folder=folder, sent_bytes=sent_bytes)
+    try:
+        yield Bench(conformance_of(service, desk, None, limits), accounts)
+    finally:
+        await desk.close()
+        await service.stop()
+        device.slabs.close()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
+    async with open_bench(tmp_path, 2**20) as opened:
+        yield opened
+
+
+async def test_what_another_tenant_sent_is_missing(bench: Bench) -> None:
+    assert (await bench.submit("lab", KNOWN)).missing == ["out"]
+    told = await bench.verify("lab", {"out": ONES})
+    assert (await bench.submit("lab", KNOWN)).verified == told
+    assert await bench.submit("mill", KNOWN) == Submitted(verified=None, missing=["out"])
+    with pytest.raises(HandleNotFound, match="digests: given that of out, allowed digests of"):
+        await bench.verify("mill", {}, **KNOWN)
+    assert await bench.verify("lab", {}, **KNOWN) == told
+
+
+async def test_what_was_sent_goes_with_its_tenant(bench: Bench) -> None:
+    await bench.verify("lab", {"out": ONES})
+    bench.accounts.renew([])
+    bench.accounts.renew(TENANTS)
+    assert (await bench.submit("lab", KNOWN)).missing == ["out"]
+
+
+async def test_a_verdict_that_is_known_is_not_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = await bench.verify("lab", {"out": ONES})
+
+    async def never(*_: object) -> None:
+        raise AssertionError("judged")
+
+    monkeypatch.setattr(Arbiter, "settled", never)
+    assert (await bench.submit("lab", KNOWN)).verified == told
+    assert await bench.verify("lab", {"out": ONES}) == told
+    with pytest.raises(AssertionError, match="judged"):
+        await bench.verify("lab", {"out": ONES + 1})
+
+
+async def test_a_tenant_has_no_more_than_its_limit_kept(tmp_path: Path) -> None:
+    one_output = (ONES.nbytes + ENTRY_BYTES) * 8 // 7 + 8
+    async with open_bench(tmp_path, one_output) as bench:
+        told = await bench.verify("lab", {"out": ONES})
+        assert len(told.verdict) + ENTRY_BYTES > one_output // 8, "no verdict is kept"
+        assert (await bench.submit("lab", KNOWN)).verified == told
+        await bench.verify("mill", {"out": ONES + 1})
+        assert (await bench.submit("lab", KNOWN)).verified == told
+        await bench.verify("lab", {"out": ONES + 1})
+        assert (await bench.submit("lab", KNOWN)).missing == ["out"]
+
+
+async def test_outputs_that_the_case_does_not_write_count_for_nothing(bench: Bench) -> None:
+    told = await bench.verify("lab", {"out": ONES, "more": ONES + 1})
+    assert (await bench.submit("lab", KNOWN | {"other": "0" * 64})).verified == told
+    without = await bench.submit("lab", {})
+    assert without.verified is not None
+    assert "nothing was given" in without.verified.reason
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 63, "A" * 64, "../" * 21 + "x"])
+async def test_what_is_no_digest_is_refused(bench: Bench, digest: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"digests\.out: given .*, allowed 64"):
+        await bench.submit("lab", {"out": digest})
+
+
+async def test_too_many_digests_are_refused(bench: Bench) -> None:
+    with pytest.raises(InvalidArgument, match="digests: given 4 of them, allowed at most 3"):
+        await bench.submit("lab", {str(place): "0" * 64 for place in range(4)})
+
+
+def test_what_was_not_used_for_longest_goes_first() -> None:
+    recent = Recent[str, int](3 * (100 + ENTRY_BYTES))
+    for place, key in enumerate("abc"):
+        recent.put(key, place, 100)
+    assert recent.get("a") == 0
+    recent.put("b", 1, 100)
+    recent.put("d", 3, 100)
+    recent.put("too large", 4, 10_000)
+    assert [recent.get(key) for key in ("a", "b", "c", "d", "too large")] == [0, 1, None, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("array", "hashed"),
+    [
+        (SIX.reshape(2, 3), b"float32 2 3\n" + struct.pack("<6f", 0, 1, 2, 3, 4, 5)),
+        (SIX.reshape(3, 2).T, b"float32 2 3\n" + struct.pack("<6f", 0, 2, 4, 1, 3, 5)),
+        (SIX.astype(">f4"), b"float32 6\n" + struct.pack("<6f", 0, 1, 2, 3, 4, 5)),
+        (np.array(0x3F80, np.uint16), b"uint16\n\x80\x3f"),
+        (np.zeros((0, 4), bool), b"bool 0 4\n"),
+    ],
+)
+def test_a_digest_is_what_the_page_says(array: NDArray[Any], hashed: bytes) -> None:
+    assert digest_of(array) == hashlib.sha256(hashed).hexdigest()
