@@ -72,6 +72,10 @@ async def test_new_certificates_and_authorities_are_taken_and_what_does_not_fit_
         assert len(await before.list_devices()) == 1, "an open connection stays"
 
 
+def what_was_there(_: Path) -> bytes:
+    return b"what was there"
+
+
 @pytest.mark.parametrize("name", ["key", "ca"])
 async def test_a_file_that_vanishes_between_two_reads_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -80,10 +84,14 @@ async def test_a_file_that_vanishes_between_two_reads_ends_nothing(
     files = files_in(tmp_path / "files")
     loaded = tls.tls_of(settings(tmp_path, files, client_ca=True))
     assert loaded is not None
-    monkeypatch.setattr(Path, "read_bytes", lambda _: b"what was there")
+    monkeypatch.setattr(Path, "read_bytes", what_was_there)
     Path(f"{getattr(files.server, name)}").unlink()
     told = asyncio.Event()
-    monkeypatch.setattr(tls.log, "warning", lambda *_: told.set())
+
+    def tell(*_: object) -> None:
+        told.set()
+
+    monkeypatch.setattr(tls.log, "warning", tell)
     looking, telling = (asyncio.create_task(one) for one in (loaded.keep_looking(), told.wait()))
     done, _ = await asyncio.wait([looking, telling], return_when=asyncio.FIRST_COMPLETED)
     looking.cancel()

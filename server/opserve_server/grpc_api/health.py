@@ -78,12 +78,12 @@ class Health:
         """How one of them is, and becomes, until the service drains; also of one not there."""
         told: HealthCheckResponse | None = None
         while True:
-            news = self._news
+            news, draining = self._news, self._draining
             status = self._statuses.get(request.service, _UNKNOWN)
             if status != told:
                 told = status
                 yield status
-            if self._draining:
+            if draining:
                 return  # the service ends when all calls have
             await news.wait()
 

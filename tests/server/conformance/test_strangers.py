@@ -61,7 +61,12 @@ async def test_nothing_is_drawn_for_a_client_that_hung_up() -> None:
     operations = conformance_operations(RecordingService(), conformance, 1, limits)
     endpoint = next(one.endpoint for one in operations if one.name == "GetInputs")
     asked = {"suite": "smoke", "case": "one"}
-    scope = {"type": "http", "headers": [], "query_string": b"", "path_params": asked}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "headers": [],
+        "query_string": b"",
+        "path_params": asked,
+    }
     with pytest.raises(ClientDisconnect):
         await endpoint(Request(scope, receive))
     assert ended.is_set()

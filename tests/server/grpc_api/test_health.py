@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -83,6 +84,17 @@ async def test_whoever_watches_is_told_of_each_change(
     health.drain()
     assert (await watch.read()).status == NOT_SERVING
     assert await watch.read() is grpc.aio.EOF
+
+
+async def test_a_drain_is_told_also_when_it_comes_while_something_else_is(
+    service: RecordingService, health: Health
+) -> None:
+    service.devices = [DEVICE]
+    health.tell()
+    watch = health.Watch(HealthCheckRequest(), Mock())
+    assert (await anext(watch)).status == SERVING
+    health.drain()
+    assert [told.status async for told in watch] == [NOT_SERVING]
 
 
 async def test_nobody_who_watches_holds_up_the_end_of_a_service_that_did_not_serve(
