@@ -63,10 +63,15 @@ def _fill_inner(
     keep: Callable[[str], object],
     depth: int,
 ) -> None:
-    part = getattr(message, field.name)
+    part, inner = getattr(message, field.name), field.message_type
+    assert inner is not None, "the caller has looked"
     if field.is_repeated:
         for _ in range(source.choice((1, 1, 2, 5))):
-            _fill(part.add(), source, keep, depth - 1)
+            if inner.GetOptions().map_entry:  # of scalars, as all maps here are
+                name, value = inner.fields
+                part[_value(name, source)] = _value(value, source)
+            else:
+                _fill(part.add(), source, keep, depth - 1)
         return
     part.SetInParent()
     _fill(part, source, keep, depth - 1)
