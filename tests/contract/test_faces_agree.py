@@ -1,7 +1,6 @@
 """Over gRPC and REST, blocking and async, calls end in the same bytes and the same errors."""
 
 import importlib
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -35,8 +34,6 @@ KINDS: Mapping[type[AnyStatus], type[OpserveError]] = {
     DeconvStatus: DeconvError,
 }
 ERROR_SAMPLES = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
-WAYS = (("gRPC, blocking", "REST, async"), ("gRPC, async", "REST, blocking"))
-"""Of a sample: both wires, and either kind of client, as one is generated from the other."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -56,18 +53,12 @@ async def sessions_on(
         yield on
 
 
-async def ways_of(sessions_on: SessionsOn, sample: Sample) -> Sessions:
-    """Sessions over both wires, with one kind of client over each."""
-    sessions = await sessions_on(sample.profile)
-    return {way: sessions[way] for way in WAYS[sample.seed % len(WAYS)]}
-
-
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
     sessions_on: SessionsOn, sample: Sample
 ) -> None:
     memory = sample.buffers()
-    first, *others = (await ways_of(sessions_on, sample)).values()
+    first, *others = (await sessions_on(sample.profile)).values()
     written = await run_two_phases(first, sample, memory)
     for session in others:
         assert await run_two_phases(session, sample, memory) == written
@@ -86,7 +77,7 @@ async def test_every_way_ends_in_the_same_refusal(
     memory = error_sample.buffers()
     first, *others = [
         await refused(session, error_sample.sample, memory)
-        for session in (await ways_of(sessions_on, error_sample.sample)).values()
+        for session in (await sessions_on(error_sample.sample.profile)).values()
     ]
     status = error_sample.status
     assert first.kind is KINDS[type(status)]
@@ -96,13 +87,8 @@ async def test_every_way_ends_in_the_same_refusal(
 
 
 @pytest.mark.parametrize("operator", REGISTRY_SAMPLES)
-async def test_samples_run_in_one_call_too_and_by_every_kind_of_client(operator: str) -> None:
-    plain = [sample for sample in REGISTRY_SAMPLES[operator] if is_plain(sample)]
-    refused = [error.sample for error in REGISTRY_ERROR_SAMPLES[operator]]
-    for samples in (plain, refused):
-        kinds = Counter(sample.seed % len(WAYS) for sample in samples)
-        assert len(kinds) == len(WAYS)
-        assert min(kinds.values()) >= 5
+async def test_samples_run_in_one_call_too(operator: str) -> None:
+    assert len([sample for sample in REGISTRY_SAMPLES[operator] if is_plain(sample)]) >= 10
 
 
 async def assert_run_gives(

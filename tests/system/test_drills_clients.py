@@ -24,7 +24,7 @@ MEMORY_BYTES = 256 * MIB
 DOWNLOAD_BYTES = 64 * MIB
 SILENCE_S = 3.0
 BUFFERED_MIB = 8
-RECORDS, BATCHES = 1000, 60
+RECORDS, BATCHES = 1000, 200
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04" + b"\0" * 5
 
 UPLOADING = """
@@ -138,6 +138,7 @@ async def test_a_slow_reader_of_a_download_makes_the_service_hold_little() -> No
                 received += len(await asyncio.to_thread(slow.recv, MIB))
 
 
+@pytest.mark.timeout(180)  # seconds of work on a slow machine
 async def test_a_watcher_who_reads_nothing_makes_the_service_hold_little() -> None:
     async with (
         own_process() as (process, addresses),
