@@ -30,7 +30,7 @@ def run_cases(
     resume: bool,
     told: Callable[[Result], None],
 ) -> RunRecord:
-    """Tries all cases.
+    """Tries all cases, the largest first: begun last, one would hold up the end of the run alone.
 
     Args:
         cases: In the order of the record.
@@ -46,6 +46,7 @@ def run_cases(
     """
     found = _begun(folder, setup.header) if resume else {}
     left = [case for case in cases if case.id not in found]
+    left.sort(key=_elements, reverse=True)
     opened = nullcontext() if folder is None else _opened(folder, setup.header, resume=resume)
     with opened as file:
         for result in Workers(setup=setup, count=jobs).results(left):
@@ -56,6 +57,10 @@ def run_cases(
             told(result)
     ordered = tuple(found[case.id] for case in cases)
     return RunRecord(header=setup.header, results=ordered)
+
+
+def _elements(case: Case) -> int:
+    return sum(tensor.storage_elements for tensor in case.tensors.values())
 
 
 def _begun(folder: Path | None, header: Header) -> dict[str, Result]:

@@ -189,6 +189,24 @@ def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) 
     assert not told
 
 
+def test_large_cases_are_tried_first_and_recorded_in_the_order_of_the_suite(
+    service: Addresses,
+) -> None:
+    sizes = (2, 5, 3)
+    cases = [FoldCall(out=(1, 1, size, size), kernel=(2, 2)).case() for size in sizes]
+    told: list[str] = []
+    record = run_cases(
+        cases,
+        setup(service.grpc, "client.conform.kernels:fold", cases),
+        jobs=1,
+        folder=None,
+        resume=False,
+        told=lambda result: told.append(result.case.id),
+    )
+    assert told == [cases[place].id for place in (1, 2, 0)]
+    assert [result.case.id for result in record.results] == [case.id for case in cases]
+
+
 def test_another_run_is_not_gone_on_with(service: Addresses, tmp_path: Path) -> None:
     def run(target: str) -> None:
         run_cases(
