@@ -1,22 +1,18 @@
 """Suites on devices of this service: long operations that outlive the call that began them."""
 
 import asyncio
-import logging
 import re
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import assert_never
 
-from opserve_kernels.cases.case import Case
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import Status as Code
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import caller, malformed
-from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import (
     CancelRun,
@@ -31,21 +27,11 @@ from opserve_server.conformance.calls import (
     RunSuite,
     StatusCount,
 )
+from opserve_server.conformance.carrying import Carrier, LiveRun
 from opserve_server.conformance.choice import check_filters, check_suite, page_limit
-from opserve_server.conformance.desk import Desk, to_its_end
-from opserve_server.conformance.trial import tried, unjudged
-from opserve_server.core.errors import (
-    HandleNotFound,
-    InvalidArgument,
-    LimitExceeded,
-    NotSupported,
-    OpserveError,
-    StoreUnavailable,
-    service_drains,
-)
-from opserve_server.core.leases import Lease, leased
-from opserve_server.core.principal import Principal
-from opserve_server.core.runs import CaseResult, Run, RunState
+from opserve_server.conformance.desk import Desk
+from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
+from opserve_server.core.runs import Run, RunState
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs as KeptRuns
 
@@ -53,35 +39,10 @@ RUNS, RUNS_LIMIT = 20, 200
 """Runs of a page: where nobody says how many, and at most."""
 RESULTS, RESULTS_LIMIT = 100, 1000
 WAIT_LIMIT_S = 60.0
-_PART = 64  # cases that are asked for at once
-_WRITE_INTERVAL_S = 1.0
 _LOST_AFTER_S = 600.0
 """Seconds without a sign after which a run of another process of the service is over."""
 _TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
 _RUN = re.compile(r"[0-9a-f]{16}")
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class _Live:
-    """A run at work.
-
-    Attributes:
-        run: As it is now.
-        principal: Who began it.
-        counts: Cases by status.
-        unwritten: Results that the store lacks, by their places.
-        cut: What it is to be, since it was told to end; None before.
-        ended: Done at its end.
-    """
-
-    run: Run
-    principal: Principal
-    counts: Counter[str] = field(default_factory=Counter[str])
-    unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
-    cut: RunState | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class SuiteRuns:
@@ -108,11 +69,11 @@ class SuiteRuns:
         kept_limit: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._service, self._desk, self._arbiter = service, desk, arbiter
-        self._known_kept = kept
+        self._service, self._known_kept = service, kept
         self._runs_limit, self._kept_limit = runs_limit, kept_limit
         self._clock = clock
-        self._live: dict[str, _Live] = {}
+        self._carrier = Carrier(service, desk, arbiter, clock)
+        self._live: dict[str, LiveRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, request: OfRun) -> OneRun | RunPage | ResultPage:
@@ -181,13 +142,14 @@ class SuiteRuns:
             created_at=now,
             seen_at=now,
         )
-        live = self._live[run.id] = _Live(run, principal)
+        live, kept = LiveRun(run, principal), self._kept
+        self._live[run.id] = live
         try:
-            await self._kept.begin(run, kept=self._kept_limit)
+            await kept.begin(run, kept=self._kept_limit)
         except BaseException:
             del self._live[run.id]
             raise
-        self._tasks[run.id] = asyncio.create_task(self._carry_out(live))
+        self._tasks[run.id] = asyncio.create_task(self._carry_out(live, kept))
         return run
 
     async def _waited(self, asked: GetRun) -> Run:
@@ -206,7 +168,7 @@ class SuiteRuns:
             await live.ended.wait()
         return await self._found(asked.run)
 
-    def _cut(self, live: _Live, state: RunState) -> None:
+    def _cut(self, live: LiveRun, state: RunState) -> None:
         """Tells a run to end, once: a second time would keep its end out of the store."""
         if live.cut is None and live.run.state is RunState.RUNNING:
             live.cut = state
@@ -235,7 +197,7 @@ class SuiteRuns:
         cursor = str(found[limit - 1][0]) if len(found) > limit else ""
         return ResultPage(results=[result for _, result in found[:limit]], cursor=cursor)
 
-    def _mine(self, run: str) -> _Live | None:
+    def _mine(self, run: str) -> LiveRun | None:
         live = self._live.get(run)
         return live if live is not None and live.run.tenant == caller().tenant else None
 
@@ -257,82 +219,11 @@ class SuiteRuns:
         lost = run.state is RunState.RUNNING and self._clock() - run.seen_at > _LOST_AFTER_S
         return replace(run, state=RunState.INTERRUPTED) if lost else run
 
-    async def _carry_out(self, live: _Live) -> None:
-        state, reason = RunState.ENDED, ""
+    async def _carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
         try:
-            await self._try_all(live)
-        except asyncio.CancelledError:
-            state = live.cut or RunState.INTERRUPTED
-        except OpserveError as error:
-            cut = self._service.draining
-            state = RunState.INTERRUPTED if cut else RunState.FAILED
-            reason = "the service ended" if cut else error.message
-        except Exception:
-            log.exception("run %s failed", live.run.id)
-            state, reason = RunState.FAILED, "internal error"
-        try:
-            live.run = replace(live.run, state=state, reason=reason, ended_at=self._clock())
-            await self._write(live)
-        except StoreUnavailable:
-            log.warning("the end of run %s is not in the store", live.run.id)
+            await self._carrier.carry_out(live, kept)
         finally:
             del self._live[live.run.id], self._tasks[live.run.id]
-            live.ended.set()
-
-    async def _try_all(self, live: _Live) -> None:
-        """Every case, in the suite's order, in a session for each profile."""
-        place, total, written_at = 0, 1, self._clock()
-        async with AsyncExitStack() as stack:
-            leases: dict[str, Lease | str] = {}
-            while place < total:
-                async with self._desk.turn(live.run.tenant):
-                    part = await self._desk.do(tasks.part_of, live.run, place, _PART)
-                total = part.total
-                live.run = replace(live.run, cases=total, digest=part.digest)
-                for case in part.cases:
-                    if self._service.draining:
-                        raise service_drains("run")
-                    self._note(live, place, await self._tried(live, stack, leases, case))
-                    place += 1
-                    if self._clock() - written_at >= _WRITE_INTERVAL_S:
-                        await to_its_end(self._write(live))
-                        written_at = self._clock()
-
-    async def _tried(
-        self, live: _Live, stack: AsyncExitStack, leases: dict[str, Lease | str], case: Case
-    ) -> CaseResult:
-        if case.profile not in leases:
-            leases[case.profile] = await self._leased(live.principal, stack, case.profile)
-        lease = leases[case.profile]
-        if isinstance(lease, str):
-            contract = self._arbiter.sought(case, live.run.seed).contract
-            return unjudged(case, Status.UNIMPLEMENTED, lease, contract)
-        async with self._desk.turn(live.run.tenant):
-            return await tried(self._arbiter, self._desk, lease, case, live.run.seed)
-
-    async def _leased(
-        self, principal: Principal, stack: AsyncExitStack, profile: str
-    ) -> Lease | str:
-        """A session until the stack ends; why there is none, where no device has the profile."""
-        try:
-            lease = await stack.enter_async_context(leased(self._service, principal, profile))
-        except InvalidArgument as error:
-            return error.message
-        lease.repeats_bits()
-        return lease
-
-    def _note(self, live: _Live, place: int, result: CaseResult) -> None:
-        live.counts[result.status] += 1
-        live.unwritten.append((place, result))
-        worst = live.run.worst
-        if result.status == Status.PASSED:
-            worst = max(worst, result.worst)
-        live.run = replace(live.run, counts=dict(live.counts), worst=worst)
-
-    async def _write(self, live: _Live) -> None:
-        live.run = replace(live.run, seen_at=self._clock())
-        await self._kept.add(live.run, live.unwritten)
-        live.unwritten.clear()
 
 
 def _check(asked: RunSuite) -> None:
