@@ -36,7 +36,7 @@ def report_goals() -> list[Goal]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "report.html")
         began = process_time()
-        write_report(run, path, baseline=run)
+        write_report(run, path, baseline=run.outcomes)
         build_s = process_time() - began
         with browser() as chromium:
             opened_s = _median(lambda: _open(chromium, path))

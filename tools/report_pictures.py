@@ -27,7 +27,7 @@ def main() -> None:
     case = _telling(run).case.id
     with TemporaryDirectory() as folder, browser() as chromium:
         path = Path(folder, "report.html")
-        write_report(run, path, baseline=before)
+        write_report(run, path, baseline=before.outcomes)
         for scheme in SCHEMES:
             with chromium.new_page(viewport=WINDOW, color_scheme=scheme) as page:
                 page.goto(path.as_uri())

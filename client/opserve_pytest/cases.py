@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from opserve_client import Client
 from opserve_client.conform.options import header_of
-from opserve_client.conform.record import GOOD, Result
+from opserve_client.conform.record import Result
 from opserve_client.conform.repro import told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
@@ -19,7 +19,7 @@ from opserve_client.conform.trial import Trial
 from opserve_client.conform.workers import Setup, make_trial
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
-from opserve_kernels.verdict.verdict import Status
+from opserve_kernels.verdict.verdict import GOOD, Status
 
 _TIMEOUT_S = 60.0  # of a program that is tried; pytest-timeout is for the others
 

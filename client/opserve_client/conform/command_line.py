@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from opserve_client.cli_connection import Ways
-from opserve_client.conform.compare import compare
 from opserve_client.conform.options import (
     Effort,
     Expected,
@@ -23,7 +22,7 @@ from opserve_client.conform.options import (
     perform,
     tried,
 )
-from opserve_client.conform.record import GOOD, RecordError, read_record, record_path
+from opserve_client.conform.record import RecordError, read_record, record_path
 from opserve_client.conform.repro import SEARCHED, case_named, snippet_of, told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.show import show_comparison
@@ -32,7 +31,9 @@ from opserve_client.conform.targets.named import FORMS, ITSELF
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.suite import Suite, write_suite
+from opserve_kernels.verdict.changes import compare
 from opserve_kernels.verdict.judge_case import Standards
+from opserve_kernels.verdict.verdict import GOOD
 
 app = typer.Typer(
     help="Kernels tried on conformance cases, and judged.",
@@ -193,7 +194,7 @@ def compare_runs(
     json: AsJson = False,
 ) -> None:
     """Tell what a run has that an earlier one had not: failures, cases left out, drifts."""
-    comparison = compare(read_record(record_path(before)), read_record(record_path(now)))
+    comparison = compare(*(read_record(record_path(place)).outcomes for place in (before, now)))
     show_comparison(comparison, as_json=json)
     raise typer.Exit(comparison.exit_code)
 

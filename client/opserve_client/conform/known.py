@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opserve_client.conform.record import GOOD, RunRecord
+from opserve_client.conform.record import RunRecord
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.suite import matches
-from opserve_kernels.verdict.verdict import Status
+from opserve_kernels.verdict.verdict import GOOD, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from opserve_client.cli_connection import Ways
-from opserve_client.conform.compare import compare
 from opserve_client.conform.known import expectations, read_known
 from opserve_client.conform.record import Header, RunRecord, read_record, record_path
 from opserve_client.conform.report.file import write_report
@@ -24,6 +23,7 @@ from opserve_client.conform.writers.junit import write_junit
 from opserve_client.conform.writers.metrics import metrics
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
+from opserve_kernels.verdict.changes import Outcomes, compare
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.vendor.grade import STANDARDS
 
@@ -138,7 +138,7 @@ def perform(options: Options, outputs: Outputs, ways: Ways) -> int:
         InfrastructureError: Nothing can be said.
     """
     place = options.expected.baseline
-    baseline = None if place is None else read_record(record_path(place))
+    baseline = None if place is None else read_record(record_path(place)).outcomes
     summary = _summary(options, baseline, ways)
     show_summary(summary, as_json=outputs.json)
     _write_files(summary, outputs.files, baseline)
@@ -147,7 +147,7 @@ def perform(options: Options, outputs: Outputs, ways: Ways) -> int:
     return summary.exit_code
 
 
-def _write_files(summary: Summary, files: Files, baseline: RunRecord | None) -> None:
+def _write_files(summary: Summary, files: Files, baseline: Outcomes | None) -> None:
     if files.junit is not None:
         write_junit(summary, files.junit)
     if files.report is not None:
@@ -159,7 +159,7 @@ def _write_files(summary: Summary, files: Files, baseline: RunRecord | None) -> 
         files.badge.write_text(badge(summary.record), encoding="utf-8")
 
 
-def _summary(options: Options, baseline: RunRecord | None, ways: Ways) -> Summary:
+def _summary(options: Options, baseline: Outcomes | None, ways: Ways) -> Summary:
     """What can be read is read before the first case is tried."""
     if unknown := sorted(set(options.standards.reported) - set(STANDARDS)):
         allowed = ", ".join(STANDARDS)
@@ -169,7 +169,7 @@ def _summary(options: Options, baseline: RunRecord | None, ways: Ways) -> Summar
     suite = suite_named(options.suite, options.seed)
     cases = chosen(suite, options.wanted)
     record = tried(options, suite, cases, ways)
-    comparison = None if baseline is None else compare(baseline, record)
+    comparison = None if baseline is None else compare(baseline, record.outcomes)
     return Summary(record=record, expectations=expectations(record, known), comparison=comparison)
 
 

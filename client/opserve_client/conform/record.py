@@ -13,14 +13,11 @@ from typing import Any, cast
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import case_of
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.verdict.changes import Outcome, Outcomes
 from opserve_kernels.verdict.json_form import from_json, to_json
-from opserve_kernels.verdict.verdict import OutputVerdict, Status, Verdict
+from opserve_kernels.verdict.verdict import GOOD, OutputVerdict, Status, Verdict
 
 FORM = 1  # of the record; a reader refuses others
-GOOD = frozenset({Status.PASSED, Status.SKIPPED, Status.UNIMPLEMENTED, Status.MISTRUSTED})
-"""Statuses that do not fail a run: MISTRUSTED is about the case, not about the target."""
-
-
 RECORD_NAME = "record.jsonl"  # in the folder of a run
 
 
@@ -70,9 +67,9 @@ class Result:
     seconds: float = 0.0
 
     @property
-    def worst(self) -> float:
-        """The greatest used fraction of the tolerance, of all outputs."""
-        return max((output.worst for output in self.verdict.outputs), default=0.0)
+    def outcome(self) -> Outcome:
+        """What another run is compared with."""
+        return Outcome(status=self.verdict.status, worst=self.verdict.worst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +93,12 @@ class RunRecord:
     def failures(self) -> tuple[Result, ...]:
         """The cases that fail the run."""
         return tuple(one for one in self.results if one.verdict.status not in GOOD)
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What another run is compared with."""
+        by_case = {result.case.id: result.outcome for result in self.results}
+        return Outcomes(digest=self.header.digest, by_case=by_case)
 
 
 def header_line(header: Header) -> str:

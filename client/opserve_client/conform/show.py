@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from opserve_client.conform.compare import Comparison
-from opserve_client.conform.record import GOOD, Result
+from opserve_client.conform.record import Result
 from opserve_client.conform.summary import Summary, worst_of
+from opserve_kernels.verdict.changes import Comparison
+from opserve_kernels.verdict.verdict import GOOD
 
 _LISTED = 20  # failures that are shown; the record has all
 
@@ -44,6 +45,7 @@ def compared(comparison: Comparison) -> list[str]:
     """Lines that tell what differs."""
     drifts = [f"{one.case} {one.before:.3g} -> {one.now:.3g}" for one in comparison.drifts]
     return [
+        *([] if comparison.same_suite else ["the suites differ: other cases, or other inputs"]),
         *_named("new failures", comparison.new_failures),
         *_named("fixed", comparison.fixed),
         *_named("newly skipped", comparison.newly_skipped),

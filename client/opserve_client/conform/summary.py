@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from opserve_client.conform.compare import Comparison
 from opserve_client.conform.known import NOTHING_KNOWN, Expectations, Known
 from opserve_client.conform.record import Result, RunRecord
+from opserve_kernels.verdict.changes import Comparison
 from opserve_kernels.verdict.verdict import Status
 
 
@@ -72,7 +72,7 @@ class Summary:
 def worst_of(record: RunRecord) -> float:
     """The greatest used fraction of a tolerance among outputs that are right."""
     passed = (one for one in record.results if one.verdict.status is Status.PASSED)
-    return max((one.worst for one in passed), default=0.0)
+    return max((one.verdict.worst for one in passed), default=0.0)
 
 
 def _told(result: Result) -> dict[str, Any]:

@@ -20,6 +20,10 @@ class Status(StrEnum):
     ERROR = "ERROR"
 
 
+GOOD = frozenset({Status.PASSED, Status.SKIPPED, Status.UNIMPLEMENTED, Status.MISTRUSTED})
+"""Statuses that do not fail a run: MISTRUSTED is about the case, not about the target."""
+
+
 class Overflow(Enum):
     """What the operator's contract makes of a result beyond the dtype's range."""
 
@@ -210,3 +214,8 @@ class Verdict:
     checks: tuple[Check, ...] = ()
     refusal: StatusVerdict | None = None
     standards: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def worst(self) -> float:
+        """The greatest used fraction of the tolerance, of all outputs."""
+        return max((output.worst for output in self.outputs), default=0.0)

@@ -46,12 +46,11 @@ def unjudged(case: Case, status: Status, reason: str, contract: str) -> CaseResu
 def result_of(verdict: Verdict, *, seconds: float = 0.0) -> CaseResult:
     """What is kept of a verdict."""
     passed = verdict.status is Status.PASSED
-    worst = max((output.worst for output in verdict.outputs), default=0.0)
     return CaseResult(
         case=verdict.case,
         status=verdict.status.value,
         reason=verdict.reason,
-        worst=min(worst, WORST),
+        worst=min(verdict.worst, WORST),
         seconds=seconds,
         verdict="" if passed else json.dumps(to_json(verdict), allow_nan=False),
     )

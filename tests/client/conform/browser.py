@@ -29,7 +29,8 @@ def opened(  # noqa: PLR0913  what a page is opened with
 ) -> Generator[Page]:
     """The page of a run's report, ready; no error but forgiven ones, no request but the file's."""
     path = folder / "report.html"
-    write_report(run, path, baseline=baseline, expected=expected)
+    before = None if baseline is None else baseline.outcomes
+    write_report(run, path, baseline=before, expected=expected)
     address = path.as_uri()
     wrong: list[str] = []
     asked: list[str] = []

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from client.conform.sample_results import SAMPLE, failed, fold, folded, nothing_wrong, run
-from opserve_client.conform.compare import compare
 from opserve_client.conform.known import Known, expectations
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.writers import github
@@ -16,6 +15,7 @@ from opserve_client.conform.writers.github import (
     step_summary,
     write_step,
 )
+from opserve_kernels.verdict.changes import compare
 from opserve_kernels.verdict.verdict import Status
 
 HOSTILE = "![x](http://a) | `code` <img src=x>\n[b]: c"
@@ -55,7 +55,8 @@ def test_there_are_no_more_annotations_than_are_shown() -> None:
 
 def test_the_summary_counts_and_compares() -> None:
     before = run(folded(nothing_wrong), *SAMPLE.results[1:])
-    text = step_summary(Summary(record=SAMPLE, comparison=compare(before, SAMPLE)))
+    comparison = compare(before.outcomes, SAMPLE.outcomes)
+    text = step_summary(Summary(record=SAMPLE, comparison=comparison))
     assert text.startswith("### my\\_kernels:backward on mine, seed 7\n")
     assert "| FAILED | 2 |\n" in text
     assert "new failures: 1\n" in text

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from client.conform.sample_results import SAMPLE, failed, fold, folded, nothing_wrong, refused, run
-from opserve_client.conform.compare import compare
 from opserve_client.conform.known import Known, expectations, read_known
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.target import InfrastructureError
+from opserve_kernels.verdict.changes import compare
 from opserve_kernels.verdict.verdict import Status
 
 WRONG, RIGHT, REFUSED, SKIPPED = SAMPLE.results
@@ -37,10 +37,10 @@ def test_known_failures_do_not_fail_a_run() -> None:
 
 
 def test_beside_a_baseline_only_what_is_worse_fails_a_run() -> None:
-    same = Summary(record=SAMPLE, comparison=compare(SAMPLE, SAMPLE))
+    same = Summary(record=SAMPLE, comparison=compare(SAMPLE.outcomes, SAMPLE.outcomes))
     assert same.exit_code == 0
     before = run(folded(nothing_wrong), RIGHT, refused(), SKIPPED)
-    worse = compare(before, SAMPLE)
+    worse = compare(before.outcomes, SAMPLE.outcomes)
     assert Summary(record=SAMPLE, comparison=worse).exit_code == 1
     known = expectations(SAMPLE, [FOLDS])
     assert Summary(record=SAMPLE, expectations=known, comparison=worse).exit_code == 0
@@ -49,7 +49,8 @@ def test_beside_a_baseline_only_what_is_worse_fails_a_run() -> None:
 def test_what_is_newly_left_out_fails_a_run_beside_a_baseline() -> None:
     case = fold(4)
     left_out = run(failed(Status.SKIPPED, "too slow", channels=4))
-    comparison = compare(run(folded(nothing_wrong, case=case)), left_out)
+    right = run(folded(nothing_wrong, case=case))
+    comparison = compare(right.outcomes, left_out.outcomes)
     assert comparison.newly_skipped == (case.id,)
     assert Summary(record=left_out, comparison=comparison).exit_code == 1
 

@@ -22,7 +22,6 @@ from client.conform.sample_results import (
 )
 from opserve_client.conform.record import RunRecord
 from opserve_client.conform.report import content, write_report
-from opserve_client.conform.report.changes import Change, compared
 from opserve_client.conform.report.file import report_of
 from opserve_kernels.verdict.verdict import Status
 
@@ -111,39 +110,18 @@ def test_the_same_run_gives_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
-CASE = fold(1)
-SKIPPED = replace(
-    folded(case=CASE), verdict=replace(folded(case=CASE).verdict, status=Status.SKIPPED)
-)
-RIGHT = folded(nothing_wrong, case=CASE)
-NEAR = folded(nothing_wrong, case=CASE, shift=6e-7)
-WRONG = folded(case=CASE)
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "change"),
-    [
-        (RIGHT, WRONG, Change.NEW_FAILURE),
-        (SKIPPED, WRONG, Change.NEW_FAILURE),
-        (WRONG, WRONG, Change.STILL_FAILING),
-        (WRONG, RIGHT, Change.FIXED),
-        (RIGHT, SKIPPED, Change.NEWLY_SKIPPED),
-        (WRONG, SKIPPED, Change.NEWLY_SKIPPED),
-        (SKIPPED, SKIPPED, Change.SAME),
-        (SKIPPED, RIGHT, Change.SAME),
-        (RIGHT, NEAR, Change.DRIFT),
-        (NEAR, RIGHT, Change.SAME),
-        (RIGHT, RIGHT, Change.SAME),
-    ],
-)
-def test_a_case_is_compared_with_the_baseline(before: Any, now: Any, change: Change) -> None:
-    assert compared(run(now), run(before)).change(now) is change
-
-
-def test_cases_that_came_and_went_are_told() -> None:
-    comparison = compared(run(RIGHT), run(folded(case=fold(2)), folded(case=fold(3))))
-    assert comparison.change(RIGHT) is Change.NEW_CASE
-    assert comparison.missing == 2
+def test_cases_are_compared_with_a_baseline() -> None:
+    now = run(folded(), folded(nothing_wrong, case=fold(4)))
+    before = run(folded(nothing_wrong), *(folded(case=fold(n)) for n in (5, 6)))
+    index, (first, second) = unpacked(report_of(now, baseline=before.outcomes))
+    names, columns = index["names"], index["columns"]
+    told = [names["change"][place] for place in columns["change"]]
+    assert told == ["new failure", "new case"]
+    assert columns["before"] == [0, None]
+    assert (first["before"], second["before"]) == ({"status": "PASSED", "worst": 0}, None)
+    assert index["baseline"] == "The baseline has 3 cases; 2 of them are not in this run."
+    other = replace(before.outcomes, digest="sha256:another")
+    assert unpacked(report_of(now, baseline=other))[0]["baseline"].endswith(" of another suite.")
 
 
 def snippet_of(record: RunRecord) -> str:

@@ -35,8 +35,8 @@ def test_metrics_count_cases_by_operator_and_status() -> None:
 def test_metrics_tell_the_worst_used_fraction_of_what_passed() -> None:
     near = folded(nothing_wrong, shift=6e-7)
     text = metrics(run(near, folded(nothing_wrong, case=fold(2)), folded(case=fold(4))))
-    assert 0.1 < near.worst < 1
-    assert f'worst_used{{operator="im2col_backward"}} {near.worst:.4g}\n' in text
+    assert 0.1 < near.verdict.worst < 1
+    assert f'worst_used{{operator="im2col_backward"}} {near.verdict.worst:.4g}\n' in text
 
 
 def test_the_badge_says_how_many_failed_or_passed() -> None:

@@ -8,11 +8,11 @@ from importlib.resources import files
 from typing import Any
 
 from opserve_client.conform.known import Expectations
-from opserve_client.conform.record import GOOD, Result, RunRecord
-from opserve_client.conform.report.changes import Change, Comparison
+from opserve_client.conform.record import Result, RunRecord
 from opserve_client.conform.report.words import places
+from opserve_kernels.verdict.changes import Change, Outcomes, change, compare
 from opserve_kernels.verdict.json_form import to_json
-from opserve_kernels.verdict.verdict import Status
+from opserve_kernels.verdict.verdict import GOOD, Status
 
 Json = dict[str, Any]
 
@@ -24,14 +24,14 @@ _NAMED = ("status", "operator", "profile", "dtype", "kind", "change", "known")
 _FAILS, _PASSES = "known failure", "known failure passes"
 
 
-def index_of(run: RunRecord, comparison: Comparison | None, expected: Expectations) -> Json:
+def index_of(run: RunRecord, baseline: Outcomes | None, expected: Expectations) -> Json:
     """What the page needs to show the table."""
     named = {name: _Names() for name in _NAMED}
     columns: dict[str, list[Any]] = {
         name: [] for name in (*_NAMED, "id", "worst", "before", "errors", "reason", "about")
     }
     for result in run.results:
-        for name, value in _row(result, comparison, expected).items():
+        for name, value in _row(result, baseline, expected).items():
             columns[name].append(named[name].place(value) if name in named else value)
     header = run.header
     return {
@@ -39,8 +39,8 @@ def index_of(run: RunRecord, comparison: Comparison | None, expected: Expectatio
         "good": len(run.failures) == len(expected.failing),
         "conclusion": _conclusion(run, expected),
         "facts": list(_facts(run)),
-        "baseline": None if comparison is None else _told(comparison),
-        "changes": [change.value for change in Change if change],
+        "baseline": None if baseline is None else _told(baseline, run),
+        "changes": [kind.value for kind in Change if kind],
         "knowns": [_FAILS, _PASSES],
         "chunk": CHUNK_CASES,
         "snippet": snippet_template(header.seed),
@@ -51,7 +51,7 @@ def index_of(run: RunRecord, comparison: Comparison | None, expected: Expectatio
 
 
 def chunks_of(
-    run: RunRecord, comparison: Comparison | None, expected: Expectations
+    run: RunRecord, baseline: Outcomes | None, expected: Expectations
 ) -> Iterator[list[Json]]:
     """What is known of each case, in the index's order; of outputs that are right, no maps."""
     failing = [result.case.id for result in run.results if result.verdict.status not in GOOD]
@@ -59,7 +59,7 @@ def chunks_of(
     for first in range(0, len(run.results), CHUNK_CASES):
         part = run.results[first : first + CHUNK_CASES]
         yield [
-            _detail(result, comparison, maps=result.case.id in mapped) | _known(result, expected)
+            _detail(result, baseline, maps=result.case.id in mapped) | _known(result, expected)
             for result in part
         ]
 
@@ -84,9 +84,9 @@ class _Names:
         return list(self._places)
 
 
-def _row(result: Result, comparison: Comparison | None, expected: Expectations) -> Json:
+def _row(result: Result, baseline: Outcomes | None, expected: Expectations) -> Json:
     case, verdict = result.case, result.verdict
-    before = comparison.before(case.id) if comparison else None
+    before = baseline.by_case.get(case.id) if baseline else None
     first = next(iter(case.tensors.values()), None)
     return {
         "id": case.id,
@@ -95,9 +95,9 @@ def _row(result: Result, comparison: Comparison | None, expected: Expectations) 
         "profile": case.profile,
         "dtype": first.dtype.name if first else "",
         "kind": "refused" if case.is_refused else case.kind.value,
-        "change": comparison.change(result).value if comparison else "",
+        "change": change(before, result.outcome).value if baseline else "",
         "known": _FAILS * (case.id in expected.failing) or _PASSES * (case.id in expected.passing),
-        "worst": _rounded(result.worst),
+        "worst": _rounded(verdict.worst),
         "before": None if before is None else _rounded(before.worst),
         "errors": sum(output.errors for output in verdict.outputs),
         "reason": verdict.reason,
@@ -105,8 +105,8 @@ def _row(result: Result, comparison: Comparison | None, expected: Expectations) 
     }
 
 
-def _detail(result: Result, comparison: Comparison | None, *, maps: bool) -> Json:
-    before = comparison.before(result.case.id) if comparison else None
+def _detail(result: Result, baseline: Outcomes | None, *, maps: bool) -> Json:
+    before = baseline.by_case.get(result.case.id) if baseline else None
     verdict = result.verdict
     slim = tuple(one if maps and one.errors else replace(one, maps=()) for one in verdict.outputs)
     form = to_json(replace(verdict, outputs=slim))
@@ -116,8 +116,7 @@ def _detail(result: Result, comparison: Comparison | None, *, maps: bool) -> Jso
         "case": result.case.to_json(),
         "verdict": form,
         "places": [sentence for output in verdict.outputs for sentence in places(output)],
-        "before": before
-        and {"status": before.verdict.status.value, "worst": _rounded(before.worst)},
+        "before": before and {"status": before.status.value, "worst": _rounded(before.worst)},
     }
 
 
@@ -160,10 +159,11 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Contracts", ", ".join(contracts)
 
 
-def _told(comparison: Comparison) -> str:
-    cases, missing = len(comparison.baseline), comparison.missing
-    gone = f"; {missing} of them are not in this run" if missing else ""
-    return f"The baseline has {cases} cases{gone}."
+def _told(baseline: Outcomes, run: RunRecord) -> str:
+    found = compare(baseline, run.outcomes)
+    gone = f"; {found.missing} of them are not in this run" if found.missing else ""
+    other = "" if found.same_suite else " It is of another suite."
+    return f"The baseline has {len(baseline.by_case)} cases{gone}.{other}"
 
 
 def _command(run: RunRecord) -> str:

@@ -10,8 +10,8 @@ from string import Template
 
 from opserve_client.conform.known import NOTHING_KNOWN, Expectations
 from opserve_client.conform.record import RunRecord
-from opserve_client.conform.report.changes import compared
 from opserve_client.conform.report.content import chunks_of, index_of
+from opserve_kernels.verdict.changes import Outcomes
 
 _SCRIPTS = ("data.js", "table.js", "maps.js", "details.js", "app.js")  # in order of use
 _LEVEL = 6  # of zlib; higher ones take twice the time for some per cent
@@ -21,7 +21,7 @@ def write_report(
     run: RunRecord,
     path: Path,
     *,
-    baseline: RunRecord | None = None,
+    baseline: Outcomes | None = None,
     expected: Expectations = NOTHING_KNOWN,
 ) -> None:
     """Writes the report of a run.
@@ -29,7 +29,7 @@ def write_report(
     Args:
         run: The run.
         path: Of the file.
-        baseline: An older run that it is compared with.
+        baseline: Of an older run that it is compared with.
         expected: What was known of its cases before.
     """
     path.write_text(report_of(run, baseline=baseline, expected=expected), encoding="utf-8")
@@ -38,7 +38,7 @@ def write_report(
 def report_of(
     run: RunRecord,
     *,
-    baseline: RunRecord | None = None,
+    baseline: Outcomes | None = None,
     expected: Expectations = NOTHING_KNOWN,
 ) -> str:
     """The report of a run as HTML, which asks nothing of any network.
@@ -46,9 +46,8 @@ def report_of(
     What comes from a target stands in packed data only, so it can end no element; the page makes
     texts of it; and the policy of the page lets no other script run.
     """
-    comparison = None if baseline is None else compared(run, baseline)
-    data = [_packed('id="index"', index_of(run, comparison, expected))]
-    data += [_packed('class="chunk"', chunk) for chunk in chunks_of(run, comparison, expected)]
+    data = [_packed('id="index"', index_of(run, baseline, expected))]
+    data += [_packed('class="chunk"', chunk) for chunk in chunks_of(run, baseline, expected)]
     style, script = _read("page.css"), "".join(map(_read, _SCRIPTS))
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "

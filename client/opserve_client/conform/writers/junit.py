@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
-from opserve_client.conform.record import GOOD, Result
+from opserve_client.conform.record import Result
 from opserve_client.conform.summary import Summary
-from opserve_kernels.verdict.verdict import Status
+from opserve_kernels.verdict.verdict import GOOD, Status
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -25,6 +25,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
     yield "# HELP opserve_conformance_worst_used Worst used fraction of the tolerance, if passed.\n"
     passed = [one for one in run.results if one.verdict.status is Status.PASSED]
     for operator in operators:
-        worst = max((one.worst for one in passed if one.case.operator == operator), default=0.0)
+        of_it = (one.verdict for one in passed if one.case.operator == operator)
+        worst = max((verdict.worst for verdict in of_it), default=0.0)
         yield f'opserve_conformance_worst_used{{operator="{operator}"}} {worst:.4g}\n'
     yield "# EOF\n"

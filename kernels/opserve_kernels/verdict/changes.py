@@ -1,0 +1,125 @@
+"""Two runs beside each other: what broke, what was mended, what is left out, what drifts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from opserve_kernels.verdict.verdict import GOOD, Status
+
+DRIFT = 0.25  # of the tolerance; right results that come nearer to its end by more are news
+
+
+class Change(StrEnum):
+    """What became of a case since an earlier run."""
+
+    NEW_FAILURE = "new failure"
+    STILL_FAILING = "still failing"
+    FIXED = "fixed"
+    NEWLY_SKIPPED = "newly skipped"
+    DRIFT = "drift"
+    NEW_CASE = "new case"
+    SAME = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a case in a run.
+
+    Attributes:
+        status: Of the verdict.
+        worst: The greatest used fraction of the tolerance, of all outputs.
+    """
+
+    status: Status
+    worst: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """What became of the cases of a run.
+
+    Attributes:
+        digest: Of the suite.
+        by_case: By the case's id, in the run's order.
+    """
+
+    digest: str
+    by_case: Mapping[str, Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A case that passed both times, but uses more of its tolerance than before."""
+
+    case: str
+    before: float
+    now: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What differs, by ids of cases.
+
+    Attributes:
+        same_suite: Whether both runs are of suites with equal digests.
+        new_failures: That did not fail before, or were not tried.
+        fixed: That failed before and pass.
+        newly_skipped: That were judged before and are left out now.
+        drifts: The largest first.
+        missing: How many of the earlier run's cases were not chosen now.
+    """
+
+    same_suite: bool = True
+    new_failures: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    newly_skipped: tuple[str, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+    missing: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """1 if something is worse than before; a drift is not."""
+        return int(bool(self.new_failures or self.newly_skipped))
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+
+def change(before: Outcome | None, now: Outcome) -> Change:
+    """What became of a case; it was not tried before where that is None."""
+    if before is None:
+        return Change.NEW_CASE
+    was_good, was_passed = before.status in GOOD, before.status is Status.PASSED
+    if now.status not in GOOD:
+        return Change.NEW_FAILURE if was_good else Change.STILL_FAILING
+    if now.status is not Status.PASSED:
+        return Change.NEWLY_SKIPPED if was_passed or not was_good else Change.SAME
+    if not was_good:
+        return Change.FIXED
+    drifted = was_passed and now.worst - before.worst > DRIFT
+    return Change.DRIFT if drifted else Change.SAME
+
+
+def compare(before: Outcomes, now: Outcomes) -> Comparison:
+    """The second run against the first."""
+    older, newer = before.by_case, now.by_case
+    changes = {case: change(older.get(case), outcome) for case, outcome in newer.items()}
+    by_change = {kind: tuple(case for case in newer if changes[case] is kind) for kind in Change}
+    new_cases = by_change[Change.NEW_CASE]
+    drifts = [
+        Drift(case=case, before=older[case].worst, now=newer[case].worst)
+        for case in by_change[Change.DRIFT]
+    ]
+    return Comparison(
+        same_suite=before.digest == now.digest,
+        new_failures=(
+            *by_change[Change.NEW_FAILURE],
+            *(case for case in new_cases if newer[case].status not in GOOD),
+        ),
+        fixed=by_change[Change.FIXED],
+        newly_skipped=by_change[Change.NEWLY_SKIPPED],
+        drifts=tuple(sorted(drifts, key=lambda drift: drift.before - drift.now)),
+        missing=len(older.keys() - newer.keys()),
+    )
