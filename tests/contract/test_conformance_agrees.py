@@ -118,6 +118,8 @@ async def test_both_faces_refuse_alike(service: Addresses) -> None:
                 ask.verify("none", {"out": np.ones(3)}, suite="smoke"),
                 ask.verify(RAN.id, {"out": np.ones(3)}, suite="smoke", seed=-1),
                 ask.list_cases("smoke", operator="none"),
+                ask.verify(RAN.id, {"out": np.ones(3)}, suite="smoke", gates=["none"]),
+                ask.verify(RAN.id, {"out": np.ones(2**17)}, suite="smoke", standards=["none"]),
             ]
             for call in calls:
                 with pytest.raises(OpserveError) as caught:
@@ -125,7 +127,7 @@ async def test_both_faces_refuse_alike(service: Addresses) -> None:
                 told.append(refusal(caught.value))
     half = len(told) // 2
     assert told[:half] == told[half:]
-    assert [one.code for one in told[:half]] == [107017] * 5 + [100000] * 2
+    assert [one.code for one in told[:half]] == [107017] * 5 + [100000] * 4
 
 
 async def test_blocking_clients_verify_too(service: Addresses) -> None:

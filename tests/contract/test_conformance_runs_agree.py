@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ FOLDS = [
     case for case in smoke(0).cases if (case.operator, case.profile) == ("im2col_backward", PROFILE)
 ]
 FACES = ["gRPC", "REST"]
+NO_LEVEL: Any = "none"
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +45,16 @@ async def at_its_end(client: AsyncClient, run: str) -> Run:
 async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) -> None:
     async with client_of(kept, face) as client:
         begun = await client.conformance.run_suite(
-            "smoke", target=f"fold/{face}", operator="im2col_backward", profile=PROFILE
+            "smoke",
+            target=f"fold/{face}",
+            operator="im2col_backward",
+            profile=PROFILE,
+            repeats=2,
+            standards=["torch-assert-close"],
+            gates=["webnn-ulp"],
+            deterministic_level="off",
         )
-        assert begun.state == "RUNNING"
+        assert (begun.state, begun.stage) == ("RUNNING", "WAITING")
     other = "REST" if face == "gRPC" else "gRPC"
     async with client_of(kept, other) as client:
         run = await at_its_end(client, begun.id)
@@ -56,6 +65,9 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) ->
     assert run.digest == smoke(0).digest
     assert [(one.case, one.status) for one in results] == [(case.id, "PASSED") for case in FOLDS]
     assert listed == run
+    assert (run.repeats, run.deterministic_level) == (2, "OFF")
+    assert (run.standards, run.gates) == (["torch-assert-close", "webnn-ulp"], ["webnn-ulp"])
+    assert (run.stage, run.case) == ("", "")
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -81,6 +93,11 @@ async def test_what_a_run_may_be_is_checked(kept: Addresses, face: str) -> None:
             (107017, ask.run_suite("none", target="mine")),
             (100000, ask.run_suite("smoke", target="a b")),
             (100000, ask.run_suite("smoke", target="mine", profile="none")),
+            (100000, ask.run_suite("smoke", target="mine", repeats=11)),
+            (100000, ask.run_suite("smoke", target="mine", repeats=-1)),
+            (100000, ask.run_suite("smoke", target="mine", standards=["none"])),
+            (100000, ask.run_suite("smoke", target="mine", gates=["torch-assert-close", ""])),
+            (100000, ask.run_suite("smoke", target="mine", deterministic_level=NO_LEVEL)),
             (107017, ask.get_run("0" * 16)),
             (107017, ask.cancel_run("none")),
             (100000, ask.list_runs(limit=201)),

@@ -1,12 +1,14 @@
 """Conformance: whether outputs that another implementation computed are right."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
 from opserve.digests import digest_of
 from opserve.v1 import conformance_service_pb2 as conformance
 from opserve_client._async.connection import AsyncConnection
+from opserve_client.arguments import text
 from opserve_client.array_files import packed, plain, unpacked
 from opserve_client.errors import INVALID_HANDLE, OpserveError
 from opserve_client.request_forms import named, request_of
@@ -79,7 +81,7 @@ class AsyncConformance:
         request = _of_case(conformance.GetGoldenRequest, case, suite=suite, seed=seed)
         return unpacked(await self._connection.archive(methods.GET_GOLDEN, request))
 
-    async def verify(
+    async def verify(  # noqa: PLR0913  # each by name
         self,
         case: str,
         outputs: Mapping[str, ArrayLike],
@@ -87,6 +89,8 @@ class AsyncConformance:
         suite: str = "standard",
         seed: int = 0,
         code: str = "",
+        standards: Sequence[str] = (),
+        gates: Sequence[str] = (),
     ) -> conformance.VerifyResponse:
         """The verdict on outputs of a case; of many bytes, those travel that the service lacks.
 
@@ -96,17 +100,27 @@ class AsyncConformance:
             suite: That has it.
             seed: That the inputs were drawn by.
             code: The status that the call was refused with, its name or number; "" if it was not.
+            standards: Told beside the layers, such as "torch-assert-close".
+            gates: The same, and an output that one of them applies to fails unless it meets it.
 
         Raises:
             AclrtError: 107017, the suite has no such case; 207012, it is too large for the service.
         """
-        request = _of_case(conformance.VerifyRequest, case, suite=suite, seed=seed, code=code)
+        request = _of_case(
+            conformance.VerifyRequest,
+            case,
+            suite=suite,
+            seed=seed,
+            code=code,
+            standards=standards,
+            gates=gates,
+        )
         arrays = plain(outputs)
         if code or sum(array.nbytes for array in arrays.values()) < _DIGESTS_PAY_BYTES:
             return await self._connection.verify(request, packed(arrays))
         return await self._verify_by_digests(request, arrays)
 
-    async def run_suite(  # each by name
+    async def run_suite(  # noqa: PLR0913  # each by name
         self,
         suite: str,
         *,
@@ -115,6 +129,10 @@ class AsyncConformance:
         profile: str = "",
         operator: str = "",
         match: str = "",
+        repeats: int = 1,
+        standards: Sequence[str] = (),
+        gates: Sequence[str] = (),
+        deterministic_level: Literal["off", "deterministic", "strong"] = "deterministic",
     ) -> conformance.Run:
         """Tries a suite on devices of the service; returns at once, and the run goes on.
 
@@ -125,6 +143,10 @@ class AsyncConformance:
             profile: Only cases of this one; "" means of all.
             operator: Only cases of this one; "" means of all.
             match: Only cases whose id, source or tag is like it (*, ?); "" means all.
+            repeats: Equal calls of each case, whose bits must be equal, up to 10.
+            standards: Told beside the layers, by name.
+            gates: The same, and an output that one of them applies to fails unless it meets it.
+            deterministic_level: Of its sessions; "off" tries what a session gets unless it asks.
 
         Raises:
             AclrtError: 207012, too many runs of the tenant are at work; 507901, the service has no
@@ -138,6 +160,10 @@ class AsyncConformance:
             profile=profile,
             operator=operator,
             match=match,
+            repeats=repeats,
+            standards=standards,
+            gates=gates,
+            deterministic_level=text(deterministic_level, parameter="deterministic_level").upper(),
         )
         return (await self._connection.call(methods.RUN_SUITE, request)).run
 
@@ -198,7 +224,12 @@ class AsyncConformance:
         """Sends what the service lacks, and digests of the rest."""
         digests = {name: digest_of(array) for name, array in arrays.items()}
         question = conformance.SubmitOutputsRequest(
-            suite=request.suite, case=request.case, seed=request.seed, digests=digests
+            suite=request.suite,
+            case=request.case,
+            seed=request.seed,
+            digests=digests,
+            standards=request.standards,
+            gates=request.gates,
         )
         known = await self._connection.call(methods.SUBMIT_OUTPUTS, question)
         if known.HasField("verified"):

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$opserve/v1/conformance_service.proto\x12\nopserve.v1\"\x13\n\x11ListSuitesRequest\"7\n\x12ListSuitesResponse\x12!\n\x06suites\x18\x01 \x03(\x0b\x32\x11.opserve.v1.Suite\"&\n\x05Suite\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07summary\x18\x02 \x01(\t\"o\n\x10ListCasesRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x03\x12\x10\n\x08operator\x18\x03 \x01(\t\x12\r\n\x05match\x18\x04 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\x12\r\n\x05limit\x18\x06 \x01(\x03\"g\n\x11ListCasesResponse\x12#\n\x05\x63\x61ses\x18\x01 \x03(\x0b\x32\x14.opserve.v1.CaseInfo\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\"g\n\x08\x43\x61seInfo\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x0e\n\x06\x65xpect\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x0e\n\x06source\x18\x06 \x01(\t\";\n\x0eGetCaseRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\"%\n\x0fGetCaseResponse\x12\x12\n\ndefinition\x18\x01 \x01(\t\"=\n\x10GetInputsRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\"!\n\x11GetInputsResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"=\n\x10GetGoldenRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\"!\n\x11GetGoldenResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\xb1\x01\n\x14SubmitOutputsRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\x12>\n\x07\x64igests\x18\x04 \x03(\x0b\x32-.opserve.v1.SubmitOutputsRequest.DigestsEntry\x1a.\n\x0c\x44igestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"V\n\x15SubmitOutputsResponse\x12,\n\x08verified\x18\x01 \x01(\x0b\x32\x1a.opserve.v1.VerifyResponse\x12\x0f\n\x07missing\x18\x02 \x03(\t\"\xbf\x01\n\rVerifyRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\x12\x0c\n\x04\x63ode\x18\x04 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x37\n\x07\x64igests\x18\x06 \x03(\x0b\x32&.opserve.v1.VerifyRequest.DigestsEntry\x1a.\n\x0c\x44igestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"O\n\x0eVerifyResponse\x12\x0c\n\x04\x63\x61se\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07verdict\x18\x04 \x01(\t\"p\n\x0fRunSuiteRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x03\x12\x0e\n\x06target\x18\x03 \x01(\t\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x10\n\x08operator\x18\x05 \x01(\t\x12\r\n\x05match\x18\x06 \x01(\t\"0\n\x10RunSuiteResponse\x12\x1c\n\x03run\x18\x01 \x01(\x0b\x32\x0f.opserve.v1.Run\",\n\rGetRunRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0e\n\x06wait_s\x18\x02 \x01(\x01\".\n\x0eGetRunResponse\x12\x1c\n\x03run\x18\x01 \x01(\x0b\x32\x0f.opserve.v1.Run\"\x1f\n\x10\x43\x61ncelRunRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"1\n\x11\x43\x61ncelRunResponse\x12\x1c\n\x03run\x18\x01 \x01(\x0b\x32\x0f.opserve.v1.Run\"@\n\x0fListRunsRequest\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x03\"A\n\x10ListRunsResponse\x12\x1d\n\x04runs\x18\x01 \x03(\x0b\x32\x0f.opserve.v1.Run\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"P\n\x12ListResultsRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12\r\n\x05limit\x18\x04 \x01(\x03\"N\n\x13ListResultsResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.opserve.v1.CaseResult\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"\xae\x02\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\x12\r\n\x05suite\x18\x03 \x01(\t\x12\x0c\n\x04seed\x18\x04 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\x0f\n\x07profile\x18\x06 \x01(\t\x12\x10\n\x08operator\x18\x07 \x01(\t\x12\r\n\x05match\x18\x08 \x01(\t\x12\r\n\x05state\x18\t \x01(\t\x12\x0e\n\x06reason\x18\n \x01(\t\x12\r\n\x05\x63\x61ses\x18\x0b \x01(\x03\x12\x0e\n\x06judged\x18\x0c \x01(\x03\x12\'\n\x06\x63ounts\x18\r \x03(\x0b\x32\x17.opserve.v1.StatusCount\x12\r\n\x05worst\x18\x0e \x01(\x01\x12\x12\n\ncreated_at\x18\x0f \x01(\x01\x12\x15\n\x08\x65nded_at\x18\x10 \x01(\x01H\x00\x88\x01\x01\x42\x0b\n\t_ended_at\",\n\x0bStatusCount\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\r\n\x05\x63\x61ses\x18\x02 \x01(\x03\"k\n\nCaseResult\x12\x0c\n\x04\x63\x61se\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05worst\x18\x04 \x01(\x01\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x0f\n\x07verdict\x18\x06 \x01(\t2\x89\x07\n\x12\x43onformanceService\x12K\n\nListSuites\x12\x1d.opserve.v1.ListSuitesRequest\x1a\x1e.opserve.v1.ListSuitesResponse\x12H\n\tListCases\x12\x1c.opserve.v1.ListCasesRequest\x1a\x1d.opserve.v1.ListCasesResponse\x12\x42\n\x07GetCase\x12\x1a.opserve.v1.GetCaseRequest\x1a\x1b.opserve.v1.GetCaseResponse\x12J\n\tGetInputs\x12\x1c.opserve.v1.GetInputsRequest\x1a\x1d.opserve.v1.GetInputsResponse0\x01\x12J\n\tGetGolden\x12\x1c.opserve.v1.GetGoldenRequest\x1a\x1d.opserve.v1.GetGoldenResponse0\x01\x12T\n\rSubmitOutputs\x12 .opserve.v1.SubmitOutputsRequest\x1a!.opserve.v1.SubmitOutputsResponse\x12\x41\n\x06Verify\x12\x19.opserve.v1.VerifyRequest\x1a\x1a.opserve.v1.VerifyResponse(\x01\x12\x45\n\x08RunSuite\x12\x1b.opserve.v1.RunSuiteRequest\x1a\x1c.opserve.v1.RunSuiteResponse\x12?\n\x06GetRun\x12\x19.opserve.v1.GetRunRequest\x1a\x1a.opserve.v1.GetRunResponse\x12H\n\tCancelRun\x12\x1c.opserve.v1.CancelRunRequest\x1a\x1d.opserve.v1.CancelRunResponse\x12\x45\n\x08ListRuns\x12\x1b.opserve.v1.ListRunsRequest\x1a\x1c.opserve.v1.ListRunsResponse\x12N\n\x0bListResults\x12\x1e.opserve.v1.ListResultsRequest\x1a\x1f.opserve.v1.ListResultsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$opserve/v1/conformance_service.proto\x12\nopserve.v1\"\x13\n\x11ListSuitesRequest\"7\n\x12ListSuitesResponse\x12!\n\x06suites\x18\x01 \x03(\x0b\x32\x11.opserve.v1.Suite\"&\n\x05Suite\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07summary\x18\x02 \x01(\t\"o\n\x10ListCasesRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x03\x12\x10\n\x08operator\x18\x03 \x01(\t\x12\r\n\x05match\x18\x04 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\x12\r\n\x05limit\x18\x06 \x01(\x03\"g\n\x11ListCasesResponse\x12#\n\x05\x63\x61ses\x18\x01 \x03(\x0b\x32\x14.opserve.v1.CaseInfo\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\"g\n\x08\x43\x61seInfo\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x0e\n\x06\x65xpect\x18\x04 \x01(\t\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x0e\n\x06source\x18\x06 \x01(\t\";\n\x0eGetCaseRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\"%\n\x0fGetCaseResponse\x12\x12\n\ndefinition\x18\x01 \x01(\t\"=\n\x10GetInputsRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\"!\n\x11GetInputsResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"=\n\x10GetGoldenRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\"!\n\x11GetGoldenResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\xd3\x01\n\x14SubmitOutputsRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\x12>\n\x07\x64igests\x18\x04 \x03(\x0b\x32-.opserve.v1.SubmitOutputsRequest.DigestsEntry\x12\x11\n\tstandards\x18\x05 \x03(\t\x12\r\n\x05gates\x18\x06 \x03(\t\x1a.\n\x0c\x44igestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"V\n\x15SubmitOutputsResponse\x12,\n\x08verified\x18\x01 \x01(\x0b\x32\x1a.opserve.v1.VerifyResponse\x12\x0f\n\x07missing\x18\x02 \x03(\t\"\xe1\x01\n\rVerifyRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x02 \x01(\t\x12\x0c\n\x04seed\x18\x03 \x01(\x03\x12\x0c\n\x04\x63ode\x18\x04 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x37\n\x07\x64igests\x18\x06 \x03(\x0b\x32&.opserve.v1.VerifyRequest.DigestsEntry\x12\x11\n\tstandards\x18\x07 \x03(\t\x12\r\n\x05gates\x18\x08 \x03(\t\x1a.\n\x0c\x44igestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"O\n\x0eVerifyResponse\x12\x0c\n\x04\x63\x61se\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07verdict\x18\x04 \x01(\t\"\xc0\x01\n\x0fRunSuiteRequest\x12\r\n\x05suite\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x03\x12\x0e\n\x06target\x18\x03 \x01(\t\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x10\n\x08operator\x18\x05 \x01(\t\x12\r\n\x05match\x18\x06 \x01(\t\x12\x0f\n\x07repeats\x18\x07 \x01(\x03\x12\x11\n\tstandards\x18\x08 \x03(\t\x12\r\n\x05gates\x18\t \x03(\t\x12\x1b\n\x13\x64\x65terministic_level\x18\n \x01(\t\"0\n\x10RunSuiteResponse\x12\x1c\n\x03run\x18\x01 \x01(\x0b\x32\x0f.opserve.v1.Run\",\n\rGetRunRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0e\n\x06wait_s\x18\x02 \x01(\x01\".\n\x0eGetRunResponse\x12\x1c\n\x03run\x18\x01 \x01(\x0b\x32\x0f.opserve.v1.Run\"\x1f\n\x10\x43\x61ncelRunRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"1\n\x11\x43\x61ncelRunResponse\x12\x1c\n\x03run\x18\x01 \x01(\x0b\x32\x0f.opserve.v1.Run\"@\n\x0fListRunsRequest\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x03\"A\n\x10ListRunsResponse\x12\x1d\n\x04runs\x18\x01 \x03(\x0b\x32\x0f.opserve.v1.Run\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"P\n\x12ListResultsRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12\r\n\x05limit\x18\x04 \x01(\x03\"N\n\x13ListResultsResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.opserve.v1.CaseResult\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"\x9b\x03\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\x12\r\n\x05suite\x18\x03 \x01(\t\x12\x0c\n\x04seed\x18\x04 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\x0f\n\x07profile\x18\x06 \x01(\t\x12\x10\n\x08operator\x18\x07 \x01(\t\x12\r\n\x05match\x18\x08 \x01(\t\x12\r\n\x05state\x18\t \x01(\t\x12\x0e\n\x06reason\x18\n \x01(\t\x12\r\n\x05\x63\x61ses\x18\x0b \x01(\x03\x12\x0e\n\x06judged\x18\x0c \x01(\x03\x12\'\n\x06\x63ounts\x18\r \x03(\x0b\x32\x17.opserve.v1.StatusCount\x12\r\n\x05worst\x18\x0e \x01(\x01\x12\x12\n\ncreated_at\x18\x0f \x01(\x01\x12\x15\n\x08\x65nded_at\x18\x10 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07repeats\x18\x11 \x01(\x03\x12\x11\n\tstandards\x18\x12 \x03(\t\x12\r\n\x05gates\x18\x13 \x03(\t\x12\x1b\n\x13\x64\x65terministic_level\x18\x14 \x01(\t\x12\r\n\x05stage\x18\x15 \x01(\t\x12\x0c\n\x04\x63\x61se\x18\x16 \x01(\tB\x0b\n\t_ended_at\",\n\x0bStatusCount\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\r\n\x05\x63\x61ses\x18\x02 \x01(\x03\"k\n\nCaseResult\x12\x0c\n\x04\x63\x61se\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05worst\x18\x04 \x01(\x01\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x0f\n\x07verdict\x18\x06 \x01(\t2\x89\x07\n\x12\x43onformanceService\x12K\n\nListSuites\x12\x1d.opserve.v1.ListSuitesRequest\x1a\x1e.opserve.v1.ListSuitesResponse\x12H\n\tListCases\x12\x1c.opserve.v1.ListCasesRequest\x1a\x1d.opserve.v1.ListCasesResponse\x12\x42\n\x07GetCase\x12\x1a.opserve.v1.GetCaseRequest\x1a\x1b.opserve.v1.GetCaseResponse\x12J\n\tGetInputs\x12\x1c.opserve.v1.GetInputsRequest\x1a\x1d.opserve.v1.GetInputsResponse0\x01\x12J\n\tGetGolden\x12\x1c.opserve.v1.GetGoldenRequest\x1a\x1d.opserve.v1.GetGoldenResponse0\x01\x12T\n\rSubmitOutputs\x12 .opserve.v1.SubmitOutputsRequest\x1a!.opserve.v1.SubmitOutputsResponse\x12\x41\n\x06Verify\x12\x19.opserve.v1.VerifyRequest\x1a\x1a.opserve.v1.VerifyResponse(\x01\x12\x45\n\x08RunSuite\x12\x1b.opserve.v1.RunSuiteRequest\x1a\x1c.opserve.v1.RunSuiteResponse\x12?\n\x06GetRun\x12\x19.opserve.v1.GetRunRequest\x1a\x1a.opserve.v1.GetRunResponse\x12H\n\tCancelRun\x12\x1c.opserve.v1.CancelRunRequest\x1a\x1d.opserve.v1.CancelRunResponse\x12\x45\n\x08ListRuns\x12\x1b.opserve.v1.ListRunsRequest\x1a\x1c.opserve.v1.ListRunsResponse\x12N\n\x0bListResults\x12\x1e.opserve.v1.ListResultsRequest\x1a\x1f.opserve.v1.ListResultsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,43 +60,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETGOLDENRESPONSE']._serialized_start=754
   _globals['_GETGOLDENRESPONSE']._serialized_end=787
   _globals['_SUBMITOUTPUTSREQUEST']._serialized_start=790
-  _globals['_SUBMITOUTPUTSREQUEST']._serialized_end=967
-  _globals['_SUBMITOUTPUTSREQUEST_DIGESTSENTRY']._serialized_start=921
-  _globals['_SUBMITOUTPUTSREQUEST_DIGESTSENTRY']._serialized_end=967
-  _globals['_SUBMITOUTPUTSRESPONSE']._serialized_start=969
-  _globals['_SUBMITOUTPUTSRESPONSE']._serialized_end=1055
-  _globals['_VERIFYREQUEST']._serialized_start=1058
-  _globals['_VERIFYREQUEST']._serialized_end=1249
-  _globals['_VERIFYREQUEST_DIGESTSENTRY']._serialized_start=921
-  _globals['_VERIFYREQUEST_DIGESTSENTRY']._serialized_end=967
-  _globals['_VERIFYRESPONSE']._serialized_start=1251
-  _globals['_VERIFYRESPONSE']._serialized_end=1330
-  _globals['_RUNSUITEREQUEST']._serialized_start=1332
-  _globals['_RUNSUITEREQUEST']._serialized_end=1444
-  _globals['_RUNSUITERESPONSE']._serialized_start=1446
-  _globals['_RUNSUITERESPONSE']._serialized_end=1494
-  _globals['_GETRUNREQUEST']._serialized_start=1496
-  _globals['_GETRUNREQUEST']._serialized_end=1540
-  _globals['_GETRUNRESPONSE']._serialized_start=1542
-  _globals['_GETRUNRESPONSE']._serialized_end=1588
-  _globals['_CANCELRUNREQUEST']._serialized_start=1590
-  _globals['_CANCELRUNREQUEST']._serialized_end=1621
-  _globals['_CANCELRUNRESPONSE']._serialized_start=1623
-  _globals['_CANCELRUNRESPONSE']._serialized_end=1672
-  _globals['_LISTRUNSREQUEST']._serialized_start=1674
-  _globals['_LISTRUNSREQUEST']._serialized_end=1738
-  _globals['_LISTRUNSRESPONSE']._serialized_start=1740
-  _globals['_LISTRUNSRESPONSE']._serialized_end=1805
-  _globals['_LISTRESULTSREQUEST']._serialized_start=1807
-  _globals['_LISTRESULTSREQUEST']._serialized_end=1887
-  _globals['_LISTRESULTSRESPONSE']._serialized_start=1889
-  _globals['_LISTRESULTSRESPONSE']._serialized_end=1967
-  _globals['_RUN']._serialized_start=1970
-  _globals['_RUN']._serialized_end=2272
-  _globals['_STATUSCOUNT']._serialized_start=2274
-  _globals['_STATUSCOUNT']._serialized_end=2318
-  _globals['_CASERESULT']._serialized_start=2320
-  _globals['_CASERESULT']._serialized_end=2427
-  _globals['_CONFORMANCESERVICE']._serialized_start=2430
-  _globals['_CONFORMANCESERVICE']._serialized_end=3335
+  _globals['_SUBMITOUTPUTSREQUEST']._serialized_end=1001
+  _globals['_SUBMITOUTPUTSREQUEST_DIGESTSENTRY']._serialized_start=955
+  _globals['_SUBMITOUTPUTSREQUEST_DIGESTSENTRY']._serialized_end=1001
+  _globals['_SUBMITOUTPUTSRESPONSE']._serialized_start=1003
+  _globals['_SUBMITOUTPUTSRESPONSE']._serialized_end=1089
+  _globals['_VERIFYREQUEST']._serialized_start=1092
+  _globals['_VERIFYREQUEST']._serialized_end=1317
+  _globals['_VERIFYREQUEST_DIGESTSENTRY']._serialized_start=955
+  _globals['_VERIFYREQUEST_DIGESTSENTRY']._serialized_end=1001
+  _globals['_VERIFYRESPONSE']._serialized_start=1319
+  _globals['_VERIFYRESPONSE']._serialized_end=1398
+  _globals['_RUNSUITEREQUEST']._serialized_start=1401
+  _globals['_RUNSUITEREQUEST']._serialized_end=1593
+  _globals['_RUNSUITERESPONSE']._serialized_start=1595
+  _globals['_RUNSUITERESPONSE']._serialized_end=1643
+  _globals['_GETRUNREQUEST']._serialized_start=1645
+  _globals['_GETRUNREQUEST']._serialized_end=1689
+  _globals['_GETRUNRESPONSE']._serialized_start=1691
+  _globals['_GETRUNRESPONSE']._serialized_end=1737
+  _globals['_CANCELRUNREQUEST']._serialized_start=1739
+  _globals['_CANCELRUNREQUEST']._serialized_end=1770
+  _globals['_CANCELRUNRESPONSE']._serialized_start=1772
+  _globals['_CANCELRUNRESPONSE']._serialized_end=1821
+  _globals['_LISTRUNSREQUEST']._serialized_start=1823
+  _globals['_LISTRUNSREQUEST']._serialized_end=1887
+  _globals['_LISTRUNSRESPONSE']._serialized_start=1889
+  _globals['_LISTRUNSRESPONSE']._serialized_end=1954
+  _globals['_LISTRESULTSREQUEST']._serialized_start=1956
+  _globals['_LISTRESULTSREQUEST']._serialized_end=2036
+  _globals['_LISTRESULTSRESPONSE']._serialized_start=2038
+  _globals['_LISTRESULTSRESPONSE']._serialized_end=2116
+  _globals['_RUN']._serialized_start=2119
+  _globals['_RUN']._serialized_end=2530
+  _globals['_STATUSCOUNT']._serialized_start=2532
+  _globals['_STATUSCOUNT']._serialized_end=2576
+  _globals['_CASERESULT']._serialized_start=2578
+  _globals['_CASERESULT']._serialized_end=2685
+  _globals['_CONFORMANCESERVICE']._serialized_start=2688
+  _globals['_CONFORMANCESERVICE']._serialized_end=3593
 # @@protoc_insertion_point(module_scope)

@@ -343,6 +343,8 @@ class SubmitOutputsRequest(_message.Message):
     CASE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     DIGESTS_FIELD_NUMBER: _builtins.int
+    STANDARDS_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
@@ -350,6 +352,12 @@ class SubmitOutputsRequest(_message.Message):
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/conformance-service.md says what is hashed."""
 
+    @_builtins.property
+    def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As VerifyRequest has them."""
+
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -357,10 +365,12 @@ class SubmitOutputsRequest(_message.Message):
         case: _builtins.str = ...,
         seed: _builtins.int = ...,
         digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        standards: _abc.Iterable[_builtins.str] | None = ...,
+        gates: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "digests", b"digests", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "digests", b"digests", "gates", b"gates", "seed", b"seed", "standards", b"standards", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -424,6 +434,8 @@ class VerifyRequest(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     DIGESTS_FIELD_NUMBER: _builtins.int
+    STANDARDS_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
@@ -435,6 +447,14 @@ class VerifyRequest(_message.Message):
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Of outputs that the .npz lacks, as SubmitOutputs has them."""
 
+    @_builtins.property
+    def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Standards of vendors and libraries that are told beside the layers, by name: docs/conformance-verdicts.md."""
+
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The same, and an output that one of them applies to fails unless it meets it."""
+
     def __init__(
         self,
         *,
@@ -444,10 +464,12 @@ class VerifyRequest(_message.Message):
         code: _builtins.str = ...,
         data: _builtins.bytes = ...,
         digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        standards: _abc.Iterable[_builtins.str] | None = ...,
+        gates: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "code", b"code", "data", b"data", "digests", b"digests", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "code", b"code", "data", b"data", "digests", b"digests", "gates", b"gates", "seed", b"seed", "standards", b"standards", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -494,6 +516,10 @@ class RunSuiteRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
     MATCH_FIELD_NUMBER: _builtins.int
+    REPEATS_FIELD_NUMBER: _builtins.int
+    STANDARDS_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
+    DETERMINISTIC_LEVEL_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     seed: _builtins.int
     target: _builtins.str
@@ -504,6 +530,16 @@ class RunSuiteRequest(_message.Message):
     """Only cases of this operator; empty means of all."""
     match: _builtins.str
     """Only cases whose id, source or tag is like it (*, ?); empty means all."""
+    repeats: _builtins.int
+    """Equal calls of each case, whose bits must be equal, up to 10; 0 means 1."""
+    deterministic_level: _builtins.str
+    """Of the sessions: OFF, DETERMINISTIC or STRONG; empty means DETERMINISTIC."""
+    @_builtins.property
+    def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As VerifyRequest has them."""
+
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -513,10 +549,14 @@ class RunSuiteRequest(_message.Message):
         profile: _builtins.str = ...,
         operator: _builtins.str = ...,
         match: _builtins.str = ...,
+        repeats: _builtins.int = ...,
+        standards: _abc.Iterable[_builtins.str] | None = ...,
+        gates: _abc.Iterable[_builtins.str] | None = ...,
+        deterministic_level: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["match", b"match", "operator", b"operator", "profile", b"profile", "seed", b"seed", "suite", b"suite", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic_level", b"deterministic_level", "gates", b"gates", "match", b"match", "operator", b"operator", "profile", b"profile", "repeats", b"repeats", "seed", b"seed", "standards", b"standards", "suite", b"suite", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -753,6 +793,12 @@ class Run(_message.Message):
     WORST_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     ENDED_AT_FIELD_NUMBER: _builtins.int
+    REPEATS_FIELD_NUMBER: _builtins.int
+    STANDARDS_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
+    DETERMINISTIC_LEVEL_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    CASE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     target: _builtins.str
     suite: _builtins.str
@@ -774,8 +820,18 @@ class Run(_message.Message):
     """The greatest used fraction of a tolerance among outputs that are right."""
     created_at: _builtins.float
     ended_at: _builtins.float
+    repeats: _builtins.int
+    deterministic_level: _builtins.str
+    stage: _builtins.str
+    """WAITING for its turn, MAKING_SUITE or TRYING; empty where this process of the service does not carry it out."""
+    case: _builtins.str
+    """The first case of those at work."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatusCount]: ...
+    @_builtins.property
+    def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -795,10 +851,16 @@ class Run(_message.Message):
         worst: _builtins.float = ...,
         created_at: _builtins.float = ...,
         ended_at: _builtins.float | None = ...,
+        repeats: _builtins.int = ...,
+        standards: _abc.Iterable[_builtins.str] | None = ...,
+        gates: _abc.Iterable[_builtins.str] | None = ...,
+        deterministic_level: _builtins.str = ...,
+        stage: _builtins.str = ...,
+        case: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "ended_at", b"ended_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "digest", b"digest", "ended_at", b"ended_at", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "profile", b"profile", "reason", b"reason", "seed", b"seed", "state", b"state", "suite", b"suite", "target", b"target", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at: _TypeAlias = _typing.Literal["ended_at"]  # noqa: Y015
     _WhichOneofArgType__ended_at: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at"]  # noqa: Y015

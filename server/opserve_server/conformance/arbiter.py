@@ -11,13 +11,15 @@ from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.verdict.golden_values import kept_arrays
+from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
+from opserve_kernels.verdict.verdict import Code
 from opserve_server.conformance import tasks
 from opserve_server.conformance.desk import Desk
-from opserve_server.conformance.execution import Ran, run_case
+from opserve_server.conformance.execution import Broken, Ran, run_case
 from opserve_server.core.errors import LimitExceeded, Unavailable
 from opserve_server.core.leases import leased
 from opserve_server.core.principal import Principal
-from opserve_server.core.service import Service
+from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.npz import ArrayLimits
 
 ResultT = TypeVar("ResultT")
@@ -76,10 +78,16 @@ class Arbiter:
                     allowed=limit,
                 )
 
-    def sought(self, case: Case, seed: int) -> tasks.Sought:
+    def sought(self, case: Case, seed: int, standards: Standards = NO_STANDARDS) -> tasks.Sought:
         """What is asked of a case."""
-        contract = str(OPERATORS[case.operator].revision)
-        return tasks.Sought(case=case, seed=seed, contract=contract, shelf=self._shelf, computed={})
+        return tasks.Sought(
+            case=case,
+            seed=seed,
+            contract=str(OPERATORS[case.operator].revision),
+            standards=standards,
+            shelf=self._shelf,
+            computed={},
+        )
 
     async def settled(
         self,
@@ -102,17 +110,18 @@ class Arbiter:
         """Golden values and magnitudes, computed in a session of the caller's."""
         case, found = question.case, list[Mapping[str, Array]]()
         async with leased(self._service, principal, case.profile) as lease:
-            lease.repeats_bits()
+            lease.set_deterministic_level(DeterministicLevel.DETERMINISTIC)
             for storages in (question.values, question.magnitudes):
                 outcome = await run_case(lease, case, storages, read=case.written)
                 if not isinstance(outcome, Ran):
-                    raise _no_answer(str(outcome))
+                    raise _no_answer(outcome)
                 found.append(outcome.storages)
         values, magnitudes = found
         return kept_arrays(case, values, magnitudes)
 
 
-def _no_answer(reason: str) -> Unavailable:
+def _no_answer(outcome: Code | Broken) -> Unavailable:
+    reason = outcome.text if isinstance(outcome, Code) else outcome.reason
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
         f"golden values: given no answer of the arbiter ({reason}), allowed a later try",

@@ -58,6 +58,8 @@ class SubmitOutputs:
     case: str = ""
     seed: int = 0
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    standards: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class Verify:
     seed: int = 0
     code: str = ""
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    standards: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,10 @@ class RunSuite:
     profile: str = ""
     operator: str = ""
     match: str = ""
+    repeats: int = 0
+    standards: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    deterministic_level: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +219,12 @@ class RunInfo:
     worst: float
     created_at: float
     ended_at: float | None
+    repeats: int
+    standards: Sequence[str]
+    gates: Sequence[str]
+    deterministic_level: str
+    stage: str
+    case: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

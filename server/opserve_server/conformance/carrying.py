@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from opserve_kernels.cases.case import Case
+from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
@@ -21,7 +22,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
-from opserve_server.core.runs import CaseResult, Run, RunState
+from opserve_server.core.runs import CaseResult, Run, RunState, Stage
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs as KeptRuns
 
@@ -38,6 +39,9 @@ class LiveRun:
     Attributes:
         run: As it is now.
         principal: Who began it.
+        standards: Told beside the layers.
+        stage: What is done of it.
+        case: The one at work, its id; empty while none is.
         counts: Cases by status.
         unwritten: Results that the store lacks, by their places.
         cut: What it is to be, since it was told to end; None before.
@@ -46,6 +50,9 @@ class LiveRun:
 
     run: Run
     principal: Principal
+    standards: Standards
+    stage: Stage = Stage.WAITING
+    case: str = ""
     counts: Counter[str] = field(default_factory=Counter[str])
     unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
     cut: RunState | None = None
@@ -96,9 +103,11 @@ class Carrier:
             leases: dict[str, Lease | str] = {}
             while place < total:
                 async with self._desk.turn(live.run.tenant):
+                    live.stage = Stage.MAKING_SUITE
                     part = await self._desk.do(tasks.part_of, live.run, place, _PART)
                 total = part.total
                 live.run = replace(live.run, cases=total, digest=part.digest)
+                live.stage = Stage.TRYING
                 for case in part.cases:
                     if self._service.draining:
                         raise service_drains("run")
@@ -111,24 +120,23 @@ class Carrier:
     async def _tried(
         self, live: LiveRun, stack: AsyncExitStack, leases: dict[str, Lease | str], case: Case
     ) -> CaseResult:
+        live.case = case.id
         if case.profile not in leases:
-            leases[case.profile] = await self._leased(live.principal, stack, case.profile)
+            leases[case.profile] = await self._leased(live, stack, case.profile)
         lease = leases[case.profile]
+        sought = self._arbiter.sought(case, live.run.seed, live.standards)
         if isinstance(lease, str):
-            contract = self._arbiter.sought(case, live.run.seed).contract
-            return unjudged(case, Status.UNIMPLEMENTED, lease, contract)
+            return unjudged(case, Status.UNIMPLEMENTED, lease, sought.contract)
         async with self._desk.turn(live.run.tenant):
-            return await tried(self._arbiter, self._desk, lease, case, live.run.seed)
+            return await tried(self._arbiter, self._desk, lease, sought, live.run.repeats)
 
-    async def _leased(
-        self, principal: Principal, stack: AsyncExitStack, profile: str
-    ) -> Lease | str:
+    async def _leased(self, live: LiveRun, stack: AsyncExitStack, profile: str) -> Lease | str:
         """A session until the stack ends; why there is none, where no device has the profile."""
         try:
-            lease = await stack.enter_async_context(leased(self._service, principal, profile))
+            lease = await stack.enter_async_context(leased(self._service, live.principal, profile))
         except InvalidArgument as error:
             return error.message
-        lease.repeats_bits()
+        lease.set_deterministic_level(live.run.deterministic_level)
         return lease
 
     def _note(self, live: LiveRun, place: int, result: CaseResult) -> None:

@@ -1,10 +1,12 @@
 """What callers choose of suites, checked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.registry import OPERATORS
+from opserve_kernels.verdict.judge_case import Standards
+from opserve_kernels.verdict.vendor.grade import STANDARDS
 from opserve_server.calls import malformed, shortened
 from opserve_server.core.errors import HandleNotFound
 
@@ -27,6 +29,20 @@ def check_filters(operator: str, match: str) -> None:
     if operator and operator not in OPERATORS:
         raise malformed("operator", given=operator, allowed=", ".join(OPERATORS))
     check_text("match", match)
+
+
+def standards_of(standards: Sequence[str], gates: Sequence[str]) -> Standards:
+    """Standards by their names, each once; gates are told too.
+
+    Raises:
+        InvalidArgument: 100000, one is unknown.
+    """
+    for parameter, names in (("standards", standards), ("gates", gates)):
+        for name in names:
+            if name not in STANDARDS:
+                raise malformed(parameter, given=name, allowed=", ".join(STANDARDS))
+    reported, failing = dict.fromkeys((*standards, *gates)), dict.fromkeys(gates)
+    return Standards(reported=tuple(reported), gates=tuple(failing))
 
 
 def page_limit(given: int, default: int, *, most: int) -> int:

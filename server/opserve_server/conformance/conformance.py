@@ -44,6 +44,7 @@ from opserve_server.conformance.choice import (
     check_suite,
     check_text,
     page_limit,
+    standards_of,
 )
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
@@ -153,12 +154,13 @@ class Conformance:
         self, asked: SubmitOutputs | Verify, read: Read, code: Code | None = None
     ) -> Submitted:
         check_digests(asked.digests, self.array_limits.arrays)
+        standards = standards_of(asked.standards, asked.gates)
         sent = self._sent.setdefault(
             self._service.accounts.of(caller().tenant), Sent(self._arbiter.limits.sent_bytes)
         )
         async with self._desk.turn(caller().tenant):
             case = await self._case(asked)
-            sought = self._arbiter.sought(case, asked.seed)
+            sought = self._arbiter.sought(case, asked.seed, standards)
             if case.is_refused or code is not None:
                 refusal = _verified(judge_code(case, code, sought.contract))
                 return Submitted(verified=refusal, missing=())

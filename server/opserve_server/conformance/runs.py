@@ -28,17 +28,20 @@ from opserve_server.conformance.calls import (
     StatusCount,
 )
 from opserve_server.conformance.carrying import Carrier, LiveRun
-from opserve_server.conformance.choice import check_filters, check_suite, page_limit
+from opserve_server.conformance.choice import check_filters, check_suite, page_limit, standards_of
 from opserve_server.conformance.desk import Desk
 from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
 from opserve_server.core.runs import Run, RunState
-from opserve_server.core.service import Service
+from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.store.runs import Runs as KeptRuns
 
 RUNS, RUNS_LIMIT = 20, 200
 """Runs of a page: where nobody says how many, and at most."""
 RESULTS, RESULTS_LIMIT = 100, 1000
 WAIT_LIMIT_S = 60.0
+REPEATS_LIMIT = 10
+_LEVEL = DeterministicLevel.DETERMINISTIC
+"""Unless another is asked for: verdicts of two runs are then about the same algorithms."""
 _LOST_AFTER_S = 600.0
 """Seconds without a sign after which a run of another process of the service is over."""
 _TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
@@ -88,11 +91,11 @@ class SuiteRuns:
         """
         match request:
             case RunSuite():
-                return OneRun(run=_told(await self._begin(request)))
+                return OneRun(run=self._told(await self._begin(request)))
             case GetRun():
-                return OneRun(run=_told(await self._waited(request)))
+                return OneRun(run=self._told(await self._waited(request)))
             case CancelRun():
-                return OneRun(run=_told(await self._cancel(request)))
+                return OneRun(run=self._told(await self._cancel(request)))
             case ListRuns():
                 return await self._runs(request)
             case ListResults():
@@ -122,6 +125,7 @@ class SuiteRuns:
 
     async def _begin(self, asked: RunSuite) -> Run:
         _check(asked)
+        standards = standards_of(asked.standards, asked.gates)
         principal = caller()
         mine = [live for live in self._live.values() if live.run.tenant == principal.tenant]
         if len(mine) >= self._runs_limit:
@@ -138,11 +142,15 @@ class SuiteRuns:
             profile=asked.profile,
             operator=asked.operator,
             match=asked.match,
+            repeats=asked.repeats or 1,
+            standards=standards.reported,
+            gates=standards.gates,
+            deterministic_level=DeterministicLevel(asked.deterministic_level or _LEVEL),
             counts={},
             created_at=now,
             seen_at=now,
         )
-        live, kept = LiveRun(run, principal), self._kept
+        live, kept = LiveRun(run, principal, standards), self._kept
         self._live[run.id] = live
         try:
             await kept.begin(run, kept=self._kept_limit)
@@ -183,7 +191,7 @@ class SuiteRuns:
         runs = await self._kept.of(tenant, target=asked.target, before=before, limit=limit + 1)
         page = [self._as_it_is(run) for run in runs[:limit]]
         cursor = page[-1].id if len(runs) > limit else ""
-        return RunPage(runs=[_told(run) for run in page], cursor=cursor)
+        return RunPage(runs=[self._told(run) for run in page], cursor=cursor)
 
     async def _results(self, asked: ListResults) -> ResultPage:
         limit = page_limit(asked.limit, RESULTS, most=RESULTS_LIMIT)
@@ -219,6 +227,10 @@ class SuiteRuns:
         lost = run.state is RunState.RUNNING and self._clock() - run.seen_at > _LOST_AFTER_S
         return replace(run, state=RunState.INTERRUPTED) if lost else run
 
+    def _told(self, run: Run) -> RunInfo:
+        live = self._live.get(run.id) if run.state is RunState.RUNNING else None
+        return _told(run, live)
+
     async def _carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
         try:
             await self._carrier.carry_out(live, kept)
@@ -233,6 +245,11 @@ def _check(asked: RunSuite) -> None:
         raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
     if asked.profile and asked.profile not in PROFILES:
         raise malformed("profile", given=asked.profile, allowed=", ".join(PROFILES))
+    if not 0 <= asked.repeats <= REPEATS_LIMIT:
+        raise malformed("repeats", given=asked.repeats, allowed=f"0 to {REPEATS_LIMIT}")
+    level = asked.deterministic_level
+    if level and level not in set(DeterministicLevel):
+        raise malformed("deterministic_level", given=level, allowed=", ".join(DeterministicLevel))
 
 
 def _too_many(given: int, allowed: int) -> LimitExceeded:
@@ -245,7 +262,7 @@ def _too_many(given: int, allowed: int) -> LimitExceeded:
     )
 
 
-def _told(run: Run) -> RunInfo:
+def _told(run: Run, live: LiveRun | None) -> RunInfo:
     return RunInfo(
         id=run.id,
         target=run.target,
@@ -263,4 +280,10 @@ def _told(run: Run) -> RunInfo:
         worst=run.worst,
         created_at=run.created_at,
         ended_at=run.ended_at,
+        repeats=run.repeats,
+        standards=run.standards,
+        gates=run.gates,
+        deterministic_level=run.deterministic_level.value,
+        stage="" if live is None else live.stage.value,
+        case="" if live is None else live.case,
     )

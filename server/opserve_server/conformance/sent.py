@@ -8,13 +8,14 @@ from typing import Generic, TypeVar
 from opserve.digests import digest_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.verdict.judge_case import Standards
 from opserve_server.conformance.calls import Verified
 from opserve_server.conformance.tasks import Sought
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
-VerdictKey = tuple[str, int, str, frozenset[tuple[str, str]]]
-"""Case, seed, revision of the contract, and the digest of each output."""
+VerdictKey = tuple[str, int, str, Standards, frozenset[tuple[str, str]]]
+"""Case, seed, revision of the contract, standards, and the digest of each output."""
 _VERDICTS_SHARE = 8
 """One byte of so many is for verdicts, so that large outputs push none of them out."""
 _ENTRY_BYTES = 1024
@@ -104,4 +105,5 @@ class Sent:
 
 
 def _key(sought: Sought, given: Submission) -> VerdictKey:
-    return sought.case.id, sought.seed, sought.contract, frozenset(given.digests.items())
+    digests = frozenset(given.digests.items())
+    return sought.case.id, sought.seed, sought.contract, sought.standards, digests

@@ -17,7 +17,7 @@ from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.cases.suite import Suite, matches
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.verdict.golden_values import goldens_in, magnitudes_of, storages_of
-from opserve_kernels.verdict.judge_case import Golden, Results, judge_case
+from opserve_kernels.verdict.judge_case import Golden, Results, Standards, judge_case
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases
 from opserve_server.core.runs import Run
@@ -41,12 +41,13 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """Golden values of a case.
+    """What a case must come to.
 
     Attributes:
         case: The case.
         seed: Of its inputs.
         contract: Revision of the operator's contract.
+        standards: Told besides.
         shelf: Where they are kept.
         computed: What the arbiter has made of those that were not there, by key.
     """
@@ -54,6 +55,7 @@ class Sought:
     case: Case
     seed: int
     contract: str
+    standards: Standards
     shelf: Shelf
     computed: Mapping[str, _Kept]
 
@@ -156,19 +158,28 @@ def verdict_on(sought: Sought, outputs: Mapping[str, Array]) -> Verdict | Open:
 
 
 def verdict_on_memory(
-    sought: Sought, before: Mapping[str, Array], after: Mapping[str, Array]
+    sought: Sought, before: Mapping[str, Array], afters: Sequence[Mapping[str, Array]]
 ) -> Verdict | Open:
-    """What is said of the memory of all tensors after a call."""
+    """What is said of memory after equal calls: of all tensors, of outputs after further ones."""
     case = sought.case
-    given = {name: view_of(after[name], case.tensors[name]) for name in case.written}
-    return _judged(sought, Results(outputs=[given], before=before, after=after))
+    outputs = [
+        {name: view_of(after[name], case.tensors[name]) for name in case.written}
+        for after in afters
+    ]
+    return _judged(sought, Results(outputs=outputs, before=before, after=afters[0]))
 
 
 def _judged(sought: Sought, results: Results) -> Verdict | Open:
     found = _goldens(sought)
     if isinstance(found, Open):
         return found
-    return judge_case(sought.case, results, golden=found, contract=sought.contract)
+    return judge_case(
+        sought.case,
+        results,
+        golden=found,
+        contract=sought.contract,
+        standards=sought.standards,
+    )
 
 
 def _goldens(sought: Sought) -> dict[str, Golden] | Open:

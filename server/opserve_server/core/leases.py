@@ -72,11 +72,9 @@ class Lease:
             data += chunk
         return data
 
-    def repeats_bits(self) -> None:
-        """Takes algorithms alone whose rounding depends on nothing but the call."""
-        self.service.set_deterministic_level(
-            self.principal, self.session, DeterministicLevel.DETERMINISTIC
-        )
+    def set_deterministic_level(self, level: DeterministicLevel) -> None:
+        """Sets how far results must repeat."""
+        self.service.set_deterministic_level(self.principal, self.session, level)
 
 
 async def _chunks(data: NDArray[Any]) -> AsyncIterator[bytes]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from opserve_server.core.session import DeterministicLevel
+
 
 class RunState(StrEnum):
     """How far a run is."""
@@ -13,6 +15,14 @@ class RunState(StrEnum):
     CANCELLED = "CANCELLED"
     FAILED = "FAILED"
     INTERRUPTED = "INTERRUPTED"
+
+
+class Stage(StrEnum):
+    """What is done of a run that is RUNNING."""
+
+    WAITING = "WAITING"
+    MAKING_SUITE = "MAKING_SUITE"
+    TRYING = "TRYING"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +39,10 @@ class Run:
         profile: Only cases of this one; empty means of all.
         operator: Only cases of this one; empty means of all.
         match: Only cases like it; empty means all.
+        repeats: Equal calls of each case.
+        standards: Told beside the layers.
+        gates: Those of them that fail an output.
+        deterministic_level: Of the sessions.
         state: How far it is.
         reason: Why it ended, unless it came to its end.
         cases: How many are chosen; 0 until the suite is made.
@@ -48,6 +62,10 @@ class Run:
     profile: str = ""
     operator: str = ""
     match: str = ""
+    repeats: int = 1
+    standards: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    deterministic_level: DeterministicLevel = DeterministicLevel.DETERMINISTIC
     state: RunState = RunState.RUNNING
     reason: str = ""
     cases: int = 0

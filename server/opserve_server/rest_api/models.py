@@ -113,6 +113,7 @@ _WIRE_TYPES: Mapping[object, Any] = {
     int | None: Optional[Int64],  # noqa: UP045  # to a checker, Annotated is no operand of |
     bytes: Base64,
     Mapping[str, str]: Texts,
+    tuple[str, ...]: _List[str],
     tuple[int, ...]: _List[Int64],
     tuple[int, ...] | None: Optional[_List[Int64]],  # noqa: UP045
     tuple[bool, ...]: _List[bool],

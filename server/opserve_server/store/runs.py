@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, RowMapping, delete, insert, select, tuple_, update
 
 from opserve_server.core.runs import CaseResult, Run, RunState
+from opserve_server.core.session import DeterministicLevel
 from opserve_server.store.database import Database
 from opserve_server.store.tables import CONFORMANCE_RESULTS, CONFORMANCE_RUNS
 
@@ -85,10 +86,22 @@ class Runs:
 
 
 def _row_of(run: Run) -> dict[str, Any]:
-    return asdict(run) | {"counts": json.dumps(dict(run.counts)), "state": run.state.value}
+    return asdict(run) | {
+        "counts": json.dumps(dict(run.counts)),
+        "standards": json.dumps(run.standards),
+        "gates": json.dumps(run.gates),
+        "deterministic_level": run.deterministic_level.value,
+        "state": run.state.value,
+    }
 
 
 def _run_of(row: RowMapping) -> Run:
     values: dict[str, Any] = {field.name: row[field.name] for field in fields(Run)}
-    values |= {"counts": json.loads(row["counts"]), "state": RunState(row["state"])}
+    values |= {
+        "counts": json.loads(row["counts"]),
+        "standards": tuple(json.loads(row["standards"])),
+        "gates": tuple(json.loads(row["gates"])),
+        "deterministic_level": DeterministicLevel(row["deterministic_level"]),
+        "state": RunState(row["state"]),
+    }
     return Run(**values)

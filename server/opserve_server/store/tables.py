@@ -130,6 +130,11 @@ CONFORMANCE_RUNS = Table(
     Column("created_at", Double, nullable=False),
     Column("seen_at", Double, nullable=False),
     Column("ended_at", Double),
+    # Runs of older services have none of these.
+    Column("repeats", Integer, nullable=False, server_default="1"),
+    Column("standards", Text, nullable=False, server_default="[]"),
+    Column("gates", Text, nullable=False, server_default="[]"),
+    Column("deterministic_level", Text, nullable=False, server_default="DETERMINISTIC"),
     Index(None, "tenant", "created_at", "id"),
 )
 
