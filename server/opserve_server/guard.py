@@ -50,9 +50,12 @@ ADMINISTRATION = (
 
 CONFORMANCE = (
     *("CancelRun", "GetCase", "GetGolden", "GetInputs", "GetRun", "ListCases", "ListResults"),
-    *("ListRuns", "ListSuites", "RunSuite", "SubmitOutputs", "Verify"),
+    *("ListRuns", "ListSuites", "ReadCases", "RunSuite", "SubmitOutputs", "Verify"),
 )
 """Calls of conformance, likewise."""
+
+OWN_CASES = ("GetOwnGolden", "GetOwnInputs", "SubmitOwnOutputs", "VerifyOwn")
+"""Their routes of a case that comes as its definition."""
 
 RPCS: Mapping[str, Scope | None] = {
     "grpc.health.v1.Health/Check": None,
@@ -146,7 +149,7 @@ ROUTES: Mapping[str, Scope | None] = {
     **{f"{operator.call}GetWorkspaceSize": Scope.OPERATE for operator in OPERATORS.values()},
     **{f"{operator.call}Run": Scope.OPERATE for operator in OPERATORS.values()},
     **dict.fromkeys(ADMINISTRATION, Scope.ADMIN),
-    **dict.fromkeys(CONFORMANCE, Scope.OPERATE),
+    **dict.fromkeys((*CONFORMANCE, *OWN_CASES), Scope.OPERATE),
 }
 """What each REST route asks for, by its name."""
 

@@ -25,6 +25,7 @@ class AsyncConformance:
     """Cases, what must come of them, and verdicts; see AsyncClient.conformance.
 
     A case is named by its id in a suite, "smoke", "standard" or "exhaustive", that a seed makes.
+    Where it may be an own one, its definition names it: JSON as docs/conformance-cases.md has it.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -64,22 +65,55 @@ class AsyncConformance:
 
     async def get_case(self, case: str, *, suite: str = "standard", seed: int = 0) -> str:
         """The line of JSON that a suite has of a case."""
-        request = _of_case(conformance.GetCaseRequest, case, suite=suite, seed=seed)
+        request = request_of(
+            conformance.GetCaseRequest,
+            suite=named(suite, parameter="suite"),
+            case=named(case, parameter="case"),
+            seed=seed,
+        )
         return (await self._connection.call(methods.GET_CASE, request)).definition
+
+    async def read_cases(
+        self, form: str, lines: str, *, profile: str = "", fill: str = ""
+    ) -> conformance.ReadCasesResponse:
+        """Definitions of the cases that lines make, and the lines that make none.
+
+        Args:
+            form: "benchdnn", problem strings; "miopen", command lines of MIOpenDriver; "json",
+                definitions.
+            lines: Up to 1000 of them.
+            profile: Of the calls that problems and commands become; "" means ascend910b.
+            fill: How their inputs are filled, such as "normal"; "" means "integer".
+
+        Raises:
+            AclrtError: 100000, there is no such form, profile or fill.
+        """
+        request = request_of(
+            conformance.ReadCasesRequest, form=form, text=lines, profile=profile, fill=fill
+        )
+        return await self._connection.call(methods.READ_CASES, request)
 
     async def get_inputs(
         self, case: str, *, suite: str = "standard", seed: int = 0
     ) -> dict[str, Array]:
-        """The inputs of a case; bits of BF16 are uint16."""
+        """The inputs of a case, in a suite or an own one; bits of BF16 are uint16."""
         request = _of_case(conformance.GetInputsRequest, case, suite=suite, seed=seed)
-        return unpacked(await self._connection.archive(methods.GET_INPUTS, request))
+        method = methods.GET_OWN_INPUTS if request.definition else methods.GET_INPUTS
+        return unpacked(await self._connection.archive(method, request))
 
     async def get_golden(
         self, case: str, *, suite: str = "standard", seed: int = 0
     ) -> dict[str, Array]:
-        """What each output must be, "values.NAME", and "magnitudes.NAME" of its sums, float64."""
+        """What each output must be, "values.NAME", and "magnitudes.NAME" of its sums, float64.
+
+        Args:
+            case: Its id, or the definition of an own one.
+            suite: That has the id.
+            seed: That the inputs are drawn by.
+        """
         request = _of_case(conformance.GetGoldenRequest, case, suite=suite, seed=seed)
-        return unpacked(await self._connection.archive(methods.GET_GOLDEN, request))
+        method = methods.GET_OWN_GOLDEN if request.definition else methods.GET_GOLDEN
+        return unpacked(await self._connection.archive(method, request))
 
     async def verify(  # noqa: PLR0913  # each by name
         self,
@@ -95,16 +129,17 @@ class AsyncConformance:
         """The verdict on outputs of a case; of many bytes, those travel that the service lacks.
 
         Args:
-            case: Its id.
+            case: Its id, or the definition of an own one.
             outputs: By name; those that are missing were not written.
-            suite: That has it.
+            suite: That has the id.
             seed: That the inputs were drawn by.
             code: The status that the call was refused with, its name or number; "" if it was not.
             standards: Told beside the layers, such as "torch-assert-close".
             gates: The same, and an output that one of them applies to fails unless it meets it.
 
         Raises:
-            AclrtError: 107017, the suite has no such case; 207012, it is too large for the service.
+            AclrtError: 107017, the suite has no such case; 100000, the definition is of no call
+                that does what it says; 207012, the case is too large for the service.
         """
         request = _of_case(
             conformance.VerifyRequest,
@@ -230,8 +265,11 @@ class AsyncConformance:
             digests=digests,
             standards=request.standards,
             gates=request.gates,
+            definition=request.definition,
         )
-        known = await self._connection.call(methods.SUBMIT_OUTPUTS, question)
+        own = methods.SUBMIT_OWN_OUTPUTS
+        method = own if request.definition else methods.SUBMIT_OUTPUTS
+        known = await self._connection.call(method, question)
         if known.HasField("verified"):
             return known.verified
         lacking = {name: array for name, array in arrays.items() if name in known.missing}
@@ -246,9 +284,8 @@ class AsyncConformance:
 
 
 def _of_case(kind: type[RequestT], case: str, *, suite: str, **others: object) -> RequestT:
-    return request_of(
-        kind,
-        suite=named(suite, parameter="suite"),
-        case=named(case, parameter="case"),
-        **others,
-    )
+    """Of a case in a suite, or of an own one: no id begins with a brace."""
+    name = named(case, parameter="case")
+    if name.lstrip().startswith("{"):
+        return request_of(kind, definition=name, **others)
+    return request_of(kind, suite=named(suite, parameter="suite"), case=name, **others)

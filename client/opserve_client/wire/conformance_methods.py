@@ -1,5 +1,6 @@
 """The calls of conformance: their messages, gRPC names and REST routes, in one table."""
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from opserve.v1 import conformance_service_pb2 as conformance
@@ -10,6 +11,7 @@ ArchiveT = TypeVar("ArchiveT", conformance.GetInputsResponse, conformance.GetGol
 _SUITES = "/v1/conformance/suites"
 _CASES = _SUITES + "/{suite}/cases"
 _CASE = _CASES + "/{case}"
+_OWN = "/v1/conformance/cases"
 _RUNS = "/v1/conformance/runs"
 _RUN = _RUNS + "/{run}"
 
@@ -33,6 +35,13 @@ GET_CASE = Method(
     conformance.GetCaseResponse,
     "GET",
     _CASE,
+)
+READ_CASES = Method(
+    "ConformanceService/ReadCases",
+    conformance.ReadCasesRequest,
+    conformance.ReadCasesResponse,
+    "POST",
+    _OWN + ":read",
 )
 GET_INPUTS = Method(
     "ConformanceService/GetInputs",
@@ -62,6 +71,10 @@ VERIFY = Method(
     "POST",
     _CASE + ":verify",
 )
+GET_OWN_INPUTS = replace(GET_INPUTS, verb="POST", route=_OWN + ":inputs")
+GET_OWN_GOLDEN = replace(GET_GOLDEN, verb="POST", route=_OWN + ":golden")
+SUBMIT_OWN_OUTPUTS = replace(SUBMIT_OUTPUTS, route=_OWN + ":submit")
+VERIFY_OWN = replace(VERIFY, route=_OWN + ":verify")
 RUN_SUITE = Method(
     "ConformanceService/RunSuite",
     conformance.RunSuiteRequest,
@@ -102,6 +115,7 @@ CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
     LIST_SUITES,
     LIST_CASES,
     GET_CASE,
+    READ_CASES,
     GET_INPUTS,
     GET_GOLDEN,
     SUBMIT_OUTPUTS,

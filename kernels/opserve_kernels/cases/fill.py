@@ -168,7 +168,8 @@ def _cast(values: Floats, dtype: DataType) -> Array:
     if target.kind in "iu":
         limits = np.iinfo(target)
         values = np.trunc(values).clip(limits.min, limits.max)
-    return values.astype(target)
+    with np.errstate(over="ignore"):  # a bound beyond FLOAT16's range becomes an infinity
+        return values.astype(target)
 
 
 def _put_special(elements: Array, part: Words, dtype: DataType) -> None:

@@ -1,7 +1,10 @@
 """Cases from the JSON of strangers: everything is checked, bounded, and refused by its place."""
 
 import json
+import re
+import reprlib
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import TypeVar, cast
 
 from opserve_kernels.cases.case import OUTPUTS, PASS, Case, Fill, Json, Kind, TensorCase, Value
@@ -24,6 +27,10 @@ BOUND_LIMIT = 1 << 20
 STATUSES = frozenset(
     (PASS, *(status.name for family in (Status, TbeStatus, DeconvStatus) for status in family))
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")  # of a pair; json leaves one that is alone
+_SHOWN = reprlib.Repr()
+_SHOWN.maxlevel, _SHOWN.maxlist, _SHOWN.maxdict = NESTING, ENTRIES, ENTRIES
+_SHOWN.maxstring = _SHOWN.maxlong = 2 * NAME_CHARACTERS
 
 Parsed = TypeVar("Parsed")
 
@@ -32,6 +39,12 @@ def refusal(place: str, *, given: object, allowed: object) -> InvalidArgument:
     """What is wrong in a text that was read, and where (100000)."""
     status = Status.ACL_ERROR_INVALID_PARAM
     return invalid_argument(place, given=given, allowed=allowed, status=status)
+
+
+def shown(value: object) -> str:
+    """A value of a stranger's, cut off in length and depth, for a message."""
+    text = _SHOWN.repr(value)
+    return text if len(text) <= NAME_CHARACTERS else f"{text[:NAME_CHARACTERS]}..."
 
 
 def parse_object(text: str, place: str) -> Json:
@@ -46,7 +59,7 @@ def parse_object(text: str, place: str) -> Json:
     try:
         value: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise refusal(place, given=_short(text), allowed=f"a line of JSON: {error}") from error
+        raise refusal(place, given=shown(text), allowed=f"a line of JSON: {error}") from error
     return _object(value, place)
 
 
@@ -77,7 +90,7 @@ def case_of(value: object, place: str) -> Case:
     _check_tensors(case, place)
     if given.get("id", case.id) != case.id:
         allowed = f"{case.id}, which the case's content gives, or none"
-        raise refusal(f"{place}: id", given=_short(given["id"]), allowed=allowed)
+        raise refusal(f"{place}: id", given=shown(given["id"]), allowed=allowed)
     return case
 
 
@@ -93,11 +106,20 @@ def _check_tensors(case: Case, place: str) -> None:
         if tensor.dtype == DataType.UNDEFINED:
             raise refusal(f"{here}.dtype", given=tensor.dtype, allowed="a dtype with elements")
         check_tensor(here, tensor.tensor(), buffer_bytes=None)
-        if max(tensor.storage_elements, tensor.tensor().element_count) > STORAGE_ELEMENTS:
-            given, allowed = tensor.storage_elements, f"at most {STORAGE_ELEMENTS} elements"
-            raise refusal(f"{here}.shape", given=f"{given} elements of storage", allowed=allowed)
+        _check_elements(tensor, here)
         if tensor.fill is not None and tensor.fill.plain is not None:
             _check_plain(tensor, tensor.fill, tensor.fill.plain, here)
+
+
+def _check_elements(tensor: TensorCase, place: str) -> None:
+    """NumPy counts sizes beside a 0 too."""
+    for what, elements in (
+        ("of storage", tensor.storage_elements),
+        ("of a view, a size of 0 taken for 1", prod(size or 1 for size in tensor.shape)),
+    ):
+        if elements > STORAGE_ELEMENTS:
+            allowed = f"at most {STORAGE_ELEMENTS} elements"
+            raise refusal(f"{place}.shape", given=f"{elements} elements {what}", allowed=allowed)
 
 
 def _check_plain(tensor: TensorCase, fill: Fill, plain: tuple[int, ...], place: str) -> None:
@@ -163,7 +185,7 @@ def _mapping(
     if place.count(".") > NESTING:
         raise refusal(place, given="an object", allowed=f"objects in at most {NESTING} others")
     return {
-        _text(name, f"{place}: a name"): parse(member, f"{place}.{_short(name)[1:-1]}")
+        _text(name, f"{place}: a name"): parse(member, f"{place}.{shown(name)[1:-1]}")
         for name, member in _object(value, place).items()
     }
 
@@ -176,7 +198,7 @@ def _optional(
 
 def _object(value: object, place: str) -> Json:
     if not isinstance(value, dict):
-        raise refusal(place, given=_short(value), allowed="an object")
+        raise refusal(place, given=shown(value), allowed="an object")
     members = cast("Json", value)  # json makes names of text only
     if len(members) > ENTRIES:
         given, allowed = f"{len(members)} members", f"at most {ENTRIES} members"
@@ -188,7 +210,7 @@ def _check_members(given: Json, place: str, *, known: set[str], needed: tuple[st
     for name in given:
         if name not in known:
             allowed = ", ".join(sorted(known))
-            raise refusal(place, given=f"a member {_short(name)}", allowed=allowed)
+            raise refusal(place, given=f"a member {shown(name)}", allowed=allowed)
     for name in needed:
         if name not in given:
             raise refusal(place, given=f"no {name}", allowed=f"a member {name}")
@@ -196,7 +218,7 @@ def _check_members(given: Json, place: str, *, known: set[str], needed: tuple[st
 
 def _array(value: object, place: str) -> list[object]:
     if not isinstance(value, list):
-        raise refusal(place, given=_short(value), allowed="an array")
+        raise refusal(place, given=shown(value), allowed="an array")
     entries = cast("list[object]", value)
     if len(entries) > ENTRIES:
         given, allowed = f"{len(entries)} entries", f"at most {ENTRIES} entries"
@@ -212,7 +234,7 @@ def _integer(
     value: object, place: str, least: int = -MOST_INTEGER, most: int = MOST_INTEGER
 ) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise refusal(place, given=_short(value), allowed=f"an integer from {least} to {most}")
+        raise refusal(place, given=shown(value), allowed=f"an integer from {least} to {most}")
     return value
 
 
@@ -221,8 +243,8 @@ def _texts(value: object, place: str) -> list[str]:
 
 
 def _text(value: object, place: str, most: int = NAME_CHARACTERS) -> str:
-    if not isinstance(value, str) or len(value) > most:
-        raise refusal(place, given=_short(value), allowed=f"text of at most {most} characters")
+    if not isinstance(value, str) or len(value) > most or _SURROGATE.search(value):
+        raise refusal(place, given=shown(value), allowed=f"text of at most {most} characters")
     return value
 
 
@@ -230,14 +252,8 @@ def _one_of(
     value: object, allowed: Mapping[str, object] | frozenset[str] | list[str], place: str
 ) -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise refusal(place, given=_short(value), allowed=", ".join(sorted(allowed)))
+        raise refusal(place, given=shown(value), allowed=", ".join(sorted(allowed)))
     return value
-
-
-def _short(value: object) -> str:
-    """A value of a stranger's, cut off, for a message."""
-    text = repr(value)
-    return text if len(text) <= NAME_CHARACTERS else f"{text[:NAME_CHARACTERS]}..."
 
 
 def _unique(pairs: list[tuple[str, object]]) -> Json:

@@ -228,25 +228,116 @@ class GetCaseResponse(_message.Message):
 Global___GetCaseResponse: _TypeAlias = GetCaseResponse  # noqa: Y015
 
 @_typing.final
+class ReadCasesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORM_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    FILL_FIELD_NUMBER: _builtins.int
+    form: _builtins.str
+    """benchdnn, miopen or json."""
+    text: _builtins.str
+    """Lines, up to 65536 characters and 1000 of them."""
+    profile: _builtins.str
+    """Of the calls that problems and commands become; empty means ascend910b."""
+    fill: _builtins.str
+    """How their inputs are filled: integer, uniform, normal, ...; empty means integer."""
+    def __init__(
+        self,
+        *,
+        form: _builtins.str = ...,
+        text: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        fill: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fill", b"fill", "form", b"form", "profile", b"profile", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadCasesRequest: _TypeAlias = ReadCasesRequest  # noqa: Y015
+
+@_typing.final
+class ReadCasesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEFINITIONS_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def definitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Lines of JSON, each with its id; at most 1000."""
+
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedLine]: ...
+    def __init__(
+        self,
+        *,
+        definitions: _abc.Iterable[_builtins.str] | None = ...,
+        refused: _abc.Iterable[Global___RefusedLine] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadCasesResponse: _TypeAlias = ReadCasesResponse  # noqa: Y015
+
+@_typing.final
+class RefusedLine(_message.Message):
+    """A line that makes no case."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    line: _builtins.int
+    """From 1."""
+    text: _builtins.str
+    """It, cut off."""
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        line: _builtins.int = ...,
+        text: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["line", b"line", "reason", b"reason", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedLine: _TypeAlias = RefusedLine  # noqa: Y015
+
+@_typing.final
 class GetInputsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SUITE_FIELD_NUMBER: _builtins.int
     CASE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
+    definition: _builtins.str
+    """Of a case of one's own."""
     def __init__(
         self,
         *,
         suite: _builtins.str = ...,
         case: _builtins.str = ...,
         seed: _builtins.int = ...,
+        definition: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "definition", b"definition", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -278,19 +369,23 @@ class GetGoldenRequest(_message.Message):
     SUITE_FIELD_NUMBER: _builtins.int
     CASE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
+    definition: _builtins.str
+    """Of a case of one's own."""
     def __init__(
         self,
         *,
         suite: _builtins.str = ...,
         case: _builtins.str = ...,
         seed: _builtins.int = ...,
+        definition: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "definition", b"definition", "seed", b"seed", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -345,9 +440,12 @@ class SubmitOutputsRequest(_message.Message):
     DIGESTS_FIELD_NUMBER: _builtins.int
     STANDARDS_FIELD_NUMBER: _builtins.int
     GATES_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
+    definition: _builtins.str
+    """Of a case of one's own."""
     @_builtins.property
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/conformance-service.md says what is hashed."""
@@ -367,10 +465,11 @@ class SubmitOutputsRequest(_message.Message):
         digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         standards: _abc.Iterable[_builtins.str] | None = ...,
         gates: _abc.Iterable[_builtins.str] | None = ...,
+        definition: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "digests", b"digests", "gates", b"gates", "seed", b"seed", "standards", b"standards", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "definition", b"definition", "digests", b"digests", "gates", b"gates", "seed", b"seed", "standards", b"standards", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -436,6 +535,7 @@ class VerifyRequest(_message.Message):
     DIGESTS_FIELD_NUMBER: _builtins.int
     STANDARDS_FIELD_NUMBER: _builtins.int
     GATES_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     case: _builtins.str
     seed: _builtins.int
@@ -443,6 +543,8 @@ class VerifyRequest(_message.Message):
     """The status that the call was refused with, its name or number; empty where it was not."""
     data: _builtins.bytes
     """A piece of an .npz: an array for each output, by its name; bits of BF16 as uint16."""
+    definition: _builtins.str
+    """Of a case of one's own."""
     @_builtins.property
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Of outputs that the .npz lacks, as SubmitOutputs has them."""
@@ -466,10 +568,11 @@ class VerifyRequest(_message.Message):
         digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         standards: _abc.Iterable[_builtins.str] | None = ...,
         gates: _abc.Iterable[_builtins.str] | None = ...,
+        definition: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "code", b"code", "data", b"data", "digests", b"digests", "gates", b"gates", "seed", b"seed", "standards", b"standards", "suite", b"suite"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case", b"case", "code", b"code", "data", b"data", "definition", b"definition", "digests", b"digests", "gates", b"gates", "seed", b"seed", "standards", b"standards", "suite", b"suite"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

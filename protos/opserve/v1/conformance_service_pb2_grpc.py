@@ -31,7 +31,10 @@ class ConformanceServiceStub:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
+    docs/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
+    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     def __init__(self, channel):
@@ -54,6 +57,11 @@ class ConformanceServiceStub:
                 '/opserve.v1.ConformanceService/GetCase',
                 request_serializer=opserve_dot_v1_dot_conformance__service__pb2.GetCaseRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetCaseResponse.FromString,
+                _registered_method=True)
+        self.ReadCases = channel.unary_unary(
+                '/opserve.v1.ConformanceService/ReadCases',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.ReadCasesRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ReadCasesResponse.FromString,
                 _registered_method=True)
         self.GetInputs = channel.unary_stream(
                 '/opserve.v1.ConformanceService/GetInputs',
@@ -108,7 +116,10 @@ class ConformanceServiceServicer:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
+    docs/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
+    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     def ListSuites(self, request, context):
@@ -126,6 +137,14 @@ class ConformanceServiceServicer:
 
     def GetCase(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadCases(self, request, context):
+        """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
+        why another makes none.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -216,6 +235,11 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
                     request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetCaseRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_conformance__service__pb2.GetCaseResponse.SerializeToString,
             ),
+            'ReadCases': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadCases,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ReadCasesRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.ReadCasesResponse.SerializeToString,
+            ),
             'GetInputs': grpc.unary_stream_rpc_method_handler(
                     servicer.GetInputs,
                     request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.GetInputsRequest.FromString,
@@ -275,7 +299,10 @@ class ConformanceService:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
+    docs/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
+    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     @staticmethod
@@ -349,6 +376,33 @@ class ConformanceService:
             '/opserve.v1.ConformanceService/GetCase',
             opserve_dot_v1_dot_conformance__service__pb2.GetCaseRequest.SerializeToString,
             opserve_dot_v1_dot_conformance__service__pb2.GetCaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadCases(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/ReadCases',
+            opserve_dot_v1_dot_conformance__service__pb2.ReadCasesRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.ReadCasesResponse.FromString,
             options,
             channel_credentials,
             insecure,

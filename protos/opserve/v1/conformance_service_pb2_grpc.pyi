@@ -32,7 +32,10 @@ class ConformanceServiceStub:
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
+    docs/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
+    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     @_typing.overload
@@ -43,6 +46,10 @@ class ConformanceServiceStub:
     ListCases: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListCasesRequest, _conformance_service_pb2.ListCasesResponse]
     """Lists cases of a suite, in its order."""
     GetCase: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.GetCaseRequest, _conformance_service_pb2.GetCaseResponse]
+    ReadCases: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ReadCasesRequest, _conformance_service_pb2.ReadCasesResponse]
+    """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
+    why another makes none.
+    """
     GetInputs: _grpc.UnaryStreamMultiCallable[_conformance_service_pb2.GetInputsRequest, _conformance_service_pb2.GetInputsResponse]
     """Brings the inputs of a case: an .npz in pieces. Whoever draws them alone needs none of it."""
     GetGolden: _grpc.UnaryStreamMultiCallable[_conformance_service_pb2.GetGoldenRequest, _conformance_service_pb2.GetGoldenResponse]
@@ -78,7 +85,10 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
+    docs/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
+    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -86,6 +96,10 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
     ListCases: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListCasesRequest, _conformance_service_pb2.ListCasesResponse]  # type: ignore[assignment]
     """Lists cases of a suite, in its order."""
     GetCase: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.GetCaseRequest, _conformance_service_pb2.GetCaseResponse]  # type: ignore[assignment]
+    ReadCases: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ReadCasesRequest, _conformance_service_pb2.ReadCasesResponse]  # type: ignore[assignment]
+    """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
+    why another makes none.
+    """
     GetInputs: _aio.UnaryStreamMultiCallable[_conformance_service_pb2.GetInputsRequest, _conformance_service_pb2.GetInputsResponse]  # type: ignore[assignment]
     """Brings the inputs of a case: an .npz in pieces. Whoever draws them alone needs none of it."""
     GetGolden: _aio.UnaryStreamMultiCallable[_conformance_service_pb2.GetGoldenRequest, _conformance_service_pb2.GetGoldenResponse]  # type: ignore[assignment]
@@ -120,7 +134,10 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
+    docs/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
+    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     @_abc_1.abstractmethod
@@ -144,6 +161,16 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.GetCaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.GetCaseResponse, _abc.Awaitable[_conformance_service_pb2.GetCaseResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ReadCases(
+        self,
+        request: _conformance_service_pb2.ReadCasesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.ReadCasesResponse, _abc.Awaitable[_conformance_service_pb2.ReadCasesResponse]]:
+        """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
+        why another makes none.
+        """
 
     @_abc_1.abstractmethod
     def GetInputs(

@@ -64,7 +64,10 @@ class Arbiter:
 
     def check_size(self, case: Case) -> None:
         """Refuses a case that costs more than the limits allow (207012)."""
-        elements = max(tensor.storage_elements for tensor in case.tensors.values())
+        elements = max(
+            max(tensor.storage_elements, tensor.tensor().element_count)  # a step of 0 shows more
+            for tensor in case.tensors.values()
+        )
         for what, given, limit in (
             ("elements of a tensor", elements, self.limits.elements),
             ("multiply-adds", multiply_adds(case), self.limits.multiply_adds),

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NewType
 
 from opserve_server.core.runs import CaseResult
+
+Definition = NewType("Definition", str)
+"""A case as a line of a suite has it, JSON; as a part of another document it is an object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +37,23 @@ class GetCase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCases:
+    """Reads cases from problems of benchdnn, commands of MIOpenDriver, or definitions."""
+
+    form: str = ""
+    text: str = ""
+    profile: str = ""
+    fill: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GetInputs:
     """Answers an .npz file with the inputs of a case."""
 
     suite: str = ""
     case: str = ""
     seed: int = 0
+    definition: Definition = Definition("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,7 @@ class GetGolden:
     suite: str = ""
     case: str = ""
     seed: int = 0
+    definition: Definition = Definition("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +76,7 @@ class SubmitOutputs:
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
     standards: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
+    definition: Definition = Definition("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +90,7 @@ class Verify:
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
     standards: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
+    definition: Definition = Definition("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +144,8 @@ class ListResults:
 
 
 OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
-OfCase = GetCase | GetInputs | GetGolden | SubmitOutputs | Verify
+OfAnyCase = GetInputs | GetGolden | SubmitOutputs | Verify
+"""Of a case in a suite, or of one of the caller's own, which comes as its definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +189,24 @@ class CasePage:
 class OneCase:
     """A case: the line of JSON that a suite has of it."""
 
-    definition: str
+    definition: Definition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedLine:
+    """A line that makes no case; see opserve.v1.RefusedLine."""
+
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasesRead:
+    """What lines make: definitions of cases, each with its id; and what makes none."""
+
+    definitions: Sequence[Definition]
+    refused: Sequence[RefusedLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +290,7 @@ ANSWERS: Mapping[type, type] = {
     ListSuites: Suites,
     ListCases: CasePage,
     GetCase: OneCase,
+    ReadCases: CasesRead,
     SubmitOutputs: Submitted,
     RunSuite: OneRun,
     GetRun: OneRun,

@@ -3,11 +3,16 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from opserve_kernels.cases.case import Kind
+from opserve_kernels.cases.reading import LINE_CHARACTERS
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.vendor.grade import STANDARDS
 from opserve_server.calls import malformed, shortened
+from opserve_server.conformance.calls import OfAnyCase, ReadCases
+from opserve_server.conformance.definitions import FORMS, LINES_LIMIT
 from opserve_server.core.errors import HandleNotFound
 
 TEXT_LIMIT = 128
@@ -20,6 +25,34 @@ def check_suite(suite: str, seed: int) -> None:
     """Refuses what is no suite, or no seed."""
     if suite not in SUITES:
         raise HandleNotFound("suite", suite[:TEXT_LIMIT], allowed=", ".join(SUITES))
+    check_seed(seed)
+
+
+def check_own(asked: OfAnyCase) -> None:
+    """Refuses a definition beside the name of a case, one that is too long, or no seed."""
+    if asked.suite or asked.case or not asked.definition:
+        given = "a suite or a case besides" if asked.definition else "none, and no suite"
+        raise malformed("definition", given=given, allowed="one, or a suite and a case")
+    _check_length("definition", asked.definition)
+    check_seed(asked.seed)
+
+
+def check_lines(asked: ReadCases) -> None:
+    """Refuses what no reader reads."""
+    for name, given, known in (
+        ("form", asked.form, FORMS),
+        ("profile", asked.profile, ("", *PROFILES)),
+        ("fill", asked.fill, ("", *Kind)),
+    ):
+        if given not in known:
+            raise malformed(name, given=given, allowed=", ".join(filter(None, known)))
+    _check_length("text", asked.text)
+    if (lines := len(asked.text.splitlines())) > LINES_LIMIT:
+        raise malformed("text", given=f"{lines} lines", allowed=f"at most {LINES_LIMIT}")
+
+
+def check_seed(seed: int) -> None:
+    """Refuses what is no seed."""
     if not 0 <= seed <= _SEED_LIMIT:
         raise malformed("seed", given=seed, allowed=f"0 to {_SEED_LIMIT}")
 
@@ -57,6 +90,12 @@ def check_text(name: str, given: str) -> None:
     if len(given) > TEXT_LIMIT or not given.isprintable():
         allowed = f"at most {TEXT_LIMIT} printable characters"
         raise malformed(name, given=repr(given), allowed=allowed)
+
+
+def _check_length(name: str, text: str) -> None:
+    if len(text) > LINE_CHARACTERS:
+        allowed = f"at most {LINE_CHARACTERS}"
+        raise malformed(name, given=f"{len(text)} characters", allowed=allowed)
 
 
 def check_digests(digests: Mapping[str, str], limit: int) -> None:

@@ -19,15 +19,18 @@ from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import (
     CasePage,
+    CasesRead,
+    Definition,
     GetCase,
     GetGolden,
     GetInputs,
     ListCases,
     ListSuites,
-    OfCase,
+    OfAnyCase,
     OfRun,
     OneCase,
     OneRun,
+    ReadCases,
     ResultPage,
     RunPage,
     SubmitOutputs,
@@ -41,11 +44,14 @@ from opserve_server.conformance.choice import (
     TEXT_LIMIT,
     check_digests,
     check_filters,
+    check_lines,
+    check_own,
     check_suite,
     check_text,
     page_limit,
     standards_of,
 )
+from opserve_server.conformance.definitions import Unreadable, cases_in, own_case
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.conformance.sent import Sent, submission_of
@@ -84,8 +90,8 @@ class Conformance:
         self._sent = WeakKeyDictionary[Account, Sent]()
 
     async def run(
-        self, request: ListSuites | ListCases | GetCase | SubmitOutputs | OfRun
-    ) -> Suites | CasePage | OneCase | Submitted | OneRun | RunPage | ResultPage:
+        self, request: ListSuites | ListCases | GetCase | ReadCases | SubmitOutputs | OfRun
+    ) -> Suites | CasePage | OneCase | CasesRead | Submitted | OneRun | RunPage | ResultPage:
         """Carries out a call without arrays, and gives its answer as ANSWERS tells.
 
         Raises:
@@ -105,7 +111,11 @@ class Conformance:
             case GetCase():
                 async with self._desk.turn(caller().tenant):
                     case = await self._case(request)
-                return OneCase(definition=canonical(case.to_json()))
+                return OneCase(definition=Definition(canonical(case.to_json())))
+            case ReadCases():
+                check_lines(request)
+                async with self._desk.turn(caller().tenant):
+                    return await self._desk.do(cases_in, request)
             case SubmitOutputs():
                 return await self._submitted(request, _nothing)
             case _:
@@ -187,13 +197,22 @@ class Conformance:
             raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
         return page
 
-    async def _case(self, asked: OfCase) -> Case:
+    async def _case(self, asked: GetCase | OfAnyCase) -> Case:
+        if not isinstance(asked, GetCase) and (asked.definition or not asked.suite):
+            return await self._own_case(asked)
         check_suite(asked.suite, asked.seed)
         case = await self._desk.do(tasks.case_in, asked.suite, asked.seed, asked.case)
         if case is None:
             allowed = f"a case of suite {asked.suite} with seed {asked.seed}"
             raise HandleNotFound("case", asked.case[:TEXT_LIMIT], allowed=allowed)
         return case
+
+    async def _own_case(self, asked: OfAnyCase) -> Case:
+        check_own(asked)
+        read = await self._desk.do(own_case, asked.definition)
+        if isinstance(read, Unreadable):
+            raise malformed(read.place, given=read.given, allowed=read.allowed)
+        return read
 
 
 async def _nothing() -> Mapping[str, Array]:

@@ -17,23 +17,25 @@ from opserve_server.core.service import Service
 from opserve_server.core.tenants import Resource
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, while_connected
 from opserve_server.rest_api.content import joined
-from opserve_server.rest_api.models import derived, parse, parse_query, values_of
+from opserve_server.rest_api.models import derived, parse, values_of
 from opserve_server.rest_api.one_shot import RunLimits, args_in, arrays_in, form_of
 from opserve_server.rest_api.openapi import Operation
-from opserve_server.rest_api.routes import Endpoint, path_names
-from opserve_server.rest_api.values import ValueRoute, value_operations
+from opserve_server.rest_api.routes import Endpoint
+from opserve_server.rest_api.values import ValueRoute, operation_of, value_operations
 
 _SUITES = "/v1/conformance/suites"
 _CASES = f"{_SUITES}/{{suite}}/cases"
 _CASE = f"{_CASES}/{{case}}"
+_OWN = "/v1/conformance/cases"
 _RUNS = "/v1/conformance/runs"
 _RUN = f"{_RUNS}/{{run}}"
+_NAMED, _DEFINED = ("definition",), ("suite", "case")
+"""What a route of a suite's case has no place for, and what one of an own case."""
 CONFORMANCE_ROUTES = tuple(
     ValueRoute(method, path, request, calls.ANSWERS[request])
     for method, path, request in (
         ("GET", _SUITES, calls.ListSuites),
         ("GET", _CASES, calls.ListCases),
-        ("GET", _CASE, calls.GetCase),
         ("POST", _RUNS, calls.RunSuite),
         ("GET", _RUNS, calls.ListRuns),
         ("GET", _RUN, calls.GetRun),
@@ -41,7 +43,6 @@ CONFORMANCE_ROUTES = tuple(
         ("GET", f"{_RUN}/results", calls.ListResults),
     )
 )
-_ARCHIVES = ((f"{_CASE}/inputs", calls.GetInputs), (f"{_CASE}/golden", calls.GetGolden))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,21 @@ class VerdictDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaseDocument:
+    """A case, as a line of a suite has it."""
+
+    definition: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasesReadDocument:
+    """What lines make: definitions of cases, each with its id; and what makes none."""
+
+    definitions: Sequence[dict[str, Any]]
+    refused: Sequence[calls.RefusedLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedDocument:
     """A verdict, or the names of the outputs that must be sent first."""
 
@@ -62,50 +78,61 @@ class SubmittedDocument:
     missing: Sequence[str]
 
 
+_DOCUMENT_ROUTES = (
+    ValueRoute("GET", _CASE, calls.GetCase, CaseDocument),
+    ValueRoute("POST", f"{_OWN}:read", calls.ReadCases, CasesReadDocument),
+    ValueRoute("POST", f"{_CASE}:submit", calls.SubmitOutputs, SubmittedDocument, without=_NAMED),
+    ValueRoute(
+        *("POST", f"{_OWN}:submit", calls.SubmitOutputs, SubmittedDocument),
+        name="SubmitOwnOutputs",
+        without=_DEFINED,
+    ),
+)
+_ARCHIVE_ROUTES = (
+    ValueRoute("GET", f"{_CASE}/inputs", calls.GetInputs, bytes, without=_NAMED),
+    ValueRoute("GET", f"{_CASE}/golden", calls.GetGolden, bytes, without=_NAMED),
+    ValueRoute(
+        *("POST", f"{_OWN}:inputs", calls.GetInputs, bytes), name="GetOwnInputs", without=_DEFINED
+    ),
+    ValueRoute(
+        *("POST", f"{_OWN}:golden", calls.GetGolden, bytes), name="GetOwnGolden", without=_DEFINED
+    ),
+)
+
+
 def conformance_operations(
     service: Service, conformance: Conformance, body_bytes_limit: int, limits: RunLimits
 ) -> Iterator[Operation]:
     """Every route of conformance."""
     yield from value_operations(CONFORMANCE_ROUTES, conformance.run, body_bytes_limit)
-    submit = ValueRoute("POST", f"{_CASE}:submit", calls.SubmitOutputs, SubmittedDocument)
-    yield from value_operations((submit,), partial(_submitted, conformance), body_bytes_limit)
-    for path, request in _ARCHIVES:
-        query = derived(request, f"{request.__name__}Query", without=path_names(path))
+    documented = partial(_documented, conformance)
+    yield from value_operations(_DOCUMENT_ROUTES, documented, body_bytes_limit)
+    for route in _ARCHIVE_ROUTES:
+        yield operation_of(route, partial(_archive, conformance), body_bytes_limit)
+    for name, path, without in (
+        ("Verify", f"{_CASE}:verify", ("suite", "case", "definition")),
+        ("VerifyOwn", f"{_OWN}:verify", _DEFINED),
+    ):
+        form = derived(calls.Verify, f"{name}Body", without=without)
         yield Operation(
-            method="GET",
+            method="POST",
             path=path,
-            endpoint=_archive_endpoint(conformance, request, query),
-            name=request.__name__,
-            summary=str(request.__doc__),
-            query=query,
-            answer=bytes,
+            endpoint=_verify_endpoint(service, conformance, form, limits),
+            name=name,
+            summary=str(calls.Verify.__doc__),
+            body=form,
+            takes=MULTIPART,
+            answer=VerdictDocument,
         )
-    form = derived(calls.Verify, "VerifyBody", without=("suite", "case"))
-    yield Operation(
-        method="POST",
-        path=f"{_CASE}:verify",
-        endpoint=_verify_endpoint(service, conformance, form, limits),
-        name=calls.Verify.__name__,
-        summary=str(calls.Verify.__doc__),
-        body=form,
-        takes=MULTIPART,
-        answer=VerdictDocument,
-    )
 
 
-def _archive_endpoint(
-    conformance: Conformance,
-    kind: type[calls.GetInputs | calls.GetGolden],
-    query: type[BaseModel],
-) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        given = values_of(parse_query(query, request))
-        pieces = conformance.archive(kind(**request.path_params, **given))
-        # Refused before the status is told.
-        head = await while_connected(request, anext(pieces))
-        return StreamingResponse(joined(head, pieces), media_type=OCTETS)
-
-    return endpoint
+async def _archive(
+    conformance: Conformance, request: Request, asked: calls.GetInputs | calls.GetGolden
+) -> Response:
+    pieces = conformance.archive(asked)
+    # Refused before the status is told.
+    head = await while_connected(request, anext(pieces))
+    return StreamingResponse(joined(head, pieces), media_type=OCTETS)
 
 
 def _verify_endpoint(
@@ -123,11 +150,21 @@ def _verify_endpoint(
     return endpoint
 
 
-async def _submitted(conformance: Conformance, asked: calls.SubmitOutputs) -> SubmittedDocument:
-    answer = await conformance.run(asked)
-    assert isinstance(answer, calls.Submitted)
-    verified = None if answer.verified is None else _document(answer.verified)
-    return SubmittedDocument(verified=verified, missing=answer.missing)
+async def _documented(
+    conformance: Conformance, asked: calls.GetCase | calls.ReadCases | calls.SubmitOutputs
+) -> CaseDocument | CasesReadDocument | SubmittedDocument:
+    """An answer whose texts of JSON are parts of the document."""
+    match await conformance.run(asked):
+        case calls.OneCase(definition=definition):
+            return CaseDocument(definition=json.loads(definition))
+        case calls.CasesRead(definitions=definitions, refused=refused):
+            read = [json.loads(definition) for definition in definitions]
+            return CasesReadDocument(definitions=read, refused=refused)
+        case calls.Submitted(verified=verified, missing=missing):
+            document = None if verified is None else _document(verified)
+            return SubmittedDocument(verified=document, missing=missing)
+        case answer:
+            raise AssertionError(f"{answer} is told as it is")
 
 
 def _document(verified: calls.Verified) -> VerdictDocument:

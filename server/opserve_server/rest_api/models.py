@@ -5,6 +5,7 @@ Every field may be absent: what that means is the core's to say, not the framewo
 
 import base64
 import binascii
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
@@ -25,6 +26,7 @@ from starlette.requests import Request
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.calls import VALUES_LIMIT, malformed
+from opserve_server.conformance.calls import Definition
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.rest_api.errors import wrong_form
@@ -63,6 +65,22 @@ Texts = Annotated[
     Mapping[str, str],
     PlainValidator(_texts),  # which tells one fault, however many there are
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+
+
+def _definition(value: object) -> Definition:
+    """As text, for whoever reads definitions; a body's limits bound it."""
+    if isinstance(value, str):
+        return Definition(value)
+    if isinstance(value, dict):
+        return Definition(json.dumps(value))
+    raise ValueError("an object, or its text")
+
+
+OneDefinition = Annotated[
+    Definition,
+    PlainValidator(_definition),
+    WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}]}),
 ]
 
 SPELLINGS: Mapping[str, DataType] = {
@@ -114,6 +132,7 @@ _WIRE_TYPES: Mapping[object, Any] = {
     bytes: Base64,
     Mapping[str, str]: Texts,
     tuple[str, ...]: _List[str],
+    Definition: OneDefinition,
     tuple[int, ...]: _List[Int64],
     tuple[int, ...] | None: Optional[_List[Int64]],  # noqa: UP045
     tuple[bool, ...]: _List[bool],

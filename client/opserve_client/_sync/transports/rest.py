@@ -3,7 +3,7 @@
 
 import json
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 
 import httpx2
 from typing_extensions import override
@@ -15,10 +15,10 @@ from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
 from opserve_client.errors import timed_out
 from opserve_client.wire.chunks import CHUNK_BYTES
-from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
+from opserve_client.wire.conformance_methods import VERIFY, VERIFY_OWN, ArchiveT
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
-from opserve_client.wire.rest_forms import response_message, rest_request
+from opserve_client.wire.rest_forms import RestRequest, response_message, rest_request
 from opserve_client.wire.sent_events import SentEvents
 from opserve_client.wire.trace_context import trace_headers
 
@@ -85,20 +85,20 @@ class RestTransport(Transport):
         path = READ.route.format(session=request.session, buffer=request.buffer)
         last = request.offset + request.size_bytes - 1
         headers = trace_headers() | {"Range": f"bytes={request.offset}-{last}"}
-        return self._content(path, headers, timeout_s=timeout_s)
+        form = RestRequest(verb="GET", path=path, headers=headers, body=None)
+        return self._content(form, timeout_s=timeout_s)
 
     @override
     def archive(
         self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
     ) -> Iterator[bytes]:
-        form = rest_request(method, request)
-        return self._content(form.path, form.headers, timeout_s=timeout_s)
+        return self._content(rest_request(method, request), timeout_s=timeout_s)
 
     @override
     def verify(
         self, request: VerifyRequest, data: memoryview, *, timeout_s: float
     ) -> VerifyResponse:
-        form = rest_request(VERIFY, request)
+        form = rest_request(VERIFY_OWN if request.definition else VERIFY, request)
         parts: dict[str, tuple[str | None, str | bytes]] = {
             "args": (None, json.dumps(form.body)),
             "tensors": ("outputs.npz", bytes(data)),
@@ -136,11 +136,11 @@ class RestTransport(Transport):
     def close(self) -> None:
         self._http.close()
 
-    def _content(
-        self, path: str, headers: Mapping[str, str], *, timeout_s: float
-    ) -> Generator[bytes]:
+    def _content(self, form: RestRequest, *, timeout_s: float) -> Generator[bytes]:
         try:
-            with self._http.stream("GET", path, headers=headers, timeout=timeout_s) as response:
+            with self._http.stream(
+                form.verb, form.path, headers=form.headers, json=form.body, timeout=timeout_s
+            ) as response:
                 if response.status_code >= _FIRST_ERROR:
                     raise from_response(response.status_code, response.read())
                 for chunk in response.iter_bytes():

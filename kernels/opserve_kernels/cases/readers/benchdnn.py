@@ -17,6 +17,7 @@ from opserve_kernels.cases.readers.read import (
     layouts_of,
     read_lines,
 )
+from opserve_kernels.cases.suite import CASES_LIMIT
 from opserve_kernels.tensor import DataType
 
 _DTYPES: Mapping[str, DataType] = {
@@ -67,7 +68,7 @@ class _Options:
         return self.values.get(name, ("",))
 
 
-def read_benchdnn(text: str, setting: Setting = DEFAULT) -> Read:
+def read_benchdnn(text: str, setting: Setting = DEFAULT, most: int = CASES_LIMIT) -> Read:
     """The cases of problem strings.
 
     Options hold for the lines below too, as in benchdnn's batch files, until --reset. Without
@@ -76,6 +77,7 @@ def read_benchdnn(text: str, setting: Setting = DEFAULT) -> Read:
     Args:
         text: Options and problems; the drivers' names conv and deconv with or without dashes.
         setting: Profile, kind and tags of the cases.
+        most: Calls that are made.
     """
     options = _Options()
 
@@ -90,7 +92,7 @@ def read_benchdnn(text: str, setting: Setting = DEFAULT) -> Read:
         for state, text_of_problem in problems:
             yield from _requests(state, text_of_problem, setting)
 
-    return read_lines(text, requests_of)
+    return read_lines(text, requests_of, most)
 
 
 def _is_option(word: str) -> bool:

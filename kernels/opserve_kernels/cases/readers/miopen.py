@@ -13,6 +13,7 @@ from opserve_kernels.cases.readers.read import (
     layouts_of,
     read_lines,
 )
+from opserve_kernels.cases.suite import CASES_LIMIT
 from opserve_kernels.tensor import DataType
 
 _PROGRAMS: Mapping[str, DataType] = {
@@ -55,14 +56,15 @@ _BACKWARD_DATA, _BACKWARD_WEIGHTS = 2, 4
 _AXES = "dhw"
 
 
-def read_miopen(text: str, setting: Setting = DEFAULT) -> Read:
+def read_miopen(text: str, setting: Setting = DEFAULT, most: int = CASES_LIMIT) -> Read:
     """The cases of command lines.
 
     Args:
         text: A command a line.
         setting: Profile, kind and tags of the cases.
+        most: Calls that are made.
     """
-    return read_lines(text, lambda line: _requests(line, setting))
+    return read_lines(text, lambda line: _requests(line, setting), most)
 
 
 def _requests(line: str, setting: Setting) -> Iterator[Request]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from math import prod
 
 from opserve_kernels.cases.calls import ConvolutionCall, Layout, Row, Setting
@@ -60,22 +61,30 @@ class Request:
     setting: Setting
 
 
-def read_lines(text: str, requests_of: Callable[[str], Iterable[Request]]) -> Read:
+def read_lines(text: str, requests_of: Callable[[str], Iterable[Request]], most: int) -> Read:
     """The cases of all lines; a line of which one call cannot be expressed makes none.
 
     Args:
         text: Lines; those that are empty or begin with # are passed over.
         requests_of: The calls of a line; raises Inexpressible.
+        most: Calls that are made; lines that ask for more make none.
     """
     cases: dict[str, Case] = {}
     refused: list[Refused] = []
+    numbers = count(1)
+
+    def case_of(request: Request, line: str) -> Case:
+        if next(numbers) > most:
+            raise Inexpressible(f"at most {most} calls are made")
+        return _case(request, line)
+
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
         try:
             _check_size(line, number)
-            made = [_case(request, stripped) for request in requests_of(stripped)]
+            made = [case_of(request, stripped) for request in requests_of(stripped)]
         except Inexpressible as reason:
             told = stripped[:TEXT_CHARACTERS]
             refused.append(Refused(line=number, text=told, reason=str(reason)))

@@ -1,0 +1,111 @@
+"""Cases that callers define, read at the desk: each is a call that does what its case says."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from opserve_kernels.cases.calls import Setting
+from opserve_kernels.cases.case import Case, Kind, canonical
+from opserve_kernels.cases.readers.benchdnn import read_benchdnn
+from opserve_kernels.cases.readers.miopen import read_miopen
+from opserve_kernels.cases.readers.read import Read, Refused
+from opserve_kernels.cases.reading import TEXT_CHARACTERS, case_of, parse_object, refusal
+from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_server.conformance.calls import CasesRead, Definition, ReadCases, RefusedLine
+
+LINES_LIMIT = 1000
+"""Lines that are read, and cases that they make."""
+_PLACE = "definition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """Why a text is no case; an error itself does not travel between processes.
+
+    Attributes:
+        place: Where.
+        given: What stands there.
+        allowed: What may.
+    """
+
+    place: str
+    given: str
+    allowed: str
+
+
+def own_case(definition: str) -> Case | Unreadable:
+    """The case of a definition."""
+    try:
+        return _own_case(definition)
+    except InvalidArgument as error:
+        return Unreadable(place=error.parameter, given=error.given, allowed=error.allowed)
+
+
+def cases_in(asked: ReadCases) -> CasesRead:
+    """What lines have made; what is asked has been checked."""
+    setting = Setting(
+        profile=asked.profile or DEFAULT_PROFILE, kind=Kind(asked.fill or Kind.INTEGER)
+    )
+    read = FORMS[asked.form](asked.text, setting, LINES_LIMIT)
+    return CasesRead(
+        definitions=[Definition(canonical(case.to_json())) for case in read.cases],
+        refused=[
+            RefusedLine(line=one.line, text=one.text, reason=one.reason) for one in read.refused
+        ],
+    )
+
+
+def _own_case(definition: str) -> Case:
+    case = case_of(parse_object(definition, _PLACE), _PLACE)
+    operator, profile = OPERATORS[case.operator], PROFILES[case.profile]
+    arguments = arguments_of(case, operator.schema)
+    if case.is_refused:
+        return case
+    if case.profile not in operator.support:
+        allowed = ", ".join(operator.support)
+        raise refusal(f"{_PLACE}: profile", given=case.profile, allowed=allowed)
+    try:
+        operator.plan(arguments, profile, PlanOptions())
+    except InvalidArgument as error:
+        name = error.status.name
+        given, allowed = f"a call that is refused ({error.message})", f'"expect": "{name}"'
+        raise refusal(_PLACE, given=given, allowed=f"{allowed}, or one that succeeds") from error
+    for name, output in case.outputs.items():
+        if output.tensor().repeats_elements:
+            steps, allowed = list(output.strides or ()), "one place for each element"
+            raise refusal(f"{_PLACE}: tensors.{name}.strides", given=steps, allowed=allowed)
+    return case
+
+
+def _read_json(text: str, _: Setting, most: int) -> Read:
+    """Definitions, one a line, perhaps behind a suite's header."""
+    cases: dict[str, Case] = {}
+    refused: list[Refused] = []
+    for number, line in enumerate(text.splitlines()[:most], 1):
+        if not line.strip() or (number == 1 and _is_header(line)):
+            continue
+        found = own_case(line)
+        if isinstance(found, Case):
+            cases[found.id] = found
+        else:
+            reason = f"{found.place}: given {found.given}, allowed {found.allowed}"
+            refused.append(Refused(line=number, text=line[:TEXT_CHARACTERS], reason=reason))
+    return Read(cases=tuple(cases.values()), refused=tuple(refused))
+
+
+def _is_header(line: str) -> bool:
+    try:
+        return "suite" in parse_object(line, _PLACE)
+    except InvalidArgument:
+        return False
+
+
+FORMS: Mapping[str, Callable[[str, Setting, int], Read]] = {
+    "benchdnn": read_benchdnn,
+    "miopen": read_miopen,
+    "json": _read_json,
+}
+"""What reads a text, by the name of its form."""

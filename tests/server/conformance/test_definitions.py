@@ -1,0 +1,211 @@
+"""Definitions of strangers: each is a case that can be judged within bounds, or is refused."""
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opserve_kernels.cases.calls import FoldCall
+from opserve_kernels.cases.case import Case, canonical
+from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.cases.suites import smoke
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_server.conformance import tasks
+from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.calls import ReadCases
+from opserve_server.conformance.choice import check_lines
+from opserve_server.conformance.definitions import LINES_LIMIT, Unreadable, cases_in, own_case
+from opserve_server.core.errors import InvalidArgument, LimitExceeded
+from server.judging import LIMITS
+
+CASES = [case for case in smoke(0).cases if not case.is_refused]
+FOLD = FoldCall(out=(3, 6, 7), kernel=(2, 2)).case()
+ARBITER = Arbiter(mock.Mock(), mock.Mock(), LIMITS)
+TOLD = 2**12
+"""Characters of a refusal: lists of 64 numbers are told whole."""
+NUMBERS = (
+    *(-1, 0, 1, 2, 3, 7, 16, 17, 255, 256, 2**16, 2**20, 2**30, 2**31, 2**32),
+    *(2**62, 2**63 - 1, 2**63, 2**64, -(2**63), 10**40),
+)
+WORDS = (
+    *("", "x", "\0", "\ud800", "FLOAT", "BF16", "DOUBLE", "INT8", "NCHW", "NC1HWC0", "FRACTAL_Z"),
+    *("float64", "reference", "ft78ne", "ascend310p", "ACLNN_ERR_PARAM_INVALID", "tiny", "special"),
+)
+MEMBERS = (
+    *("strides", "offset", "storage_shape", "fill", "plain", "groups", "x", "shape", "dtype"),
+    *("format", "bound", "thinning", "kind", "res_dtype", "raw", "group_dict", "param", "expect"),
+)
+scalars: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from((None, True, False, 1.5, 1e300, *NUMBERS, *WORDS))
+)
+values = st.one_of(scalars, st.lists(scalars, max_size=6))
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> str:
+    """A definition of which a few members are others, or none."""
+    line = draw(st.sampled_from(CASES)).to_json()
+    for member in ("id", "tags", "source"):
+        line.pop(member, None)
+    for _ in range(draw(st.integers(1, 3))):
+        holder, name = draw(st.sampled_from(list(places(line))))
+        old = holder[name]
+        if isinstance(old, dict) and draw(st.booleans()):
+            old[draw(st.sampled_from(MEMBERS))] = draw(values)
+        elif isinstance(old, int) and draw(st.booleans()):
+            holder[name] = old + draw(st.integers(-2, 2))
+        elif draw(st.integers(0, 5)):
+            holder[name] = draw(values)
+        else:
+            holder.pop(name)
+        if not line:
+            break
+    return json.dumps(line)
+
+
+def places(holder: Any) -> Iterator[tuple[Any, Any]]:
+    """Every member and entry, by what holds it."""
+    members: Iterable[Any] = holder if hasattr(holder, "keys") else range(len(holder))
+    for name in tuple(members):
+        yield holder, name
+        if isinstance(holder[name], dict | list):
+            yield from places(holder[name])
+
+
+def is_small(case: Case) -> bool:
+    try:
+        ARBITER.check_size(case)
+    except LimitExceeded:
+        return False
+    return True
+
+
+@given(changed())
+@settings(max_examples=400)
+def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        case = own_case(text)
+        if isinstance(case, Unreadable):
+            assert len(case.place) + len(case.given) + len(case.allowed) < TOLD
+            return
+        assert own_case(canonical(case.to_json())) == case
+        if case.is_refused or not is_small(case):
+            return
+        assert tasks.inputs_of(case, 7)
+        asked = tasks.golden_of(ARBITER.sought(case, 7))
+    for question in asked.questions if isinstance(asked, tasks.Open) else ():
+        operator = OPERATORS[question.case.operator]
+        arguments = arguments_of(question.case, operator.schema)
+        operator.plan(arguments, PROFILES[question.case.profile], PlanOptions(strict=True))
+
+
+@given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_other_json_is_refused(value: Any) -> None:
+    assert isinstance(own_case(json.dumps(value)), Unreadable)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "{",
+        '{"operator":NaN}',
+        "[" * 60_000,
+        '{"a":' * 10_000,
+        *(
+            '{"tensors":' * depth + "[" * depth + "]" * depth + "}" * depth
+            for depth in range(1, 999, 7)
+        ),
+        f'{{"operator":{"9" * 5000}}}',
+        '{"operator":"im2col_backward","operator":"im2col_backward"}',
+    ],
+)
+def test_a_text_that_is_no_definition_is_refused(text: str) -> None:
+    assert isinstance(own_case(text), Unreadable)
+
+
+def line_of(**arguments: Any) -> str:
+    line: Any = FOLD.to_json()
+    del line["id"]
+    line["arguments"] |= arguments
+    return json.dumps(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "given", "allowed"),
+    [
+        (line_of(steps=[1, 1]), "arguments", "a member 'steps'", "stride"),
+        (line_of(stride=1), "arguments.stride", "1", "an array of integers"),
+        (line_of(stride=[True, True]), "arguments.stride", "(True, True)", "of integers"),
+        (line_of(out=1), "arguments.out", "1", "a member of tensors"),
+        (line_of(stride=[0, 1]), "definition", "a call that is refused (stride", "_INVALID"),
+        (
+            line_of().replace('"grad_output"', '"gradient"'),
+            "tensors",
+            "a member 'gradient'",
+            "grad_output, out",
+        ),
+        (
+            line_of().replace('"out": {', '"out": {"strides": [0, 0, 1], '),
+            "definition: tensors.out.strides",
+            "[0, 0, 1]",
+            "one place",
+        ),
+        (
+            line_of().replace("ascend910b", "ft78ne"),
+            "definition: profile",
+            "ft78ne",
+            "ascend910b",
+        ),
+    ],
+)
+def test_a_call_that_does_not_do_what_it_says_is_refused_by_its_place(
+    text: str, place: str, given: str, allowed: str
+) -> None:
+    refused = own_case(text)
+    assert isinstance(refused, Unreadable)
+    assert refused.place == place
+    assert given in refused.given
+    assert allowed in refused.allowed
+
+
+def test_a_view_that_shows_its_elements_often_counts_with_all_that_it_shows() -> None:
+    line: Any = json.loads(line_of())
+    line["tensors"]["grad_output"]["strides"] = [0, 1]
+    case = own_case(json.dumps(line))
+    assert isinstance(case, Case)
+    assert is_small(case)
+    line["tensors"]["grad_output"] |= {"shape": [12, 2**20], "strides": [0, 0]}
+    line["tensors"]["out"]["shape"] = [3, 2, 2**20 + 1]
+    line["arguments"]["input_size"] = [2, 2**20 + 1]
+    case = own_case(json.dumps(line))
+    assert isinstance(case, Case)
+    assert case.tensors["grad_output"].storage_elements == 1
+    with pytest.raises(LimitExceeded, match=f"given {12 * 2**20} elements of a tensor"):
+        ARBITER.check_size(case)
+
+
+def test_lines_that_ask_for_more_calls_than_are_read_make_none() -> None:
+    many = f"--mb={','.join(map(str, range(1, LINES_LIMIT + 2)))}"
+    asked = ReadCases(form="benchdnn", text=f"ic4oc4ih6kh3\n{many} ic4oc4ih6kh3\nic4oc4ih7kh3")
+    read = cases_in(asked)
+    assert len(read.definitions) == 1
+    assert [(one.line, one.reason) for one in read.refused] == [
+        (2, f"at most {LINES_LIMIT} calls are made"),
+        (3, f"at most {LINES_LIMIT} calls are made"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["x" * 65_537, "x\r" * 1001, "\n" * 1001])
+def test_texts_that_are_too_long_are_not_read(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="text: given"):
+        check_lines(ReadCases(form="miopen", text=text))
