@@ -91,10 +91,11 @@ def _costs(cases: Sequence[Case]) -> tuple[float, float]:
     with _begun(cases, [REFERENCE, _PROFILE]) as setup:
         trial = make_trial(setup)
         for case in cases:
+            tensors = arrays_of(case, 0)
             started = perf_counter()
-            trial.goldens.of(case, 0)
+            trial.goldens.of(case, tensors, 0)
             golden += perf_counter() - started
-            outcome = trial.target.run(case, arrays_of(case, 0))
+            outcome = trial.target.run(case, tensors)
             kernels += outcome.seconds if isinstance(outcome, Ran) else 0.0
         trial.close()
     return golden, kernels

@@ -69,7 +69,7 @@ class Trial:
         verdict = judge_case(
             case,
             results,
-            golden=self.goldens.of(case, self.seed),
+            golden=self.goldens.of(case, tensors, self.seed),
             contract=self.contracts[case.operator],
             standards=self.standards,
         )

@@ -18,7 +18,7 @@ import numpy as np
 from opserve_kernels.cases.fill import Array
 
 LIMIT_BYTES = 2 << 30
-"""Of all files; the standard suite needs about an eighth."""
+"""Of all files; the standard suite needs about a twelfth."""
 _KEPT = 0.8  # of the limit, when files are dropped
 _SUFFIX = ".npz"
 _OURS = re.compile(r"[0-9a-f]{64}.*\.(npz|part)")

@@ -1,13 +1,12 @@
 """What the arbiter is asked for a case: the same call in float64, of operands rounded first."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case, TensorCase, Value
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.projection import Projection, projected_call, projections_of
@@ -33,24 +32,33 @@ class GoldenCall:
 
     Attributes:
         case: Its arguments: tensors are DOUBLE and contiguous, outputs those wanted here only.
-        operands: Its inputs; their magnitudes give the magnitudes of its sums.
+        operands: Its inputs, in any dtype that holds them.
+        sized: The call that gives the magnitudes of sums, for the magnitudes of the operands;
+            None where they are not wanted.
         projection: What sums of the wanted output its own one is; None if it is that output.
     """
 
     case: Case
-    operands: Mapping[str, Doubles]
+    operands: Mapping[str, Array]
+    sized: Case | None = None
     projection: Projection | None = None
 
 
-def golden_calls(case: Case, seed: int) -> tuple[GoldenCall, ...]:
+def golden_calls(
+    case: Case, given: Mapping[str, Array], *, seed: int, sized: Collection[str]
+) -> tuple[GoldenCall, ...]:
     """The calls whose outputs are the golden ones of a case, each output in one of them.
 
     The bias's gradient sums grad_output as it was given, so that it has a call of its own where
     operands are rounded, and so has an output of a large case that is projected.
+
+    Args:
+        case: The case.
+        given: Its inputs, by name.
+        seed: That they were drawn by.
+        sized: The outputs whose magnitudes are wanted too.
     """
-    given = {name: placed.elements for name, placed in arrays_of(case, seed).items()}
-    operands = {name: given[name] for name in case.inputs}
-    plain = {name: _widened(operand) for name, operand in operands.items()}
+    plain = {name: given[name] for name in case.inputs}
     rounding = _rounding(case)
     projections = projections_of(case, seed)
     written = tuple(name for name in case.written if name not in projections)
@@ -58,21 +66,24 @@ def golden_calls(case: Case, seed: int) -> tuple[GoldenCall, ...]:
         rounded, parts = plain, [(written, plain)]
     else:
         profile = PROFILES[case.profile]
-        rounded = {
-            name: rounded_operand(array, rounding, profile) for name, array in operands.items()
-        }
+        rounded = {name: rounded_operand(array, rounding, profile) for name, array in plain.items()}
         parts = [
             (tuple(name for name in written if name != _BIAS), rounded),
             (tuple(name for name in written if name == _BIAS), plain),
         ]
-    calls = [_call(case, outputs, operands) for outputs, operands in parts if outputs]
+    calls = [_call(case, outputs, operands, sized) for outputs, operands in parts if outputs]
     for name, projection in projections.items():
         few, summed = projected_call(case, name, projection, rounded)
-        calls.append(replace(_call(few, (name,), summed), projection=projection))
+        calls.append(replace(_call(few, (name,), summed, sized), projection=projection))
     return tuple(calls)
 
 
-def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Doubles:
+def widened(operand: Array) -> Doubles:
+    """An operand as the arbiter takes it: float64, contiguous."""
+    return np.ascontiguousarray(operand, np.float64).reshape(operand.shape)
+
+
+def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Array:
     """An operand as a device multiplies it.
 
     Args:
@@ -82,13 +93,13 @@ def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Dou
     """
     match rounding:
         case Operands.HF32:
-            return _widened(_to_hf32(operand, profile.hf32_mantissa_bits))
+            return _to_hf32(operand, profile.hf32_mantissa_bits)
         case Operands.FLOAT16 if operand.dtype != np.float16:
             with np.errstate(over="ignore"):
-                half = _widened(_widened(operand).astype(np.float16))
+                half = widened(operand).astype(np.float16)
             return half.clip(-_GREATEST_HALF, _GREATEST_HALF) if profile.saturates else half
         case _:
-            return _widened(operand)
+            return operand
 
 
 def _rounding(case: Case) -> Operands:
@@ -106,16 +117,19 @@ def _to_hf32(operand: Array, mantissa_bits: int) -> Array:
     return nearest.astype(np.uint32).view(np.float32)
 
 
-def _widened(operand: Array) -> Doubles:
-    return np.ascontiguousarray(operand, np.float64).reshape(operand.shape)
+def _call(
+    case: Case, outputs: tuple[str, ...], operands: Mapping[str, Array], sized: Collection[str]
+) -> GoldenCall:
+    call = _asking(case, outputs)
+    wanted = tuple(name for name in outputs if name in sized)
+    by_size = call if wanted == outputs else _asking(case, wanted) if wanted else None
+    return GoldenCall(case=call, operands=operands, sized=by_size)
 
 
-def _call(case: Case, outputs: tuple[str, ...], operands: Mapping[str, Doubles]) -> GoldenCall:
-    tensors = {
-        name: _in_double(tensor)
-        for name, tensor in case.tensors.items()
-        if name in operands or name in outputs
-    }
+def _asking(case: Case, outputs: tuple[str, ...]) -> Case:
+    """The call of `reference` for some outputs."""
+    read = (*case.inputs, *outputs)
+    tensors = {name: _in_double(case.tensors[name]) for name in case.tensors if name in read}
     arguments: dict[str, Value] = dict(case.arguments)
     if case.operator == _CONVOLUTION:
         names = ("grad_input", "grad_weight", _BIAS)
@@ -127,8 +141,7 @@ def _call(case: Case, outputs: tuple[str, ...], operands: Mapping[str, Doubles])
     elif case.operator != "im2col_backward":
         members = cast("Mapping[str, Value]", arguments.get("para_dict", {}))
         arguments["para_dict"] = {**members, "res_dtype": _SPELLED}
-    call = replace(case, profile=_REFERENCE, tensors=tensors, arguments=arguments)
-    return GoldenCall(case=call, operands=operands)
+    return replace(case, profile=_REFERENCE, tensors=tensors, arguments=arguments)
 
 
 def _in_double(tensor: TensorCase) -> TensorCase:

@@ -5,6 +5,7 @@ from hashlib import sha256
 import numpy as np
 
 from opserve_kernels.cases.case import canonical
+from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.golden import GoldenCall
 from opserve_kernels.cases.suite import REVISION
 
@@ -17,10 +18,6 @@ def golden_key(call: GoldenCall, *, contract: str) -> str:
         contract: Revision of the operator's contract.
     """
     case = call.case
-    operands = {
-        name: sha256(np.ascontiguousarray(operand).data.cast("B") if operand.size else b"")
-        for name, operand in call.operands.items()
-    }
     about = {
         "operator": case.operator,
         "arguments": case.arguments,
@@ -28,8 +25,14 @@ def golden_key(call: GoldenCall, *, contract: str) -> str:
             name: [tensor.shape, tensor.format, tensor.dtype]
             for name, tensor in case.tensors.items()
         },
-        "operands": {name: digest.hexdigest() for name, digest in operands.items()},
+        "operands": {name: _digest(operand) for name, operand in call.operands.items()},
+        "sized": call.sized.written if call.sized else [],
         "contract": contract,
         "cases": REVISION,
     }
     return sha256(canonical(about).encode()).hexdigest()
+
+
+def _digest(operand: Array) -> str:
+    data = np.ascontiguousarray(operand).reshape(-1).view(np.uint8).data
+    return f"{operand.dtype.name} {sha256(data).hexdigest()}"

@@ -64,8 +64,8 @@ def projections_of(case: Case, seed: int) -> Mapping[str, Projection]:
 
 
 def projected_call(
-    case: Case, output: str, projection: Projection, operands: Mapping[str, Doubles]
-) -> tuple[Case, Mapping[str, Doubles]]:
+    case: Case, output: str, projection: Projection, operands: Mapping[str, Array]
+) -> tuple[Case, Mapping[str, Array]]:
     """The call, and its operands, whose output is a projection of the case's."""
     signs, groups = projection.signs, projection.groups
     transposed, few = bool(case.arguments["transposed"]), dict(operands)

@@ -1,52 +1,70 @@
-"""Golden values of a case: what the arbiter is given for a call, and what it gives."""
+"""Golden values of a case: what the arbiter is asked for a call, what is kept of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array, unwritten
-from opserve_kernels.cases.golden import Doubles, GoldenCall
-from opserve_kernels.verdict.judge_case import Golden, goldens_of_call
+from opserve_kernels.cases.golden import Doubles, GoldenCall, widened
+from opserve_kernels.cases.projection import Projection
+from opserve_kernels.verdict.judge_case import Golden
 
 _VALUES, _MAGNITUDES = "values.", "magnitudes."
 
 
-def storages_of(case: Case, operands: Mapping[str, Doubles]) -> Mapping[str, Array]:
-    """Flat memory of every tensor before a call of the arbiter."""
-    outputs = {
-        name: unwritten(tensor.storage_elements, tensor.dtype)
-        for name, tensor in case.outputs.items()
-    }
-    return {name: operand.reshape(-1) for name, operand in operands.items()} | outputs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A call for the arbiter.
 
-
-def magnitudes_of(operands: Mapping[str, Doubles]) -> Mapping[str, Doubles]:
-    """The operands without their signs."""
-    return {name: np.abs(operand) for name, operand in operands.items()}
-
-
-def kept_arrays(
-    case: Case, values: Mapping[str, Array], magnitudes: Mapping[str, Array]
-) -> dict[str, Array]:
-    """What is kept of the two calls, by name.
-
-    Args:
-        case: The call.
-        values: Flat memory of every tensor after it.
-        magnitudes: The same after the call on magnitudes.
+    Attributes:
+        kept_as: What its answer is kept as: "values." or "magnitudes.".
+        case: The call, on the profile `reference`.
+        storages: Flat memory of its tensors before it, by name.
     """
+
+    kept_as: str
+    case: Case
+    storages: Mapping[str, Array]
+
+
+def questions_of(call: GoldenCall) -> Iterator[Question]:
+    """One for the values, and one for the magnitudes if they are wanted."""
+    operands = {name: widened(operand) for name, operand in call.operands.items()}
+    yield _question(_VALUES, call.case, operands)
+    if call.sized:
+        magnitudes = {name: np.abs(operand) for name, operand in operands.items()}
+        yield _question(_MAGNITUDES, call.sized, magnitudes)
+
+
+def kept_arrays(question: Question, storages: Mapping[str, Array]) -> dict[str, Array]:
+    """What is kept of an answer, flat memory of the outputs, by name."""
+    case = question.case
     return {
-        prefix + name: view_of(storages[name], case.tensors[name])
-        for prefix, storages in ((_VALUES, values), (_MAGNITUDES, magnitudes))
+        question.kept_as + name: view_of(storages[name], case.tensors[name])
         for name in case.written
     }
 
 
-def goldens_in(call: GoldenCall, arrays: Mapping[str, Array]) -> dict[str, Golden]:
-    """The golden values of a call's outputs, of the arrays that were kept."""
-    values, magnitudes = (
-        {name: arrays[kind + name] for name in call.case.written} for kind in (_VALUES, _MAGNITUDES)
-    )
-    return goldens_of_call(call, values, magnitudes)
+def goldens_in(arrays: Mapping[str, Array], projection: Projection | None) -> dict[str, Golden]:
+    """The golden values of the outputs of a call, of the arrays that were kept."""
+    values = {
+        name.removeprefix(_VALUES): array
+        for name, array in arrays.items()
+        if name.startswith(_VALUES)
+    }
+    return {
+        name: Golden(values=array, magnitudes=arrays.get(_MAGNITUDES + name), projection=projection)
+        for name, array in values.items()
+    }
+
+
+def _question(kept_as: str, case: Case, operands: Mapping[str, Doubles]) -> Question:
+    outputs = {
+        name: unwritten(tensor.storage_elements, tensor.dtype)
+        for name, tensor in case.outputs.items()
+    }
+    flat = {name: operand.reshape(-1) for name, operand in operands.items()}
+    return Question(kept_as=kept_as, case=case, storages=flat | outputs)

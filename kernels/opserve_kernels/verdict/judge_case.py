@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
-from opserve_kernels.cases.golden import GoldenCall
 from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.sums import Sum, sums_of
 from opserve_kernels.verdict.checks import (
@@ -42,12 +41,12 @@ class Golden:
 
     Attributes:
         values: Never rounded.
-        magnitudes: The same sums over magnitudes.
+        magnitudes: The same sums over magnitudes, where sized_outputs names the output.
         projection: Which sums of channels these are; None for the elements themselves.
     """
 
     values: Doubles
-    magnitudes: Doubles
+    magnitudes: Doubles | None = None
     projection: Projection | None = None
 
 
@@ -82,12 +81,9 @@ class Results:
     after: Arrays
 
 
-def goldens_of_call(call: GoldenCall, values: Arrays, magnitudes: Arrays) -> dict[str, Golden]:
-    """By output, from what the call gave for its operands and for their magnitudes."""
-    return {
-        name: Golden(values=values[name], magnitudes=magnitudes[name], projection=call.projection)
-        for name in call.case.written
-    }
+def sized_outputs(case: Case) -> tuple[str, ...]:
+    """The outputs that a verdict needs magnitudes of: all but integers that are surely exact."""
+    return tuple(one.output for one in sums_of(case) if not one.is_exact or _is_thinned(case))
 
 
 def judge_code(case: Case, given: Code | None, contract: str) -> Verdict:
@@ -171,15 +167,18 @@ def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None
 
 def _is_exact(case: Case, one: Sum, golden: Golden) -> bool:
     """With thinning every order gives the same bits all but always: the magnitudes tell."""
-    thinned = any(
-        tensor.fill is not None and tensor.fill.thinning for tensor in case.inputs.values()
-    )
-    if not one.is_exact or not thinned:
+    if not one.is_exact or not _is_thinned(case):
         return one.is_exact
+    assert golden.magnitudes is not None, "sized_outputs names it"
     return float(np.max(golden.magnitudes, initial=0.0)) < _EXACT
 
 
+def _is_thinned(case: Case) -> bool:
+    return any(tensor.fill is not None and tensor.fill.thinning for tensor in case.inputs.values())
+
+
 def _rounding(one: Sum, golden: Golden) -> Rounding:
+    assert golden.magnitudes is not None, "sized_outputs names it"
     return Rounding(
         magnitude=golden.magnitudes,
         terms=one.terms,

@@ -1,6 +1,6 @@
 """The arbiter: what must come out of cases, by a device of the profile `reference`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,19 +10,20 @@ from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
-from opserve_kernels.verdict.golden_values import kept_arrays
+from opserve_kernels.verdict.golden_values import Question, kept_arrays
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Code
 from opserve_server.conformance import tasks
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.execution import Broken, Ran, run_case
 from opserve_server.core.errors import LimitExceeded, Unavailable
-from opserve_server.core.leases import leased
+from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.npz import ArrayLimits
 
 ResultT = TypeVar("ResultT")
+_REFERENCE = "reference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,6 @@ class Arbiter:
             contract=str(OPERATORS[case.operator].revision),
             standards=standards,
             shelf=self._shelf,
-            computed={},
         )
 
     async def settled(
@@ -99,28 +99,35 @@ class Arbiter:
         task: Callable[[tasks.Sought], ResultT | tasks.Open],
     ) -> ResultT:
         """What a task comes to, once the arbiter has answered what it asks."""
-        answer = await self._desk.do(task, sought)
-        while isinstance(answer, tasks.Open):
-            new = {
-                question.key: await self._answer(principal, question)
-                for question in answer.questions
-            }
-            sought = replace(sought, computed={**sought.computed, **new})
-            answer = await self._desk.do(task, sought)
-        return answer
+        found = await self._desk.do(task, sought)
+        if isinstance(found, tasks.Open):
+            answered = replace(sought, answers=await self._answers(principal, found))
+            found = await self._desk.do(task, answered)
+            assert not isinstance(found, tasks.Open), "all was answered"
+        return found
 
-    async def _answer(self, principal: Principal, question: tasks.Question) -> Mapping[str, Array]:
+    async def _answers(self, principal: Principal, asked: tasks.Open) -> Sequence[tasks.Answer]:
         """Golden values and magnitudes, computed in a session of the caller's."""
-        case, found = question.case, list[Mapping[str, Array]]()
-        async with leased(self._service, principal, case.profile) as lease:
+        answers: list[tasks.Answer] = []
+        async with leased(self._service, principal, _REFERENCE) as lease:
             lease.set_deterministic_level(DeterministicLevel.DETERMINISTIC)
-            for storages in (question.values, question.magnitudes):
-                outcome = await run_case(lease, case, storages, read=case.written)
-                if not isinstance(outcome, Ran):
-                    raise _no_answer(outcome)
-                found.append(outcome.storages)
-        values, magnitudes = found
-        return kept_arrays(case, values, magnitudes)
+            for call in asked.calls:
+                arrays: dict[str, Array] = {}
+                for question in call.questions:
+                    arrays |= await _answer(lease, question)
+                answers.append(
+                    tasks.Answer(key=call.key, arrays=arrays, projection=call.projection)
+                )
+        return answers
+
+
+async def _answer(lease: Lease, question: Question) -> Mapping[str, Array]:
+    """What is kept of a call's outputs."""
+    case = question.case
+    outcome = await run_case(lease, case, question.storages, read=case.written)
+    if not isinstance(outcome, Ran):
+        raise _no_answer(outcome)
+    return kept_arrays(question, outcome.storages)
 
 
 def _no_answer(outcome: Code | Broken) -> Unavailable:

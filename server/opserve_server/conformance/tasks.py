@@ -1,9 +1,9 @@
 """What processes of a desk do: suites, inputs and verdicts, with NumPy and no device."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +14,23 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.golden import golden_calls
 from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.suite import Suite, matches
 from opserve_kernels.cases.suites import SUITES
-from opserve_kernels.verdict.golden_values import goldens_in, magnitudes_of, storages_of
-from opserve_kernels.verdict.judge_case import Golden, Results, Standards, judge_case
+from opserve_kernels.verdict.golden_values import Question, goldens_in, questions_of
+from opserve_kernels.verdict.judge_case import (
+    Golden,
+    Results,
+    Standards,
+    judge_case,
+    sized_outputs,
+)
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases
 from opserve_server.core.runs import Run
 
 _SUITES_KEPT = 4
-_Kept = Mapping[str, Array]
+_Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,21 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Golden values of a call, as the arbiter has made them.
+
+    Attributes:
+        key: Of them on the shelf.
+        projection: What sums of an output they are; None if they are outputs.
+        arrays: What is kept of them.
+    """
+
+    key: str
+    projection: Projection | None
+    arrays: _Arrays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
     """What a case must come to.
 
@@ -49,7 +71,7 @@ class Sought:
         contract: Revision of the operator's contract.
         standards: Told besides.
         shelf: Where they are kept.
-        computed: What the arbiter has made of those that were not there, by key.
+        answers: All of them, if they were not there.
     """
 
     case: Case
@@ -57,24 +79,22 @@ class Sought:
     contract: str
     standards: Standards
     shelf: Shelf
-    computed: Mapping[str, _Kept]
+    answers: Sequence[Answer] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A call for the arbiter.
+class Asked:
+    """What the arbiter is to be asked of a call.
 
     Attributes:
-        key: Of its answer.
-        case: The call, on the profile `reference`.
-        values: Memory of its tensors, by name.
-        magnitudes: The same, with inputs that have no signs.
+        key: Of its golden values on the shelf.
+        projection: What sums of an output they are; None if they are outputs.
+        questions: Calls of the profile `reference`.
     """
 
     key: str
-    case: Case
-    values: Mapping[str, Array]
-    magnitudes: Mapping[str, Array]
+    projection: Projection | None
+    questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +102,10 @@ class Open:
     """Nothing can be said before the arbiter has answered.
 
     Attributes:
-        questions: What it is to be asked.
+        calls: Those that give the golden values of a case.
     """
 
-    questions: tuple[Question, ...]
+    calls: tuple[Asked, ...]
 
 
 def page_of(asked: ListCases, limit: int) -> CasePage | None:
@@ -144,33 +164,39 @@ def inputs_of(case: Case, seed: int) -> bytes:
 
 def golden_of(sought: Sought) -> bytes | Open:
     """What each output must be, as an .npz file."""
-    found = _goldens(sought)
+    case = sought.case
+    found = _goldens(sought, partial(_inputs, case, sought.seed), sized=case.written)
     if isinstance(found, Open):
         return found
-    values = {f"values.{name}": golden.values for name, golden in found.items()}
-    return _packed(values | {f"magnitudes.{n}": golden.magnitudes for n, golden in found.items()})
+    values: dict[str, Array] = {f"values.{name}": golden.values for name, golden in found.items()}
+    magnitudes = {
+        f"magnitudes.{name}": golden.magnitudes
+        for name, golden in found.items()
+        if golden.magnitudes is not None
+    }
+    return _packed(values | magnitudes)
 
 
 def verdict_on(sought: Sought, outputs: Mapping[str, Array]) -> Verdict | Open:
     """What is said of outputs; those of BF16 may be its bits in uint16."""
     given = typed_outputs(sought.case, outputs)
-    return _judged(sought, Results(outputs=[given], before={}, after={}))
+    results = Results(outputs=[given], before={}, after={})
+    return _judged(sought, partial(_inputs, sought.case, sought.seed), results)
 
 
 def verdict_on_memory(
     sought: Sought, before: Mapping[str, Array], afters: Sequence[Mapping[str, Array]]
 ) -> Verdict | Open:
     """What is said of memory after equal calls: of all tensors, of outputs after further ones."""
-    case = sought.case
-    outputs = [
-        {name: view_of(after[name], case.tensors[name]) for name in case.written}
-        for after in afters
-    ]
-    return _judged(sought, Results(outputs=outputs, before=before, after=afters[0]))
+    tensors, written = sought.case.tensors, sought.case.written
+    outputs = [{name: view_of(after[name], tensors[name]) for name in written} for after in afters]
+    inputs = {name: view_of(before[name], tensors[name]) for name in sought.case.inputs}
+    results = Results(outputs=outputs, before=before, after=afters[0])
+    return _judged(sought, lambda: inputs, results)
 
 
-def _judged(sought: Sought, results: Results) -> Verdict | Open:
-    found = _goldens(sought)
+def _judged(sought: Sought, inputs: Callable[[], _Arrays], results: Results) -> Verdict | Open:
+    found = _goldens(sought, inputs, sized=sized_outputs(sought.case))
     if isinstance(found, Open):
         return found
     return judge_case(
@@ -182,24 +208,41 @@ def _judged(sought: Sought, results: Results) -> Verdict | Open:
     )
 
 
-def _goldens(sought: Sought) -> dict[str, Golden] | Open:
-    """By output; or what the arbiter must be asked, all of it."""
-    cache = _cache(sought.shelf)
+def _goldens(
+    sought: Sought, inputs: Callable[[], _Arrays], *, sized: Collection[str]
+) -> dict[str, Golden] | Open:
+    """By output; or what the arbiter must be asked, all of it.
+
+    Args:
+        sought: Which.
+        inputs: Gives the case's inputs, where golden values are looked for.
+        sized: The outputs whose magnitudes are wanted.
+    """
+    cache, case = _cache(sought.shelf), sought.case
     found: dict[str, Golden] = {}
-    missing: list[Question] = []
-    for call in golden_calls(sought.case, sought.seed):
-        key = golden_key(call, contract=sought.contract)
-        if (new := sought.computed.get(key)) is not None:
-            cache.put(key, new)
-        kept = new or cache.get(key)
+    for answer in sought.answers:
+        cache.put(answer.key, answer.arrays)
+        found |= goldens_in(answer.arrays, answer.projection)
+    if found:
+        return found
+    calls = golden_calls(case, inputs(), seed=sought.seed, sized=sized)
+    keys = [golden_key(call, contract=sought.contract) for call in calls]
+    for call, key in zip(calls, keys, strict=True):
+        kept = cache.get(key)
         if kept is None:
-            magnitudes = storages_of(call.case, magnitudes_of(call.operands))
-            values = storages_of(call.case, call.operands)
-            question = Question(key=key, case=call.case, values=values, magnitudes=magnitudes)
-            missing.append(question)
-        else:
-            found |= goldens_in(call, kept)
-    return Open(questions=tuple(missing)) if missing else found
+            return Open(
+                calls=tuple(
+                    Asked(key=key, projection=call.projection, questions=(*questions_of(call),))
+                    for call, key in zip(calls, keys, strict=True)
+                )
+            )
+        found |= goldens_in(kept, call.projection)
+    return found
+
+
+def _inputs(case: Case, seed: int) -> _Arrays:
+    placed = arrays_of(case, seed)
+    return {name: placed[name].elements for name in case.inputs}
 
 
 @lru_cache(maxsize=1)

@@ -1,13 +1,13 @@
 """Runs cases as a worker does, and their goldens on `reference`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernels.execution import run_units
-from opserve_kernels.cases.arrays import Placed, arrays_of
+from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.schema_form import arguments_of
@@ -15,7 +15,8 @@ from opserve_kernels.cases.sums import sums_of
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.judge_case import Golden, goldens_of_call, judge_output
+from opserve_kernels.verdict.golden_values import Question, goldens_in, kept_arrays, questions_of
+from opserve_kernels.verdict.judge_case import Golden, judge_output, sized_outputs
 from opserve_kernels.verdict.verdict import OutputVerdict
 
 Array = NDArray[Any]
@@ -41,11 +42,22 @@ def run(case: Case, placed: Mapping[str, Placed]) -> None:
 
 def golden_of(case: Case, seed: int) -> dict[str, Golden]:
     """Golden values by output; none for a call that must be refused."""
-    found: dict[str, Golden] = {}
-    for call in () if case.is_refused else golden_calls(case, seed):
-        values, sizes = _reference(call, magnitudes=False), _reference(call, magnitudes=True)
-        found |= goldens_of_call(call, values, sizes)
+    if case.is_refused:
+        return {}
+    found = dict[str, Golden]()
+    for call in calls_of(case, seed, sized=sized_outputs(case)):
+        kept: dict[str, Array] = {}
+        for question in questions_of(call):
+            kept |= kept_arrays(question, _answered(question))
+        found |= goldens_in(kept, call.projection)
     return found
+
+
+def calls_of(case: Case, seed: int, *, sized: Collection[str]) -> tuple[GoldenCall, ...]:
+    """What the arbiter is asked, with the magnitudes of these outputs."""
+    placed = arrays_of(case, seed)
+    given = {name: placed[name].elements for name in case.inputs}
+    return golden_calls(case, given, seed=seed, sized=sized)
 
 
 def verdicts(
@@ -55,10 +67,11 @@ def verdicts(
     return [judge_output(case, one, given[one.output], golden[one.output]) for one in sums_of(case)]
 
 
-def _reference(call: GoldenCall, *, magnitudes: bool) -> dict[str, Array]:
-    placed = dict(arrays_of(call.case, 0))
-    for name, operand in call.operands.items():
-        values = np.abs(operand) if magnitudes else operand
-        placed[name] = Placed(storage=np.ascontiguousarray(values).reshape(-1), elements=values)
-    run(call.case, placed)
-    return {name: placed[name].elements for name in call.case.written}
+def _answered(question: Question) -> Mapping[str, Array]:
+    case = question.case
+    placed = {
+        name: Placed(storage=storage, elements=view_of(storage, case.tensors[name]))
+        for name, storage in question.storages.items()
+    }
+    run(case, placed)
+    return question.storages

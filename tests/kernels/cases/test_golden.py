@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.cases.runs import golden_of, run, verdicts
+from kernels.cases.runs import calls_of, golden_of, run, verdicts
 from kernels.oracles.rounding import round_to_half, round_to_hf32
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
 from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Setting
 from opserve_kernels.cases.case import Case, Kind
-from opserve_kernels.cases.golden import golden_calls
 from opserve_kernels.cases.sums import multiply_adds, sums_of
 from opserve_kernels.tensor import DataType
+from opserve_kernels.verdict.golden_values import questions_of
 from opserve_kernels.verdict.verdict import Status
 
 FLOAT, HALF, BF16, DOUBLE = DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE
@@ -38,7 +38,7 @@ def _convolution(kind: Kind = Kind.NORMAL, profile: str = "ascend910b", **change
 def test_operands_are_rounded_as_the_call_says_but_for_the_bias(case: Case, rounded: Any) -> None:
     given = {name: placed.elements for name, placed in arrays_of(case, 3).items()}
 
-    products, bias = golden_calls(case, 3)
+    products, bias = calls_of(case, 3, sized=())
 
     assert products.case.written == ("grad_input", "grad_weight")
     assert bias.case.written == ("grad_bias",)
@@ -56,7 +56,7 @@ def test_operands_are_rounded_as_the_call_says_but_for_the_bias(case: Case, roun
 def test_half_of_a_device_that_saturates_stays_finite() -> None:
     case = _convolution(Kind.SPECIAL, cube_math_type=1, profile="ascend910")
 
-    products, _ = golden_calls(case, 0)
+    products, _ = calls_of(case, 0, sized=())
 
     largest = max(np.nanmax(np.abs(operand)) for operand in products.operands.values())
     assert largest == 65504.0
@@ -66,7 +66,7 @@ def test_special_values_survive_hf32() -> None:
     case = _convolution(Kind.SPECIAL, cube_math_type=3)
     given = arrays_of(case, 0)["input"].elements
 
-    operand = golden_calls(case, 0)[0].operands["input"]
+    operand = calls_of(case, 0, sized=())[0].operands["input"]
 
     np.testing.assert_array_equal(np.isnan(operand), np.isnan(given))
     np.testing.assert_array_equal(np.isinf(operand), np.isinf(given))
@@ -74,7 +74,7 @@ def test_special_values_survive_hf32() -> None:
 
 @pytest.mark.parametrize("case", [_convolution(), _convolution(dtypes=(HALF,) * 3)])
 def test_operands_as_given_make_one_call(case: Case) -> None:
-    (call,) = golden_calls(case, 0)
+    (call,) = calls_of(case, 0, sized=())
 
     assert call.case.profile == "reference"
     assert call.case.written == case.written
@@ -158,3 +158,34 @@ def test_gradient_is_thinned_until_sums_stay_exact(batch: int, thinning: int) ->
     assert fill is not None
     assert fill.thinning == thinning
     assert all(one.is_exact for one in sums_of(case))
+
+
+def test_integers_that_sum_exactly_need_no_magnitudes() -> None:
+    exact, real = _convolution(Kind.INTEGER), _convolution()
+    narrowed = _convolution(Kind.INTEGER, cube_math_type=2)
+    thinned = ConvolutionCall(input=(65, 1, 32, 32), weight=(1, 1, 1, 1)).case()
+
+    found = [golden_of(case, 0) for case in (exact, real, narrowed, thinned)]
+
+    assert [
+        [name for name, one in each.items() if one.magnitudes is not None] for each in found
+    ] == [
+        [],
+        ["grad_input", "grad_weight", "grad_bias"],
+        ["grad_input"],
+        ["grad_input", "grad_weight", "grad_bias"],
+    ]
+
+
+def test_magnitudes_are_sums_over_magnitudes() -> None:
+    case = _convolution()
+    (call,) = calls_of(case, 0, sized=("grad_weight",))
+    values, sizes = questions_of(call)
+
+    assert sizes.case.written == ("grad_weight",)
+    assert values.case.written == case.written
+    for name in case.inputs:
+        given = arrays_of(case, 0)[name].elements.astype(np.float64).reshape(-1)
+        np.testing.assert_array_equal(values.storages[name], given)
+        np.testing.assert_array_equal(sizes.storages[name], np.abs(given))
+        assert (given < 0).any()

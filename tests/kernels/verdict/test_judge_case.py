@@ -128,11 +128,10 @@ def test_an_output_that_the_mask_leaves_out_must_stay_as_it_was() -> None:
 def test_standards_are_told_and_only_gates_fail() -> None:
     case = FOLD.case(Setting(kind=Kind.OFFSET))
     golden = golden_of(case, 0)["out"]
+    assert golden.magnitudes is not None
     near = (golden.values + 1e-6 * golden.magnitudes).astype(np.float32)
     name = "torch-assert-close"
-    strict = replace(
-        golden, magnitudes=golden.magnitudes * 1e6
-    )  # so that the rounding layer passes
+    strict = replace(golden, magnitudes=golden.magnitudes * 1e6)  # so that rounding passes
     (one,) = sums_of(case)
     given = near * np.float32(1 + 1e-5)
     told = judge_output(case, one, given, strict, Standards(reported=(name,)))
@@ -160,6 +159,7 @@ def test_thinned_integers_are_exact_while_their_magnitudes_stay_small() -> None:
     thinned = replace(case, tensors=tensors)
     one, golden = sums_of(thinned)[0], golden_of(thinned, 0)["grad_input"]
     given = golden.values.astype(np.float32)
+    assert golden.magnitudes is not None
     for factor, layer in ((1.0, "exact"), (2.0**24, "rounding")):
         sized = replace(golden, magnitudes=golden.magnitudes * factor)
         assert judge_output(thinned, one, given, sized).layers[0].name == layer

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernels.cases.runs import calls_of
 from opserve.digests import digest_of
 from opserve_kernels.cases.cache import Cache
-from opserve_kernels.cases.golden import golden_calls
 from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.cases.suites import smoke
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.golden_values import kept_arrays
+from opserve_kernels.verdict.golden_values import kept_arrays, questions_of
+from opserve_kernels.verdict.judge_case import sized_outputs
 from opserve_server.calls import AtWork
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import SubmitOutputs, Submitted, Verified, Verify
@@ -78,12 +79,11 @@ def call_of(tenant: str) -> Call:
 
 def keep_zeros(folder: Path) -> None:
     """Golden values of the case, so that no device is asked: each is 0."""
-    for call in golden_calls(CASE, SEED):
-        zeros = {
-            name: np.zeros(tensor.storage_elements) for name, tensor in call.case.tensors.items()
-        }
+    for call in calls_of(CASE, SEED, sized=sized_outputs(CASE)):
+        (question,) = questions_of(call)
+        zeros = {name: np.zeros(storage.size) for name, storage in question.storages.items()}
         key = golden_key(call, contract=str(OPERATORS[CASE.operator].revision))
-        Cache(folder).put(key, kept_arrays(call.case, zeros, zeros))
+        Cache(folder).put(key, kept_arrays(question, zeros))
 
 
 @asynccontextmanager
