@@ -101,10 +101,11 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
             return
         assert tasks.inputs_of(case, 7)
         asked = tasks.golden_of(ARBITER.sought(case, 7))
-    for question in asked.questions if isinstance(asked, tasks.Open) else ():
-        operator = OPERATORS[question.case.operator]
-        arguments = arguments_of(question.case, operator.schema)
-        operator.plan(arguments, PROFILES[question.case.profile], PlanOptions(strict=True))
+    for call in asked.calls if isinstance(asked, tasks.Open) else ():
+        for question in call.questions:
+            operator = OPERATORS[question.case.operator]
+            arguments = arguments_of(question.case, operator.schema)
+            operator.plan(arguments, PROFILES[question.case.profile], PlanOptions(strict=True))
 
 
 @given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
