@@ -183,7 +183,7 @@ def _prepared(
     fields = operator.tensor_fields
     return Call(
         plan=plan,
-        run=import_module(operator.kernel).run,
+        run=import_module(operator.kernel(PROFILES[profile])).run,
         parameters=np.array(plan.parameters, np.int64),
         buffers=tuple(
             aligned_copy(arrays[field]) if field in arrays else nothing for field in fields

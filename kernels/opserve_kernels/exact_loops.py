@@ -35,6 +35,7 @@ from opserve_kernels.exact_strided import (
     store,
 )
 from opserve_kernels.loops import compiled, entry
+from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 
@@ -45,24 +46,28 @@ _IN_D, _IN_H, _IN_W, _OUT_D, _OUT_H, _OUT_W, _TAP_D, _TAP_H, _TAP_W = range(6, 1
 _STRIDE, _PADDING, _DILATION = range(15, 24, 3)  # of depth, height and width
 
 
-def run_exact_stage(
-    kind: int, stage: Integers, tensors: Sequence[Bytes], workspace: Bytes, first: int, last: int
+def run(
+    parameters: Integers,
+    tensors: Sequence[Bytes],
+    workspace: Bytes,
+    first_unit: int,
+    last_unit: int,
 ) -> None:
-    """Runs the work units first .. last-1 of a stage of opserve_kernels.exact_plan.
+    """Runs the work units first_unit .. last_unit-1 of a plan of opserve_kernels.exact_plan.
 
     Args:
-        kind: Which loop.
-        stage: Its parameters; the place of a tensor is the first, where it copies one.
-        tensors: The buffers of the call.
+        parameters: Those of the plan; the first of a stage that copies is the place of its tensor.
+        tensors: The buffers of the schema's tensors, in order; empty where there is none.
         workspace: As many bytes as the plan says.
-        first: First of the stage's own units.
-        last: One past the last.
+        first_unit: First work unit.
+        last_unit: One past the last work unit.
     """
     scratch = workspace.view(np.float64)
-    if kind in _COPIES:
-        _COPIES[kind](stage, elements_of(tensors[int(stage[0])]), scratch, first, last)
-    else:
-        _WITHIN[kind](stage, scratch, first, last)
+    for kind, stage, first, last in stages_between(parameters, first_unit, last_unit):
+        if kind in _COPIES:
+            _COPIES[kind](stage, elements_of(tensors[int(stage[0])]), scratch, first, last)
+        else:
+            _WITHIN[kind](stage, scratch, first, last)
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")

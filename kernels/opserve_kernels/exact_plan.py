@@ -15,8 +15,7 @@ from opserve_kernels.operator import Plan
 from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.workspace import Workspace
 
-# Kinds of stages; those of opserve_kernels.gradient_plan are below the first.
-FIRST_EXACT_KIND = 100
+# Kinds of stages, none of which opserve_kernels.gradient_plan has.
 (
     EXACT_FILL,
     EXACT_LOAD,
@@ -26,7 +25,7 @@ FIRST_EXACT_KIND = 100
     EXACT_OUTPUT,
     EXACT_WEIGHT,
     EXACT_DIAGONAL,
-) = range(FIRST_EXACT_KIND, FIRST_EXACT_KIND + 8)
+) = range(100, 108)
 
 _DOUBLE_BYTES = 8
 _COPY_ELEMENTS = 1 << 14  # elements that one unit copies or sums, below 1 ms

@@ -3,7 +3,7 @@
 Products are loops of opserve_kernels.algorithms; what is copied and summed is here:
     sums        = sum of an image over batch and positions
 
-Plans of `reference` have stages of opserve_kernels.exact_loops instead.
+Those of `reference` are opserve_kernels.exact_loops.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,8 +31,6 @@ from opserve_kernels.algorithms.run_sums import add_run
 from opserve_kernels.algorithms.winograd import run_winograd
 from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
 from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
-from opserve_kernels.exact_loops import run_exact_stage
-from opserve_kernels.exact_plan import FIRST_EXACT_KIND
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
 from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import FLOAT
@@ -262,11 +260,8 @@ def run(
     done = _run_stages(parameters, buffers, scratch, first_unit, last_unit)
     while done < last_unit:
         kind, stage, first, last = next(stages_between(parameters, done, last_unit))
-        if kind >= FIRST_EXACT_KIND:
-            run_exact_stage(kind, stage, tensors, workspace, first, last)
-        else:
-            operands = [tensors[int(place)] for place in stage[:_OPERANDS]]
-            views = chain(*((as_floats(buffer), as_halves(buffer)) for buffer in operands))
-            table = scratch.view(np.int32)
-            _IN_PYTHON[kind](stage[_OPERANDS:], scratch, table, *views, first, last)
+        operands = [tensors[int(place)] for place in stage[:_OPERANDS]]
+        views = chain(*((as_floats(buffer), as_halves(buffer)) for buffer in operands))
+        table = scratch.view(np.int32)
+        _IN_PYTHON[kind](stage[_OPERANDS:], scratch, table, *views, first, last)
         done = _run_stages(parameters, buffers, scratch, done + last - first, last_unit)

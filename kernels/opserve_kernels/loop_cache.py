@@ -42,11 +42,15 @@ def base_folder() -> Path:
 
 def folders_of(modules: Iterable[str]) -> dict[str, Path]:
     """Folders of all modules with loops that an import of these modules loads, in its order."""
-    sources = _sources_of([_file_of(module) for module in modules])
+    return {_module_of(source): folder_of(source) for source in _with_loops(modules)}
+
+
+def needs_of(modules: Iterable[str]) -> dict[str, list[str]]:
+    """The same modules, each with those of them that are loaded before it."""
+    found = {_module_of(source): source for source in _with_loops(modules)}
     return {
-        ".".join(source.relative_to(_PACKAGE.parent).with_suffix("").parts): folder_of(source)
-        for source in sources
-        if _LOOP.search(_text_of(source))
+        module: [_module_of(one) for one in _with_loops([module]) if one != source]
+        for module, source in found.items()
     }
 
 
@@ -93,6 +97,11 @@ def _time_of(file: Path) -> float:
         return 0.0
 
 
+def _with_loops(modules: Iterable[str]) -> list[Path]:
+    sources = _sources_of(_file_of(module) for module in modules)
+    return [source for source in sources if _LOOP.search(_text_of(source))]
+
+
 def _sources_of(files: Iterable[Path]) -> list[Path]:
     """The files and all that they import of this package, each behind what it imports."""
     found: dict[Path, None] = {}
@@ -119,6 +128,10 @@ def _imports_of(file: Path) -> list[Path]:
         for name in (module, *(f"{module}.{member}" for member in re.findall(r"\w+", members)))
         if _file_of(name).exists()
     ]
+
+
+def _module_of(source: Path) -> str:
+    return ".".join(source.relative_to(_PACKAGE.parent).with_suffix("").parts)
 
 
 @cache

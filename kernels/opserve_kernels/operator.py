@@ -158,9 +158,6 @@ class Operator(Generic[Arguments]):
         infer_outputs: The output tensors (contiguous, no buffer) that a caller would make for
             arguments whose output fields are None; what cannot be inferred is left out.
         plan: Checks the arguments in the vendor's order and plans; raises InvalidArgument.
-        kernel: Module with `run(parameters, tensors, workspace, first_unit, last_unit)`; imports
-            numba, so only workers import it. `tensors` are byte views of whole buffers, empty
-            where null.
     """
 
     name: str
@@ -174,7 +171,14 @@ class Operator(Generic[Arguments]):
     outputs: tuple[str, ...]
     infer_outputs: Callable[[Arguments], Mapping[str, Tensor]]
     plan: Callable[[Arguments, Profile, PlanOptions], Plan]
-    kernel: str
+
+    def kernel(self, profile: Profile) -> str:
+        """Module with `run(parameters, tensors, workspace, first_unit, last_unit)`.
+
+        It imports numba, so only workers import it. `tensors` are byte views of whole buffers,
+        empty where null.
+        """
+        return f"opserve_kernels.{self.name}.{'exact_kernel' if profile.exact else 'kernel'}"
 
     @property
     def tensor_fields(self) -> tuple[str, ...]:

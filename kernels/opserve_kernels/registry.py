@@ -11,6 +11,7 @@ from opserve_kernels import (
     im2col_backward,
 )
 from opserve_kernels.operator import Operator
+from opserve_kernels.profiles import PROFILES
 
 OPERATORS: Mapping[str, Operator[Any]] = {
     operator.name: operator
@@ -22,6 +23,11 @@ OPERATORS: Mapping[str, Operator[Any]] = {
         deconv_grad_filter.OPERATOR,
     )
 }
+
+
+def kernels_of(profile: str) -> Mapping[str, str]:
+    """Modules with `run`, by operator, of a device of a profile."""
+    return {one.name: one.kernel(PROFILES[profile]) for one in operators_of(profile)}
 
 
 def operators_of(profile: str) -> tuple[Operator[Any], ...]:

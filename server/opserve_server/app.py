@@ -8,15 +8,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
+from opserve_kernels.registry import kernels_of
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
@@ -40,7 +42,8 @@ from opserve_server.guard import Guard, GuessLimits
 from opserve_server.identity import Identity
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.npz import ArrayLimits
-from opserve_server.pool.device import KERNELS, Device, WorkerDied
+from opserve_server.pool.device import Device, WorkerDied
+from opserve_server.pool.process import preload
 from opserve_server.serving import Addresses, StartFailed, bound_faces
 from opserve_server.settings import (
     SettingRefused,
@@ -165,7 +168,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         faces = await stack.enter_async_context(binding)
         for device in devices:
             stack.push_async_callback(device.stop)
-        await _start(devices)
+        await _start(devices, settings)
         stack.push_async_callback(_stop_service, service)
         if lane_name:
             stack.enter_context(_lane(service, guard, lane_name, settings))
@@ -281,6 +284,7 @@ def new_devices(settings: Settings) -> list[Device]:
             call_time_limit_s=settings.call_time_limit_s,
             silence_limit_s=settings.worker_silence_limit_s,
             threads=settings.device_threads,
+            kernels=kernels_of(profile),
             tags=settings.device_tags.get(name, ()),
         )
         for name, profile in zip(device_names(settings.devices), settings.devices, strict=True)
@@ -324,8 +328,10 @@ async def _conformance(
         await desk.close()
 
 
-async def _start(devices: Sequence[Device]) -> None:
-    telling = asyncio.create_task(_tell_of_compiling())
+async def _start(devices: Sequence[Device], settings: Settings) -> None:
+    kernels = {module for profile in settings.devices for module in kernels_of(profile).values()}
+    await _compile(sorted(kernels), timeout_s=settings.worker_start_timeout_s)
+    preload(sorted(kernels))
     try:
         async with asyncio.TaskGroup() as starting:
             for device in devices:
@@ -334,18 +340,36 @@ async def _start(devices: Sequence[Device]) -> None:
         failures = group.exceptions
     else:
         return
+    raise StartFailed(f"devices: {f'{failures[0]}' or _not_in_time()}")
+
+
+def _not_in_time() -> str:
+    return f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
+
+
+async def _compile(kernels: Sequence[str], *, timeout_s: float) -> None:
+    """Another program compiles what no process has compiled so far, and this one tells how far."""
+    folders = folders_of(kernels).values()
+    if all(folder.exists() for folder in folders):
+        return
+    command = [sys.executable, "-m", "opserve_server.warmup", *kernels]
+    nowhere = asyncio.subprocess.DEVNULL  # the one line on standard output tells that all is ready
+    program = await asyncio.create_subprocess_exec(*command, stdout=nowhere)
+    telling = asyncio.create_task(_tell_of_compiling(folders))
+    try:
+        status = await asyncio.wait_for(program.wait(), timeout_s)
+    except TimeoutError:
+        raise StartFailed(f"kernels: {_not_in_time()}") from None
     finally:
         telling.cancel()
-    reason = (
-        f"{failures[0]}"
-        or f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
-    )
-    raise StartFailed(f"devices: {reason}")
+        with contextlib.suppress(ProcessLookupError):
+            program.kill()
+    if status:
+        raise StartFailed("kernels: they cannot be compiled; see the log")
 
 
-async def _tell_of_compiling() -> None:
+async def _tell_of_compiling(folders: Collection[Path]) -> None:
     """Tells how far kernels are compiled, until all are."""
-    folders = folders_of(KERNELS.values()).values()
     while (begun := sum(folder.exists() for folder in folders)) < len(folders):
         log.info("compiling kernels, once: %d of %d modules", begun, len(folders))
         await asyncio.sleep(COMPILING_INTERVAL_S)

@@ -26,6 +26,11 @@ def plan_of(sample: Sample, options: PlanOptions = ANY_PLAN) -> Plan:
     return plan
 
 
+def kernel_of(sample: Sample) -> str:
+    """The module that runs it."""
+    return OPERATORS[sample.operator].kernel(PROFILES[sample.profile])
+
+
 def is_transformed(sample: Sample, options: PlanOptions = ANY_PLAN) -> bool:
     """Whether Winograd's algorithm computes anything of a call."""
     return any(told.endswith(": winograd") for told in plan_of(sample, options).algorithms)
@@ -61,7 +66,7 @@ def execute(
     guarded = np.full(plan.workspace_size + 2 * GUARD_BYTES, GUARD, dtype=np.uint8)
     workspace = guarded[GUARD_BYTES : GUARD_BYTES + plan.workspace_size]
     workspace[:] = NAN_BYTE
-    run_units(plan, operator.kernel, tensors, workspace, units=units)
+    run_units(plan, kernel_of(sample), tensors, workspace, units=units)
     return guarded
 
 

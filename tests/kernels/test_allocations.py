@@ -6,14 +6,15 @@ import numpy as np
 from numba import njit
 
 from opserve_kernels.loop_cache import folders_of
-from opserve_kernels.registry import OPERATORS
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import kernels_of
 
 ALLOCATES = "NRT_MemInfo_alloc"
 """How the names begin of what compiled code asks numba's runtime for memory with."""
 
 
 def test_no_compiled_loop_asks_for_memory() -> None:
-    folders = folders_of(operator.kernel for operator in OPERATORS.values())
+    folders = folders_of(kernel for name in PROFILES for kernel in kernels_of(name).values())
     for module in folders:
         import_module(module)
     loops = [loop for folder in folders.values() for loop in folder.rglob("*.nbc")]

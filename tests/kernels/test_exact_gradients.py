@@ -19,7 +19,7 @@ from kernels.samples.convolution_backward import SAMPLES, convolution
 from kernels.samples.sample import NUMPY_DTYPES, Array, Bytes, Sample, Values
 from opserve_kernels import exact_plan
 from opserve_kernels.convolution import Convolution
-from opserve_kernels.gradient_loops import run
+from opserve_kernels.exact_loops import run
 from opserve_kernels.gradients import Diagonal, Gradients, Operand
 from opserve_kernels.number_formats import DOUBLE, FLOAT16_SATURATED
 from opserve_kernels.tensor import DataType

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.algorithms.forced import CALLS, forced
-from kernels.execution import ANY_PLAN, masked, plan_of, run_units
+from kernels.execution import ANY_PLAN, kernel_of, masked, plan_of, run_units
 from kernels.fences import Side, fenced, status_of_child
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.sample import Bytes, Sample
 from kernels.test_against_reference import calls
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.operator import PlanOptions
-from opserve_kernels.registry import OPERATORS
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS, kernels_of
 
 Call = tuple[Sample, PlanOptions]
 CHOOSING = [
@@ -34,8 +35,9 @@ each_side = pytest.mark.parametrize("side", list(Side))
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> None:
     """Loaded before children are forked, as the service does."""
-    for operator in OPERATORS.values():
-        import_module(operator.kernel)
+    for profile in PROFILES:
+        for kernel in kernels_of(profile).values():
+            import_module(kernel)
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def run_between_fences(sample: Sample, options: PlanOptions, side: Side) -> None
         for place, name in enumerate(operator.tensor_fields)
     ]
     workspace = fenced(np.full(plan.workspace_size, 0xFF, np.uint8), side)
-    run_units(plan, operator.kernel, tensors, workspace)
+    run_units(plan, kernel_of(sample), tensors, workspace)
 
 
 def died_in(calls: Sequence[Call], side: Side, progress: mmap.mmap) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.execution import GUARD, GUARD_BYTES, masked, plan_of, results
+from kernels.execution import GUARD, GUARD_BYTES, kernel_of, masked, plan_of, results
 from kernels.oracles.expectation import assert_meets
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
@@ -70,7 +70,7 @@ class Prepared:
             tensors[place] = nothing
         return Prepared(
             plan=plan,
-            kernel=import_module(operator.kernel),
+            kernel=import_module(kernel_of(sample)),
             buffers=buffers,
             tensors=tensors,
             guarded=np.full(plan.workspace_size + 2 * GUARD_BYTES, before, np.uint8),

@@ -271,7 +271,15 @@ def at_once():
 app._stopping_on_signals = at_once
 assert app.main() == 0
 """
-ALL_OF_A_WORKER = "import gc, opserve_server.pool.preload"
+ALL_OF_A_WORKER = """
+import gc
+from importlib import import_module
+from opserve_kernels.registry import kernels_of
+from opserve_server.pool.process import preload
+
+for module in preload(kernels_of("ascend910b").values()):
+    import_module(module)
+"""
 
 
 @pytest.mark.parametrize("process", [ALL_OF_THE_FRONT, ALL_OF_A_WORKER])

@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from unittest import mock
 
@@ -60,19 +59,14 @@ def test_warmup_says_in_a_line_when_kernels_cannot_be_kept(tmp_path: Path) -> No
 async def test_a_start_tells_how_far_kernels_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folders = {"first": tmp_path / "first", "second": tmp_path / "second"}
-    folders["first"].mkdir()
-
-    def folders_of(_: Iterable[str]) -> dict[str, Path]:
-        return folders
-
-    monkeypatch.setattr(app, "folders_of", folders_of)
+    folders = [tmp_path / "first", tmp_path / "second"]
+    folders[0].mkdir()
     monkeypatch.setattr(app, "COMPILING_INTERVAL_S", 0)
     caplog.set_level("INFO")
 
-    telling = asyncio.create_task(app._tell_of_compiling())
+    telling = asyncio.create_task(app._tell_of_compiling(folders))
     await asyncio.sleep(0)
-    folders["second"].mkdir()
+    folders[1].mkdir()
     await telling
 
     assert caplog.messages[0] == "compiling kernels, once: 1 of 2 modules"

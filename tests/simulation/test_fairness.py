@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from opserve_kernels.registry import kernels_of
 from opserve_server.core import dispatch
 from opserve_server.core.accounts import Account
 from opserve_server.core.dispatch import Dispatcher
@@ -70,6 +71,7 @@ class Station:
             call_time_limit_s=50.0,
             silence_limit_s=10.0,
             threads=1,
+            kernels=kernels_of("ascend910b"),
         )
         self.dispatcher = Dispatcher(self.device)
         self.slab: Slab

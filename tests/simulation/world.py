@@ -14,7 +14,7 @@ from unittest import mock
 
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.profiles import PROFILES
-from opserve_kernels.registry import OPERATORS
+from opserve_kernels.registry import OPERATORS, kernels_of
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.service import Service
@@ -211,6 +211,7 @@ class World:
             call_time_limit_s=CALL_TIME_LIMIT_S,
             silence_limit_s=SILENCE_LIMIT_S,
             threads=1,
+            kernels=kernels_of(PROFILE),
         )
 
     async def _everybody_works(self) -> None:

@@ -17,5 +17,4 @@ OPERATOR = Operator(
     outputs=("res_tensor",),
     infer_outputs=infer_outputs,
     plan=plan,
-    kernel="opserve_kernels.conv2d_backprop_filter.kernel",
 )

@@ -17,5 +17,4 @@ OPERATOR = Operator(
     outputs=("grad_input", "grad_weight", "grad_bias"),
     infer_outputs=infer_outputs,
     plan=plan,
-    kernel="opserve_kernels.convolution_backward.kernel",
 )

@@ -17,5 +17,4 @@ OPERATOR = Operator(
     outputs=("dw_data",),
     infer_outputs=infer_outputs,
     plan=plan,
-    kernel="opserve_kernels.deconv_grad_filter.kernel",
 )

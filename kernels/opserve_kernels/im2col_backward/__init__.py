@@ -17,5 +17,4 @@ OPERATOR = Operator(
     outputs=("out",),
     infer_outputs=infer_outputs,
     plan=plan,
-    kernel="opserve_kernels.im2col_backward.kernel",
 )

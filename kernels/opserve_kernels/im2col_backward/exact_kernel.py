@@ -4,23 +4,29 @@ out[n, c, h, w] = sum over taps a, b of grad_output[n, (c * kH + a) * kW + b, i 
     where there are i, j with h = i * stride + a * dilation - padding, and w likewise of j, b
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from opserve_kernels.exact_strided import (
     ELEMENTS,
     Doubles,
     Elements,
     Integers,
+    elements_of,
     store,
     value_of,
 )
 from opserve_kernels.im2col_backward.plan import (
     CHUNK,
     DILATION,
+    GRAD_OUTPUT,
     HEIGHT,
     HIGH,
     KERNEL,
     NUMBER_FORMAT,
+    OUT,
     PADDING,
     PIXELS,
     STRIDE,
@@ -29,7 +35,10 @@ from opserve_kernels.im2col_backward.plan import (
     WIDTH,
 )
 from opserve_kernels.loops import compiled, entry
+from opserve_kernels.stages import stages_between
 from opserve_kernels.views import VIEW_LENGTH
+
+Bytes = NDArray[np.uint8]
 
 
 @compiled("int64(int64[::1], int64, int64, int64)")
@@ -63,7 +72,7 @@ def _pixel(parameters: Integers, columns: Elements, index: int) -> np.float64:
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, {ELEMENTS}, float64[::1], int64, int64)")
-def sum_exactly(
+def _sum(
     parameters: Integers,
     columns: Elements,
     image: Elements,
@@ -71,16 +80,7 @@ def sum_exactly(
     first: int,
     last: int,
 ) -> None:
-    """Writes the pixels of the work units first .. last-1, each rounded once.
-
-    Args:
-        parameters: Those of the plan.
-        columns: The buffer of grad_output.
-        image: The buffer of out.
-        scratch: The workspace.
-        first: First work unit.
-        last: One past the last.
-    """
+    """Writes the pixels of the work units first .. last-1, each rounded once."""
     chunk, view = parameters[CHUNK], parameters[VIEWS + VIEW_LENGTH :]
     for unit in range(first, last):
         begin = unit * chunk
@@ -88,3 +88,25 @@ def sum_exactly(
         for i in range(values.size):
             values[i] = _pixel(parameters, columns, begin + i)
         store(values, parameters[NUMBER_FORMAT], view, begin, image)
+
+
+def run(
+    parameters: Integers,
+    tensors: Sequence[Bytes],
+    workspace: Bytes,
+    first_unit: int,
+    last_unit: int,
+) -> None:
+    """Writes the image's pixels of the work units first_unit .. last_unit-1.
+
+    Args:
+        parameters: Those of the plan.
+        tensors: The buffers of grad_output and out.
+        workspace: As many bytes as the plan says.
+        first_unit: First work unit.
+        last_unit: One past the last work unit.
+    """
+    source, target = elements_of(tensors[GRAD_OUTPUT]), elements_of(tensors[OUT])
+    scratch = workspace.view(np.float64)
+    for _, stage, first, last in stages_between(parameters, first_unit, last_unit):
+        _sum(stage, source, target, scratch, first, last)

@@ -3,7 +3,7 @@
 out[n, c, h, w] = sum over output rows i, then output columns j, both ascending, of
                   grad_output[n, (c * kH + a) * kW + b, i * J + j]
     where a, b are the taps with h = i * stride + a * dilation - padding, and w likewise of j, b
-Sums are float32 (opserve_kernels.algorithms.fold), on `reference` float64 (exact_kernel).
+Sums are float32: opserve_kernels.algorithms.fold. Those of `reference` are in exact_kernel.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.fold import run_fold
-from opserve_kernels.exact_strided import elements_of
-from opserve_kernels.im2col_backward.exact_kernel import sum_exactly
-from opserve_kernels.im2col_backward.plan import GRAD_OUTPUT, OUT, SUM_EXACTLY
+from opserve_kernels.im2col_backward.plan import GRAD_OUTPUT, OUT
 from opserve_kernels.loops import entry
 from opserve_kernels.stages import stages_between
 
@@ -46,7 +44,7 @@ def run(
     first_unit: int,
     last_unit: int,
 ) -> None:
-    """Writes the image's rows or pixels of the work units first_unit .. last_unit-1.
+    """Writes the image's rows of the work units first_unit .. last_unit-1.
 
     Args:
         parameters: Those of the plan.
@@ -56,9 +54,5 @@ def run(
         last_unit: One past the last work unit.
     """
     source, target = tensors[GRAD_OUTPUT], tensors[OUT]
-    for kind, stage, first, last in stages_between(parameters, first_unit, last_unit):
-        if kind == SUM_EXACTLY:
-            scratch = workspace.view(np.float64)
-            sum_exactly(stage, elements_of(source), elements_of(target), scratch, first, last)
-            continue
+    for _, stage, first, last in stages_between(parameters, first_unit, last_unit):
         _run_fold(stage, source, target, workspace, first, last)

@@ -1,21 +1,18 @@
 """Processes that draw and judge, so that the front's loop goes on; tenants take turns at them."""
 
 import asyncio
-import os
-import signal
-import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
+from multiprocessing import get_context
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from opserve_kernels.status import Status
 from opserve_server.core.errors import Unavailable
+from opserve_server.pool.child import end_with_parent
 from opserve_server.pool.process import PROCESS_TABLE
 
 ParametersT = ParamSpec("ParametersT")
@@ -73,7 +70,7 @@ class Desk:
                 with suppress(BrokenProcessPool):  # one of its processes has ended
                     return self._pool.submit(task)
             context = get_context("forkserver")
-            self._pool = ProcessPoolExecutor(self._count, context, initializer=_begin)
+            self._pool = ProcessPoolExecutor(self._count, context, initializer=end_with_parent)
             return self._pool.submit(task)
 
 
@@ -85,19 +82,6 @@ async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     except asyncio.CancelledError:
         await asyncio.wait([working])
         raise
-
-
-def _begin() -> None:
-    """A process ends with the front, however that ends, and not by a key that means the front."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_front, daemon=True).start()
-
-
-def _end_with_front() -> None:
-    front = parent_process()
-    assert front is not None, "a desk's process has been started by one"
-    wait([front.sentinel])
-    os._exit(1)
 
 
 def _lost() -> Unavailable:

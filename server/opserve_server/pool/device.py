@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from opserve_kernels.registry import OPERATORS
 from opserve_server.pool.messages import (
     Attach,
     Cancel,
@@ -43,7 +42,6 @@ RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
 _NS_PER_S = 1_000_000_000
 NO_WORKER = "no worker can be started"
-KERNELS = {operator.name: operator.kernel for operator in OPERATORS.values()}
 
 log = logging.getLogger(__name__)
 
@@ -103,13 +101,13 @@ class Device:
         profile: Name of its profile.
         memory_bytes: Memory in all.
         slab_bytes: Length of an ordinary slab.
-        start_timeout_s: Seconds a worker may take to be ready; the first one compiles kernels.
+        start_timeout_s: Seconds a worker may take to be ready; it loads kernels.
         call_time_limit_s: Seconds of device time that a call may take. Then it is stopped.
         silence_limit_s: Seconds of silence after which a worker is killed, longer than a work unit
             of any kernel takes: between units a worker gives signs of life and stops a call.
         threads: On how many of its worker's threads a call runs at most.
-        tags: What the operator of the service says of it.
         kernels: Module with `run` for each operator.
+        tags: What the operator of the service says of it.
     """
 
     def __init__(  # noqa: PLR0913  what the settings say of a device
@@ -123,8 +121,8 @@ class Device:
         call_time_limit_s: float,
         silence_limit_s: float,
         threads: int,
+        kernels: Mapping[str, str],
         tags: Collection[str] = (),
-        kernels: Mapping[str, str] = KERNELS,
     ) -> None:
         self.name, self.profile = name, profile
         self.memory_bytes = memory_bytes

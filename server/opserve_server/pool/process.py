@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from multiprocessing.context import ForkServerProcess
 
@@ -15,9 +15,24 @@ from opserve_server.pool.channel import Channel
 from opserve_server.pool.messages import Message, Ready
 from opserve_server.pool.plate import Plate
 
-PRELOADED = ["opserve_server.pool.single_thread", "opserve_server.pool.preload"]
 PROCESS_TABLE = threading.Lock()
 """Process.start looks at every other Process object, which must not be closed meanwhile."""
+
+
+def preload(kernels: Iterable[str]) -> list[str]:
+    """Has workers forked with these modules loaded, if none was started so far.
+
+    Returns:
+        What the fork server imports for that, in this order.
+    """
+    modules = [
+        "opserve_server.pool.single_thread",
+        "opserve_server.pool.worker",
+        *kernels,
+        "opserve_server.pool.loaded",
+    ]
+    multiprocessing.get_context("forkserver").set_forkserver_preload(modules)
+    return modules
 
 
 class WorkerProcess:
@@ -76,7 +91,6 @@ class WorkerProcess:
             undone.callback(ours.close)
             with theirs:
                 context = multiprocessing.get_context("forkserver")
-                context.set_forkserver_preload(PRELOADED)
                 process = context.Process(
                     target=worker.main,
                     args=(theirs, plate, dict(kernels), threads, call_time_limit_s),

@@ -37,7 +37,8 @@ def run(case: Case, placed: Mapping[str, Placed]) -> None:
         placed[name].storage.view(np.uint8) if name in placed else nothing
         for name in operator.tensor_fields
     ]
-    run_units(plan, operator.kernel, tensors, np.zeros(plan.workspace_size, np.uint8))
+    kernel = operator.kernel(PROFILES[case.profile])
+    run_units(plan, kernel, tensors, np.zeros(plan.workspace_size, np.uint8))
 
 
 def golden_of(case: Case, seed: int) -> dict[str, Golden]:

@@ -9,9 +9,9 @@ import pytest
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.profiles import PROFILES
-from opserve_kernels.registry import OPERATORS
+from opserve_kernels.registry import OPERATORS, kernels_of
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.pool.device import KERNELS, Device, KernelFailed, KernelTiming, WorkerDied
+from opserve_server.pool.device import Device, KernelFailed, KernelTiming, WorkerDied
 from opserve_server.pool.messages import Flow, KernelCall, Region
 from opserve_server.pool.slabs import Slab
 from server.pool.toys import ENDLESS, UNITS, run, toy_call, toy_device, until
@@ -177,7 +177,7 @@ def result(slab: Slab, call: KernelCall) -> bytes:
 
 
 async def test_two_weights_get_their_shares_of_measured_time_and_the_bits_of_being_alone() -> None:
-    device = toy_device(KERNELS, memory_bytes=1 << 27, slab_bytes=1 << 27)
+    device = toy_device(kernels_of("ascend910b"), memory_bytes=1 << 27, slab_bytes=1 << 27)
     await device.start()
     slab = device.slabs.take(1 << 27)
     device.attach(slab)

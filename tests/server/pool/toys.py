@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from opserve_kernels.registry import kernels_of
 from opserve_kernels.stages import ALWAYS
 from opserve_server.pool.device import Device, KernelTiming
 from opserve_server.pool.messages import Flow, KernelCall, Region
+from opserve_server.pool.process import preload
 from opserve_server.pool.slabs import Slab
 
 NAMES = ("allocate", "count_units", "die", "fail", "hang", "meet", "work")
@@ -31,6 +33,7 @@ def toy_device(
     memory_bytes: int = 1 << 20,
     slab_bytes: int = 1 << 16,
 ) -> Device:
+    preload(kernels_of("ascend910b").values())  # other tests share the fork server
     return Device(
         name="toy-0",
         profile="ascend910b",

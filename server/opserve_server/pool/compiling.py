@@ -1,0 +1,39 @@
+"""Kernels are compiled by several processes at once: each module once what it calls is compiled."""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from graphlib import TopologicalSorter
+from importlib import import_module
+from multiprocessing import get_context
+
+from opserve_server.pool.child import end_with_parent
+
+_PROCESSES_LIMIT = 4  # more would wait: that many modules are rarely compiled without each other
+
+
+def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Compiles modules, or loads them; yields each once it is kept.
+
+    Args:
+        needs: The modules, each with those of them that it imports.
+
+    Raises:
+        OSError: There is no way to keep them.
+    """
+    count = min(len(os.sched_getaffinity(0)), _PROCESSES_LIMIT)
+    order = TopologicalSorter(needs)
+    order.prepare()
+    running: dict[Future[None], str] = {}
+    with ProcessPoolExecutor(count, get_context("spawn"), initializer=end_with_parent) as pool:
+        while order.is_active():
+            running |= {pool.submit(_load, module): module for module in order.get_ready()}
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                future.result()
+                module = running.pop(future)
+                order.done(module)
+                yield module
+
+
+def _load(module: str) -> None:
+    import_module(module)
