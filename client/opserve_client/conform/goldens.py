@@ -8,7 +8,7 @@ from opserve_client.conform.targets.target import Array, InfrastructureError, Ra
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.golden import golden_calls
+from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.verdict.golden_values import Question, goldens_in, kept_arrays, questions_of
 from opserve_kernels.verdict.judge_case import Golden, sized_outputs
@@ -43,9 +43,7 @@ class Goldens:
             key = golden_key(call, contract=self._contracts[case.operator])
             arrays = self._cache.get(key)
             if arrays is None:
-                arrays = {}
-                for question in questions_of(call):
-                    arrays |= kept_arrays(question, self._answer(question))
+                arrays = self._computed(call)
                 self._cache.put(key, arrays)
             found |= goldens_in(arrays, call.projection)
         return found
@@ -53,6 +51,12 @@ class Goldens:
     def close(self) -> None:
         """Ends the sessions."""
         self._sessions.close()
+
+    def _computed(self, call: GoldenCall) -> Mapping[str, Array]:
+        arrays: dict[str, Array] = {}
+        for question in questions_of(call):
+            arrays |= kept_arrays(question, self._answer(question))
+        return arrays
 
     def _answer(self, question: Question) -> Mapping[str, Array]:
         case = question.case

@@ -26,7 +26,7 @@ def golden_key(call: GoldenCall, *, contract: str) -> str:
             for name, tensor in case.tensors.items()
         },
         "operands": {name: _digest(operand) for name, operand in call.operands.items()},
-        "sized": call.sized.written if call.sized else [],
+        "sized": () if call.sized is None else call.sized.written,
         "contract": contract,
         "cases": REVISION,
     }
