@@ -312,7 +312,7 @@ async def _conformance(
         sent_bytes=settings.conformance_sent_bytes_limit,
     )
     desk = Desk(settings.conformance_processes)
-    arbiter = Arbiter(service, desk, limits)
+    arbiter = Arbiter(service, limits)
     runs = SuiteRuns(
         service,
         desk,

@@ -29,6 +29,6 @@ def conformance_of(
     service: Service, desk: Desk, kept: Runs | None, limits: ConformanceLimits = LIMITS
 ) -> Conformance:
     """With a history, unless it is None."""
-    arbiter = Arbiter(service, desk, limits)
+    arbiter = Arbiter(service, limits)
     runs = SuiteRuns(service, desk, arbiter, kept, runs_limit=2, kept_limit=3)
     return Conformance(service, desk, arbiter, runs)

@@ -14,7 +14,7 @@ from opserve_kernels.verdict.golden_values import Question, kept_arrays
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Code
 from opserve_server.conformance import tasks
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.desk import Desk, TurnByTurn
 from opserve_server.conformance.execution import Broken, Ran, run_case
 from opserve_server.core.errors import LimitExceeded, Unavailable
 from opserve_server.core.leases import Lease, leased
@@ -52,15 +52,14 @@ class Arbiter:
 
     Args:
         service: With a device of the profile `reference`.
-        desk: Where is drawn and judged.
         limits: Bounds on cases.
 
     Attributes:
         limits: The same.
     """
 
-    def __init__(self, service: Service, desk: Desk, limits: ConformanceLimits) -> None:
-        self._service, self._desk, self.limits = service, desk, limits
+    def __init__(self, service: Service, limits: ConformanceLimits) -> None:
+        self._service, self.limits = service, limits
         self._shelf = tasks.Shelf(folder=limits.golden_folder, limit_bytes=limits.golden_bytes)
 
     def check_size(self, case: Case) -> None:
@@ -94,15 +93,16 @@ class Arbiter:
 
     async def settled(
         self,
+        desk: Desk | TurnByTurn,
         principal: Principal,
         sought: tasks.Sought,
         task: Callable[[tasks.Sought], ResultT | tasks.Open],
     ) -> ResultT:
-        """What a task comes to, once the arbiter has answered what it asks."""
-        found = await self._desk.do(task, sought)
+        """What a task comes to at a desk, once the arbiter has answered what it asks."""
+        found = await desk.do(task, sought)
         if isinstance(found, tasks.Open):
             answered = replace(sought, answers=await self._answers(principal, found))
-            found = await self._desk.do(task, answered)
+            found = await desk.do(task, answered)
             assert not isinstance(found, tasks.Open), "all was answered"
         return found
 

@@ -1,9 +1,9 @@
-"""A run of a suite at work: its cases tried one after the other, and what comes of them kept."""
+"""A run of a suite at work: its cases tried, a few at once, and what comes of them kept."""
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
@@ -12,24 +12,43 @@ from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
-from opserve_server.conformance.desk import Desk, to_its_end
-from opserve_server.conformance.trial import tried, unjudged
+from opserve_server.conformance.desk import Desk, TurnByTurn, to_its_end
+from opserve_server.conformance.tasks import Sought
+from opserve_server.conformance.trial import Trial, unjudged
 from opserve_server.core.errors import (
     InvalidArgument,
+    LimitExceeded,
     OpserveError,
     StoreUnavailable,
     service_drains,
 )
-from opserve_server.core.leases import Lease, leased
+from opserve_server.core.leases import leased
 from opserve_server.core.principal import Principal
 from opserve_server.core.runs import CaseResult, Run, RunState, Stage
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs as KeptRuns
 
+UNDER_WAY_LIMIT = 2
+"""Cases of a run at once: while a device has one, the other is drawn or judged."""
 _PART = 64  # cases that are asked for at once
 _WRITE_INTERVAL_S = 1.0
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnderWay:
+    """A case that is being tried.
+
+    Attributes:
+        sought: The case.
+        trial: What it is tried with; why it cannot be, where no device has its profile.
+        task: Comes to its result.
+    """
+
+    sought: Sought
+    trial: Trial | str
+    task: asyncio.Task[CaseResult]
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +60,7 @@ class LiveRun:
         principal: Who began it.
         standards: Told beside the layers.
         stage: What is done of it.
-        case: The one at work, its id; empty while none is.
+        under_way: The cases at work, in the suite's order.
         counts: Cases by status.
         unwritten: Results that the store lacks, by their places.
         cut: What it is to be, since it was told to end; None before.
@@ -52,7 +71,7 @@ class LiveRun:
     principal: Principal
     standards: Standards
     stage: Stage = Stage.WAITING
-    case: str = ""
+    under_way: deque[UnderWay] = field(default_factory=deque[UnderWay])
     counts: Counter[str] = field(default_factory=Counter[str])
     unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
     cut: RunState | None = None
@@ -97,51 +116,70 @@ class Carrier:
             live.ended.set()
 
     async def _try_all(self, live: LiveRun, kept: KeptRuns) -> None:
-        """Every case, in the suite's order, in a session for each profile."""
-        place, total, written_at = 0, 1, self._clock()
+        """Every case, a few at once, in a session for each profile."""
         async with AsyncExitStack() as stack:
-            leases: dict[str, Lease | str] = {}
-            while place < total:
-                async with self._desk.turn(live.run.tenant):
-                    live.stage = Stage.MAKING_SUITE
-                    part = await self._desk.do(tasks.part_of, live.run, place, _PART)
-                total = part.total
-                live.run = replace(live.run, cases=total, digest=part.digest)
-                live.stage = Stage.TRYING
-                for case in part.cases:
-                    if self._service.draining:
-                        raise service_drains("run")
-                    self._note(live, place, await self._tried(live, stack, leases, case))
-                    place += 1
-                    if self._clock() - written_at >= _WRITE_INTERVAL_S:
-                        await to_its_end(self._write(live, kept))
-                        written_at = self._clock()
+            trials: dict[str, Trial | str] = {}
+            try:
+                async for case in self._cases_of(live):
+                    if len(live.under_way) == UNDER_WAY_LIMIT:
+                        await self._end_first(live, kept)
+                    if case.profile not in trials:
+                        trials[case.profile] = await self._trial_on(case.profile, live, stack)
+                    live.under_way.append(self._begun(case, trials[case.profile], live))
+                while live.under_way:
+                    await self._end_first(live, kept)
+            finally:
+                left = [one.task for one in live.under_way]
+                for task in left:
+                    task.cancel()
+                await asyncio.gather(*left, return_exceptions=True)
 
-    async def _tried(
-        self, live: LiveRun, stack: AsyncExitStack, leases: dict[str, Lease | str], case: Case
-    ) -> CaseResult:
-        live.case = case.id
-        if case.profile not in leases:
-            leases[case.profile] = await self._leased(live, stack, case.profile)
-        lease = leases[case.profile]
+    async def _cases_of(self, live: LiveRun) -> AsyncGenerator[Case]:
+        """The cases that are chosen, in the suite's order."""
+        place, total = 0, 1
+        while place < total:
+            async with self._desk.turn(live.run.tenant):
+                live.stage = Stage.TRYING if place else Stage.MAKING_SUITE
+                part = await self._desk.do(tasks.part_of, live.run, place, _PART)
+            total = part.total
+            live.run = replace(live.run, cases=total, digest=part.digest)
+            live.stage = Stage.TRYING
+            for case in part.cases:
+                if self._service.draining:
+                    raise service_drains("run")
+                yield case
+            place += len(part.cases)
+
+    def _begun(self, case: Case, trial: Trial | str, live: LiveRun) -> UnderWay:
         sought = self._arbiter.sought(case, live.run.seed, live.standards)
-        if isinstance(lease, str):
-            return unjudged(case, Status.UNIMPLEMENTED, lease, sought.contract)
-        async with self._desk.turn(live.run.tenant):
-            return await tried(self._arbiter, self._desk, lease, sought, live.run.repeats)
+        return UnderWay(sought, trial, asyncio.create_task(_tried(trial, sought)))
 
-    async def _leased(self, live: LiveRun, stack: AsyncExitStack, profile: str) -> Lease | str:
-        """A session until the stack ends; why there is none, where no device has the profile."""
+    async def _end_first(self, live: LiveRun, kept: KeptRuns) -> None:
+        """Waits for the result of the case that is at work for longest, and notes it."""
+        first = live.under_way[0]
+        try:
+            result = await first.task
+        except LimitExceeded:  # beside the others there may have been no room for it
+            await asyncio.wait([one.task for one in live.under_way])
+            result = await _tried(first.trial, first.sought)
+        live.under_way.popleft()
+        self._note(live, result)
+        if self._clock() - live.run.seen_at >= _WRITE_INTERVAL_S:
+            await to_its_end(self._write(live, kept))
+
+    async def _trial_on(self, profile: str, live: LiveRun, stack: AsyncExitStack) -> Trial | str:
+        """Its session lasts until the stack ends; why there is none, where no device has it."""
         try:
             lease = await stack.enter_async_context(leased(self._service, live.principal, profile))
         except InvalidArgument as error:
             return error.message
         lease.set_deterministic_level(live.run.deterministic_level)
-        return lease
+        desk = TurnByTurn(self._desk, live.run.tenant)
+        return Trial(arbiter=self._arbiter, desk=desk, lease=lease, repeats=live.run.repeats)
 
-    def _note(self, live: LiveRun, place: int, result: CaseResult) -> None:
+    def _note(self, live: LiveRun, result: CaseResult) -> None:
+        live.unwritten.append((live.counts.total(), result))
         live.counts[result.status] += 1
-        live.unwritten.append((place, result))
         worst = live.run.worst
         if result.status == Status.PASSED:
             worst = max(worst, result.worst)
@@ -151,3 +189,9 @@ class Carrier:
         live.run = replace(live.run, seen_at=self._clock())
         await kept.add(live.run, live.unwritten)
         live.unwritten.clear()
+
+
+async def _tried(trial: Trial | str, sought: Sought) -> CaseResult:
+    if isinstance(trial, str):
+        return unjudged(sought, Status.UNIMPLEMENTED, trial)
+    return await trial.run(sought)

@@ -135,9 +135,8 @@ class Conformance:
             if isinstance(asked, GetInputs):
                 data = await self._desk.do(tasks.inputs_of, case, asked.seed)
             else:
-                data = await self._arbiter.settled(
-                    caller(), self._arbiter.sought(case, asked.seed), tasks.golden_of
-                )
+                sought = self._arbiter.sought(case, asked.seed)
+                data = await self._arbiter.settled(self._desk, caller(), sought, tasks.golden_of)
         with self._service.accounts.of(caller().tenant).in_flight(len(data)):
             for start in range(0, len(data), _PIECE_BYTES):
                 yield data[start : start + _PIECE_BYTES]
@@ -182,7 +181,8 @@ class Conformance:
                 if missing := sorted(given.digests.keys() - outputs.keys()):
                     return Submitted(verified=None, missing=missing)
                 judge = partial(tasks.verdict_on, outputs=outputs)
-                verified = _verified(await self._arbiter.settled(caller(), sought, judge))
+                verdict = await self._arbiter.settled(self._desk, caller(), sought, judge)
+                verified = _verified(verdict)
             sent.keep(sought, given, verified)
         return Submitted(verified=verified, missing=())
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +18,29 @@ from opserve_server.pool.process import PROCESS_TABLE
 
 ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnByTurn:
+    """A desk as those use it who have no turn: each task takes one of the tenant.
+
+    Attributes:
+        desk: The desk.
+        tenant: Whose turn it is.
+    """
+
+    desk: "Desk"
+    tenant: str
+
+    async def do(
+        self,
+        task: Callable[ParametersT, ResultT],
+        *args: ParametersT.args,
+        **options: ParametersT.kwargs,
+    ) -> ResultT:
+        """What a function comes to in another process, once the tenant has a turn."""
+        async with self.desk.turn(self.tenant):
+            return await self.desk.do(task, *args, **options)
 
 
 class Desk:

@@ -285,5 +285,5 @@ def _told(run: Run, live: LiveRun | None) -> RunInfo:
         gates=run.gates,
         deterministic_level=run.deterministic_level.value,
         stage="" if live is None else live.stage.value,
-        case="" if live is None else live.case,
+        case=live.under_way[0].sought.case.id if live is not None and live.under_way else "",
     )

@@ -1,8 +1,9 @@
 """One case on a device of this service, as often as asked, judged."""
 
+import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -14,44 +15,76 @@ from opserve_kernels.verdict.judge_case import judge_code
 from opserve_kernels.verdict.verdict import Code, Status, Verdict
 from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.desk import TurnByTurn
 from opserve_server.conformance.execution import Broken, Ran, plan_case, run_case
 from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.leases import Lease
 from opserve_server.core.runs import WORST, CaseResult
 
 
-async def tried(
-    arbiter: Arbiter, desk: Desk, lease: Lease, sought: tasks.Sought, repeats: int
-) -> CaseResult:
-    """What becomes of a case in a session on a device of its profile.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What cases of a profile are tried with; any number at once.
 
-    Args:
+    Attributes:
         arbiter: Knows what must come out.
         desk: Where is drawn and judged.
-        lease: The session.
-        sought: What is asked of the case.
+        lease: A session on a device of the profile.
         repeats: Equal calls, whose bits must be equal.
+        alone: Held by the case that has the session.
     """
-    case = sought.case
-    if case.is_refused:
-        return result_of(judge_code(case, await plan_case(lease, case), sought.contract))
-    try:
-        arbiter.check_size(case)
-    except LimitExceeded as error:
-        return unjudged(case, Status.SKIPPED, error.message, sought.contract)
-    before = await desk.do(tasks.memory_of, case, sought.seed)
-    outcome = await _ran(lease, case, before, repeats)
-    match outcome:
-        case Code():
-            return result_of(judge_code(case, outcome, sought.contract))
-        case Broken():
-            return unjudged(case, Status.ERROR, outcome.reason, sought.contract)
-        case _:
-            afters = [ran.storages for ran in outcome]
-            judge = partial(tasks.verdict_on_memory, before=before, afters=afters)
-            verdict = await arbiter.settled(lease.principal, sought, judge)
-            return result_of(verdict, seconds=min(ran.seconds for ran in outcome))
+
+    arbiter: Arbiter
+    desk: TurnByTurn
+    lease: Lease
+    repeats: int
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def run(self, sought: tasks.Sought) -> CaseResult:
+        """What becomes of a case."""
+        case = sought.case
+        if case.is_refused:
+            async with self.alone:
+                code = await plan_case(self.lease, case)
+            return result_of(judge_code(case, code, sought.contract))
+        try:
+            self.arbiter.check_size(case)
+        except LimitExceeded as error:
+            return unjudged(sought, Status.SKIPPED, error.message)
+        before = await self.desk.do(tasks.memory_of, case, sought.seed)
+        async with self.alone:
+            outcome = await _ran(self.lease, case, before, self.repeats)
+        match outcome:
+            case Code():
+                return result_of(judge_code(case, outcome, sought.contract))
+            case Broken():
+                return unjudged(sought, Status.ERROR, outcome.reason)
+            case _:
+                afters = [ran.storages for ran in outcome]
+                judge = partial(tasks.verdict_on_memory, before=before, afters=afters)
+                principal = self.lease.principal
+                verdict = await self.arbiter.settled(self.desk, principal, sought, judge)
+                return result_of(verdict, seconds=min(ran.seconds for ran in outcome))
+
+
+def unjudged(sought: tasks.Sought, status: Status, reason: str) -> CaseResult:
+    """Of a case without outputs."""
+    return result_of(
+        Verdict(case=sought.case.id, status=status, reason=reason, contract=sought.contract)
+    )
+
+
+def result_of(verdict: Verdict, *, seconds: float = 0.0) -> CaseResult:
+    """What is kept of a verdict."""
+    passed = verdict.status is Status.PASSED
+    return CaseResult(
+        case=verdict.case,
+        status=verdict.status.value,
+        reason=verdict.reason,
+        worst=min(verdict.worst, WORST),
+        seconds=seconds,
+        verdict="" if passed else json.dumps(to_json(verdict), allow_nan=False),
+    )
 
 
 async def _ran(
@@ -77,22 +110,4 @@ def _is_same(case: Case, first: Mapping[str, Array], other: Mapping[str, Array])
     return all(
         np.array_equal(first[name].view(np.uint8), other[name].view(np.uint8))
         for name in case.written
-    )
-
-
-def unjudged(case: Case, status: Status, reason: str, contract: str) -> CaseResult:
-    """Of a case without outputs."""
-    return result_of(Verdict(case=case.id, status=status, reason=reason, contract=contract))
-
-
-def result_of(verdict: Verdict, *, seconds: float = 0.0) -> CaseResult:
-    """What is kept of a verdict."""
-    passed = verdict.status is Status.PASSED
-    return CaseResult(
-        case=verdict.case,
-        status=verdict.status.value,
-        reason=verdict.reason,
-        worst=min(verdict.worst, WORST),
-        seconds=seconds,
-        verdict="" if passed else json.dumps(to_json(verdict), allow_nan=False),
     )

@@ -27,7 +27,7 @@ from server.judging import LIMITS
 
 CASES = [case for case in smoke(0).cases if not case.is_refused]
 FOLD = FoldCall(out=(3, 6, 7), kernel=(2, 2)).case()
-ARBITER = Arbiter(mock.Mock(), mock.Mock(), LIMITS)
+ARBITER = Arbiter(mock.Mock(), LIMITS)
 TOLD = 2**12
 """Characters of a refusal: lists of 64 numbers are told whole."""
 NUMBERS = (

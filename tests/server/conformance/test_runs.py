@@ -11,6 +11,7 @@ import pytest
 
 from opserve_kernels.cases.suites import smoke
 from opserve_server.calls import malformed
+from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import CancelRun, OneRun, RunSuite
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
@@ -18,6 +19,7 @@ from opserve_server.conformance.tasks import Part
 from opserve_server.core.runs import CaseResult, Run
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs
+from server.judging import LIMITS
 
 pytestmark = pytest.mark.usefixtures("at_work")
 CASES = 3
@@ -73,13 +75,11 @@ async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
     """A run without devices, whose first result the store is keeping."""
     service = mock.Mock(spec=Service, draining=False)
     service.open_session.side_effect = malformed("profile", given="this", allowed="none")
-    arbiter = mock.Mock()
-    arbiter.sought.return_value.contract = "1"
     clock = count()  # a second goes by between two looks, so each result is written alone
     runs = SuiteRuns(
         service,
         cast("Desk", OneDesk()),
-        arbiter,
+        Arbiter(service, LIMITS),
         cast("Runs", store),
         runs_limit=1,
         kept_limit=1,
