@@ -11,6 +11,7 @@ import pytest
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.registry import kernels_of
 from opserve_kernels.verdict.json_form import from_json
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.calls import (
@@ -26,7 +27,7 @@ from opserve_server.conformance.calls import (
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
 from opserve_server.core.service import Service
-from opserve_server.pool.device import KERNELS, Device
+from opserve_server.pool.device import Device
 from opserve_server.store.store import open_store
 from server.core.fakes import LIMITS as CORE_LIMITS
 from server.judging import LIMITS, conformance_of
@@ -47,7 +48,7 @@ def plain(operator: str) -> Case:
     return next(case for case in CASES if case.operator == operator)
 
 
-def device_of(profile: str, kernels: Mapping[str, str]) -> Device:
+def device_of(profile: str, wrong: Mapping[str, str]) -> Device:
     return Device(
         name=f"{profile}-0",
         profile=profile,
@@ -57,7 +58,7 @@ def device_of(profile: str, kernels: Mapping[str, str]) -> Device:
         call_time_limit_s=50,
         silence_limit_s=50,
         threads=1,
-        kernels=kernels,
+        kernels={**kernels_of(profile), **wrong},
     )
 
 
@@ -84,7 +85,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
-    devices = [device_of(PROFILE, {**KERNELS, **WRONG}), device_of("reference", KERNELS)]
+    devices = [device_of(PROFILE, WRONG), device_of("reference", {})]
     limits = replace(LIMITS, elements=ELEMENTS, golden_folder=tmp_path / "goldens")
     async with AsyncExitStack() as stack:
         for device in devices:
