@@ -21,7 +21,11 @@ Write = Callable[[str, str], None]
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Writes a module that processes find, by its name and what it does."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+    def two_cores(_: int) -> set[int]:
+        return {0, 1}
+
+    monkeypatch.setattr(os, "sched_getaffinity", two_cores)
 
     def write(name: str, program: str) -> None:
         (tmp_path / f"{name}.py").write_text(program)
