@@ -19,7 +19,7 @@ from opserve_client.conform.selection import digest_of, suite_named
 from opserve_client.conform.service import REFERENCE, contracts_of
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import Ran
-from opserve_client.conform.workers import Setup, make_trial
+from opserve_client.conform.workers import Setup, Workers, make_trial
 from opserve_client.private_service import private_service
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case
@@ -74,9 +74,11 @@ def _whole(cases: Sequence[Case]) -> float:
 
 
 def _run_seconds(cases: Sequence[Case], setup: Setup, *, jobs: int) -> float:
-    return seconds_of(
-        lambda: run_cases(cases, setup, jobs=jobs, folder=None, resume=False, told=lambda _: None)
-    )
+    def run() -> None:
+        with Workers(count=jobs) as workers:
+            run_cases(cases, setup, workers=workers, folder=None, resume=False, told=lambda _: None)
+
+    return seconds_of(run)
 
 
 def _rate(cases: Sequence[Case], *, devices: int) -> float:

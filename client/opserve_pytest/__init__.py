@@ -51,21 +51,22 @@ def pytest_collection_modifyitems(
     if config.getoption("--opserve-suite"):
         from opserve_pytest.cases import case_items  # noqa: PLC0415  only where it is asked for
 
-        items += case_items(session, lambda: _held(config))
+        items += case_items(session, lambda: _held(session))
 
 
 @pytest.fixture
 def opserve_session(request: pytest.FixtureRequest) -> Generator["Session"]:
     """A session on a device of ascend910b; parametrise it indirectly for another profile."""
     profile: Any = getattr(request, "param", "ascend910b")
-    with _held(request.config).client.open_session(profile) as session:
+    with _held(request.session).client.open_session(profile) as session:
         yield session
 
 
-def _held(config: pytest.Config) -> "Held":
+def _held(session: pytest.Session) -> "Held":
     """The service and what cases are tried with, from the first one that asks on."""
     from opserve_pytest.cases import held  # noqa: PLC0415  only where it is asked for
 
-    if _HELD not in config.stash:
-        config.stash[_HELD] = config.stash[_STACK].enter_context(held(config))
-    return config.stash[_HELD]
+    stash = session.config.stash
+    if _HELD not in stash:
+        stash[_HELD] = stash[_STACK].enter_context(held(session))
+    return stash[_HELD]

@@ -1,6 +1,6 @@
 """Cases as tests of pytest."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,14 @@ from opserve_client.conform.record import Result
 from opserve_client.conform.repro import told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
-from opserve_client.conform.targets.named import Access
+from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.trial import Trial
 from opserve_client.conform.workers import Setup, make_trial
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.verdict.verdict import GOOD, Status
 
+SESSION_FIXTURE = "opserve_session"
 _TIMEOUT_S = 60.0  # of a program that is tried; pytest-timeout is for the others
 
 
@@ -48,12 +49,12 @@ class CaseItem(pytest.Item):
 
     def __init__(self, *, case: Case, run: Callable[[Case], Result], **about: object) -> None:
         super().__init__(**about)  # type: ignore[arg-type]  # pytest's own
-        self._case, self._run = case, run
+        self.case, self._run = case, run
 
     @override
     def runtest(self) -> None:
         """Passes, is skipped, or raises CaseFailed."""
-        result = self._run(self._case)
+        result = self._run(self.case)
         verdict = result.verdict
         if verdict.status not in GOOD:
             raise CaseFailed("\n".join(told(result)))
@@ -97,17 +98,26 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
 
 
 @contextmanager
-def held(config: pytest.Config) -> Generator[Held]:
-    """The service, until the run of pytest ends."""
-    address = _given(config, "server")
+def held(session: pytest.Session) -> Generator[Held]:
+    """The service, until the run of pytest ends; one that is started has the devices it needs."""
     with (
-        service(address, None) as access,
+        service(_given(session.config, "server"), _profiles(session)) as access,
         access.client() as client,
     ):
         here = Held(access=access, client=client)
         yield here
         if here.trial is not None:
             here.trial.close()
+
+
+def _profiles(session: pytest.Session) -> Collection[str] | None:
+    """That a device is needed of besides `reference`; None means all: a test asks for sessions."""
+    functions = [item for item in session.items if isinstance(item, pytest.Function)]
+    if any(SESSION_FIXTURE in function.fixturenames for function in functions):
+        return None
+    is_tried = _given(session.config, "target") == ITSELF
+    cases = [item.case for item in session.items if isinstance(item, CaseItem)]
+    return {case.profile for case in cases} if is_tried else ()
 
 
 def _given(config: pytest.Config, option: str) -> str:

@@ -16,7 +16,7 @@ from opserve_client.conform.show import progress, show_summary
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_client.conform.workers import Setup
+from opserve_client.conform.workers import Setup, Workers
 from opserve_client.conform.writers.badge import badge
 from opserve_client.conform.writers.github import write_step
 from opserve_client.conform.writers.junit import write_junit
@@ -180,13 +180,16 @@ def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> 
         InfrastructureError: Nothing can be said of one of them.
     """
     profiles = {case.profile for case in cases} if options.target == ITSELF else set[str]()
-    with service(options.server, profiles, ways) as access:
+    with (
+        Workers(count=min(options.effort.jobs, len(cases))) as workers,
+        service(options.server, profiles, ways) as access,
+    ):
         setup = _setup(options, suite, cases, access)
         with progress(len(cases)) as told:
             return run_cases(
                 cases,
                 setup,
-                jobs=options.effort.jobs,
+                workers=workers,
                 folder=options.kept.folder,
                 resume=options.kept.resume,
                 told=told,

@@ -25,7 +25,7 @@ def run_cases(
     cases: Sequence[Case],
     setup: Setup,
     *,
-    jobs: int,
+    workers: Workers,
     folder: Path | None,
     resume: bool,
     told: Callable[[Result], None],
@@ -35,7 +35,7 @@ def run_cases(
     Args:
         cases: In the order of the record.
         setup: What they are tried with.
-        jobs: Processes that try them.
+        workers: Processes that try them.
         folder: Where the record is written; None means nowhere.
         resume: Whether the record that is there already is gone on with.
         told: Is called with each result as it comes.
@@ -49,7 +49,7 @@ def run_cases(
     left.sort(key=_elements, reverse=True)
     opened = nullcontext() if folder is None else _opened(folder, setup.header, resume=resume)
     with opened as file:
-        for result in Workers(setup=setup, count=jobs).results(left):
+        for result in workers.results(left, setup):
             found[result.case.id] = result
             if file is not None:
                 file.write(result_line(result))

@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from time import monotonic
 from traceback import format_exc
+from typing import Self
 
 from opserve_client.conform.goldens import Goldens
 from opserve_client.conform.record import Header, Result
@@ -80,44 +82,53 @@ class _Worker:
     Attributes:
         process: It.
         connection: To it.
-        deadline: When it must have answered; of monotonic().
+        deadline: When it must have answered, once it was told what to do; of monotonic().
         case: That it tries; None while it starts.
     """
 
     process: SpawnProcess
     connection: Connection
-    deadline: float
+    deadline: float = inf
     case: Case | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Workers:
-    """Some processes; a context that ends them all.
+    """Some processes; a context that starts them, and ends them all.
+
+    They load what they need at once: meanwhile the service may start that they are told of later.
 
     Attributes:
-        setup: What they are told.
         count: How many.
     """
 
-    setup: Setup
     count: int
+    _setup: Setup = field(init=False)
     _running: list[_Worker] = field(default_factory=list[_Worker])
 
-    def results(self, cases: Sequence[Case]) -> Iterator[Result]:
-        """Of every case, as they come.
+    def __enter__(self) -> Self:
+        """Starts them."""
+        for _ in range(self.count):
+            self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends them."""
+        for worker in list(self._running):
+            self._stop(worker)
+
+    def results(self, cases: Sequence[Case], setup: Setup) -> Iterator[Result]:
+        """Of every case, as they come; asked for once.
 
         Raises:
             InfrastructureError: Nothing can be said of a case; those before it are told.
         """
+        self._setup = setup
         left = deque(cases)
-        try:
-            for _ in range(min(self.count, len(left))):
-                self._start()
-            while left or any(worker.case for worker in self._running):
-                yield from self._next(left)
-        finally:
-            for worker in list(self._running):
-                self._stop(worker)
+        for worker in self._running:
+            self._tell(worker)
+        while left or any(worker.case for worker in self._running):
+            yield from self._next(left)
 
     def _next(self, left: deque[Case]) -> Iterator[Result]:
         """What comes next, a time-out at the latest."""
@@ -127,7 +138,7 @@ class Workers:
             if worker.connection in ready:
                 yield from self._heard(worker, left)
             elif worker.deadline <= monotonic():
-                yield self._lost(worker, f"no answer within {self.setup.timeout_s:g} s")
+                yield self._lost(worker, f"no answer within {self._setup.timeout_s:g} s")
                 self._replace(left)
 
     def _heard(self, worker: _Worker, left: deque[Case]) -> Iterator[Result]:
@@ -146,7 +157,7 @@ class Workers:
         if worker.case is None:
             self._stop(worker)
         else:
-            worker.deadline = monotonic() + self.setup.timeout_s
+            worker.deadline = monotonic() + self._setup.timeout_s
             worker.connection.send(worker.case)
 
     def _lost(self, worker: _Worker, reason: str) -> Result:
@@ -155,20 +166,26 @@ class Workers:
         self._stop(worker)
         if case is None:
             raise InfrastructureError(f"a process that tries cases did not start: {reason}")
-        contract = self.setup.header.contracts[case.operator]
+        contract = self._setup.header.contracts[case.operator]
         return Result(case=case, verdict=unjudged(case, Status.ERROR, reason, contract))
 
     def _replace(self, left: deque[Case]) -> None:
         if left:
-            self._start()
+            self._tell(self._start())
 
-    def _start(self) -> None:
+    def _start(self) -> _Worker:
         ours, theirs = _SPAWN.Pipe()
-        process = _SPAWN.Process(target=_work, args=(theirs, self.setup), daemon=True)
+        process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
         process.start()
         theirs.close()
-        deadline = monotonic() + START_TIMEOUT_S
-        self._running.append(_Worker(process=process, connection=ours, deadline=deadline))
+        worker = _Worker(process=process, connection=ours)
+        self._running.append(worker)
+        return worker
+
+    def _tell(self, worker: _Worker) -> None:
+        worker.deadline = monotonic() + START_TIMEOUT_S
+        with suppress(BrokenPipeError):  # it has ended, which is heard next
+            worker.connection.send(self._setup)
 
     def _stop(self, worker: _Worker) -> None:
         """At once where it is at work; else once it has closed its sessions."""
@@ -183,10 +200,12 @@ class Workers:
         worker.process.close()
 
 
-def _work(connection: Connection, setup: Setup) -> None:
-    """A process: cases in, results out, until the other side closes."""
+def _work(connection: Connection) -> None:
+    """A process: what it is told and cases in, results out, until the other side closes."""
     try:
-        trial = make_trial(setup)
+        trial = make_trial(connection.recv())
+    except EOFError:  # nobody needs it any more
+        return
     except (InfrastructureError, OpserveError) as error:
         connection.send(_Failed(message=str(error)))
         return

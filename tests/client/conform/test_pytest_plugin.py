@@ -60,6 +60,37 @@ def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path)
     assert "Traceback" not in done.stdout
 
 
+TELLING = """
+import opserve_pytest.cases as plugin
+
+begin = plugin.service
+
+def told(address, profiles):
+    print(f"profiles: {profiles}")
+    return begin(address, profiles)
+
+plugin.service = told
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "chosen", "profiles"),
+    [
+        ("client.conform.kernels:fold", CASES[0].id, "()"),
+        ("opserve", CASES[0].id, "{'ascend910b'}"),
+        ("client.conform.kernels:fold", f"{CASES[0].id} or mine", "None"),
+    ],
+)
+def test_a_service_has_the_devices_that_tests_need(
+    service: Addresses, tmp_path: Path, target: str, chosen: str, profiles: str
+) -> None:
+    (tmp_path / "conftest.py").write_text(TELLING)
+    options = ("-s", "-k", chosen, "--opserve-suite=mine.jsonl", f"--opserve-target={target}")
+    done = run_pytest(tmp_path, service, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"profiles: {profiles}\n" in done.stdout
+
+
 def test_without_its_options_it_imports_nothing_of_the_client(tmp_path: Path) -> None:
     program = "import sys, opserve_pytest; print([n for n in sys.modules if 'opserve_c' in n])"
     command = [sys.executable, "-c", program]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opserve_client.conform.record import Header, Result, read_record
+from opserve_client.conform.record import Header, Result, RunRecord, read_record
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import digest_of
 from opserve_client.conform.service import contracts_of
@@ -62,6 +62,33 @@ def results(service: Addresses, target: str, *cases: Case, repeats: int = 1) -> 
     """In this process."""
     with closing(make_trial(setup(service.grpc, target, cases, repeats=repeats))) as trial:
         return [trial.run(case) for case in cases]
+
+
+def in_processes(made: Setup, cases: Sequence[Case]) -> list[Result]:
+    """In one, and the one that replaces it."""
+    with Workers(count=1) as workers:
+        return list(workers.results(cases, made))
+
+
+def recorded(
+    cases: Sequence[Case],
+    made: Setup,
+    told: list[str],
+    *,
+    jobs: int = 1,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> RunRecord:
+    """A run; tells the ids as results come."""
+    with Workers(count=jobs) as workers:
+        return run_cases(
+            cases,
+            made,
+            workers=workers,
+            folder=folder,
+            resume=resume,
+            told=lambda result: told.append(result.case.id),
+        )
 
 
 def statuses(found: list[Result]) -> list[Status]:
@@ -133,7 +160,7 @@ def test_bits_that_differ_between_equal_calls_are_seen(service: Addresses) -> No
 def test_a_case_that_does_not_end_is_an_error_and_the_next_one_is_tried(service: Addresses) -> None:
     cases = CASES[:2]
     made = setup(service.grpc, "client.conform.kernels:lasting", cases, timeout_s=1.5)
-    found = list(Workers(setup=made, count=1).results(cases))
+    found = in_processes(made, cases)
     assert statuses(found) == [Status.ERROR] * 2
     assert found[0].verdict.reason == "no answer within 1.5 s"
 
@@ -142,7 +169,7 @@ def test_a_case_that_ends_its_process_is_an_error_and_the_next_one_is_tried(
     service: Addresses,
 ) -> None:
     made = setup(service.grpc, "client.conform.kernels:ending", CASES[:2])
-    found = list(Workers(setup=made, count=1).results(CASES[:2]))
+    found = in_processes(made, CASES[:2])
     assert statuses(found) == [Status.ERROR] * 2
     assert found[0].verdict.reason == "its process ended with 3"
 
@@ -158,7 +185,7 @@ def test_a_service_that_is_not_there_is_no_verdict() -> None:
         contracts_of(access)
     made = setup(access.address, "client.conform.kernels:fold", CASES[:1])
     with pytest.raises(InfrastructureError, match="golden values"):
-        list(Workers(setup=made, count=1).results(CASES[:1]))
+        in_processes(made, CASES[:1])
 
 
 def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) -> None:
@@ -167,14 +194,7 @@ def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) 
 
     def run(*, resume: bool) -> list[Status]:
         told.clear()
-        record = run_cases(
-            CASES,
-            made,
-            jobs=2,
-            folder=tmp_path / "run",
-            resume=resume,
-            told=lambda result: told.append(result.case.id),
-        )
+        record = recorded(CASES, made, told, jobs=2, folder=tmp_path / "run", resume=resume)
         assert [result.case for result in record.results] == list(CASES)
         return statuses(list(record.results))
 
@@ -195,28 +215,16 @@ def test_large_cases_are_tried_first_and_recorded_in_the_order_of_the_suite(
     sizes = (2, 5, 3)
     cases = [FoldCall(out=(1, 1, size, size), kernel=(2, 2)).case() for size in sizes]
     told: list[str] = []
-    record = run_cases(
-        cases,
-        setup(service.grpc, "client.conform.kernels:fold", cases),
-        jobs=1,
-        folder=None,
-        resume=False,
-        told=lambda result: told.append(result.case.id),
-    )
+    made = setup(service.grpc, "client.conform.kernels:fold", cases)
+    record = recorded(cases, made, told)
     assert told == [cases[place].id for place in (1, 2, 0)]
     assert [result.case.id for result in record.results] == [case.id for case in cases]
 
 
 def test_another_run_is_not_gone_on_with(service: Addresses, tmp_path: Path) -> None:
     def run(target: str) -> None:
-        run_cases(
-            CASES[:1],
-            setup(service.grpc, target, CASES[:1]),
-            jobs=1,
-            folder=tmp_path,
-            resume=True,
-            told=lambda _: None,
-        )
+        made = setup(service.grpc, target, CASES[:1])
+        recorded(CASES[:1], made, [], folder=tmp_path, resume=True)
 
     run("client.conform.kernels:fold")
     with pytest.raises(InfrastructureError, match="target differ"):
