@@ -38,6 +38,7 @@ from opserve_kernels.loops import compiled, entry
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
+_Indices = tuple[int, int, int, int]
 
 # Places of a product's parameters before the geometry, and within it (Convolution.encode).
 _TOTAL, _LEFT, _RIGHT, _ROWS, _UNIT_ROWS, _STEPS, _UNIT_STEPS, _CHUNKS, _GEOMETRY = range(9)
@@ -119,10 +120,27 @@ def _share_of(stage: Integers, unit: int) -> tuple[int, int, int, int]:
 
 
 @compiled("UniTuple(int64, 4)(int64, int64, int64, int64)")
-def _indices(flat: int, second: int, third: int, fourth: int) -> tuple[int, int, int, int]:
+def _indices(flat: int, second: int, third: int, fourth: int) -> _Indices:
     """The indices of a flat one, row-major, where the last three run over these sizes."""
     rest = flat // fourth
     return rest // third // second, rest // third % second, rest % third, flat % fourth
+
+
+@compiled("UniTuple(int64, 4)(UniTuple(int64, 4), UniTuple(int64, 3))")
+def _after(indices: _Indices, sizes: tuple[int, int, int]) -> _Indices:
+    """The indices that follow, row-major: divisions take several times as long."""
+    first, second, third, fourth = indices
+    fourth += 1
+    if fourth == sizes[2]:
+        fourth = 0
+        third += 1
+        if third == sizes[1]:
+            third = 0
+            second += 1
+            if second == sizes[0]:
+                second = 0
+                first += 1
+    return first, second, third, fourth
 
 
 @compiled("int64(int64[::1], int64, int64, int64)")
@@ -139,22 +157,22 @@ def _input_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
 @compiled("int64(int64[::1], int64, int64, int64)")
 def _output_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
     """The output position whose tap lies at a position of the image; -1 if there is none."""
+    stride = geometry[_STRIDE + axis]
     reach = position + geometry[_PADDING + axis] - tap * geometry[_DILATION + axis]
-    line = reach // geometry[_STRIDE + axis]
-    exists = reach >= 0 and reach % geometry[_STRIDE + axis] == 0
+    line = reach if stride == 1 else reach // stride
+    exists = reach >= 0 and line * stride == reach
     return int(line) if exists and line < geometry[_OUT_D + axis] else -1
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64)")
 def _columns(geometry: Integers, tap: int) -> tuple[int, int, int]:
     """Output columns first .. last-1 whose tap lies inside a line, and where at column 0."""
+    stride, last = geometry[_STRIDE + WIDTH], geometry[_OUT_W]
     start = tap * geometry[_DILATION + WIDTH] - geometry[_PADDING + WIDTH]
-    first, last = 0, geometry[_OUT_W]
-    while first < last and start + first * geometry[_STRIDE + WIDTH] < 0:
-        first += 1
-    while first < last and start + (last - 1) * geometry[_STRIDE + WIDTH] >= geometry[_IN_W]:
-        last -= 1
-    return first, last, start
+    first = 0 if start >= 0 else -(start // stride)
+    if start + (last - 1) * stride >= geometry[_IN_W]:
+        last = max(0, (geometry[_IN_W] - 1 - start) // stride + 1)
+    return min(first, last), last, start
 
 
 @compiled("int64(int64[::1], int64, int64, int64, int64)")
@@ -177,89 +195,119 @@ def _taps_start(geometry: Integers, k: int, c: int, d: int, h: int) -> int:
     return int((plane * geometry[_TAP_H] + h) * geometry[_TAP_W])
 
 
-@compiled("void(int64[::1], float64[::1], float64[::1], float64[::1])")
-def _add_to_image(geometry: Integers, image: Doubles, taps: Doubles, output: Doubles) -> None:
-    """Adds the products of a line of taps and a line of the output to a line of the image."""
-    for tap in range(geometry[_TAP_W]):
-        first, last, start = _columns(geometry, tap)
-        for column in range(first, last):
-            image[start + column * geometry[_STRIDE + WIDTH]] += taps[tap] * output[column]
+@compiled("void(int64[::1], float64[::1], int64, int64, int64)")
+def _add_to_image(g: Integers, scratch: Doubles, image: int, taps: int, output: int) -> None:
+    """Adds the products of a line of taps and a line of the output to a line of the image.
+
+    Each line begins at a place of the workspace.
+    """
+    stride = g[_STRIDE + WIDTH]
+    for tap in range(g[_TAP_W]):
+        first, last, start = _columns(g, tap)
+        factor, source = scratch[taps + tap], scratch[output + first : output + last]
+        line = scratch[image + start + first * stride :]
+        if stride == 1:
+            for column in range(source.size):
+                line[column] += factor * source[column]
+        else:
+            for column in range(source.size):
+                line[column * stride] += factor * source[column]
 
 
-@compiled("void(int64[::1], float64[::1], float64[::1], float64[::1])")
-def _add_to_output(geometry: Integers, output: Doubles, taps: Doubles, image: Doubles) -> None:
+@compiled("void(int64[::1], float64[::1], int64, int64, int64)")
+def _add_to_output(g: Integers, scratch: Doubles, output: int, taps: int, image: int) -> None:
     """Adds the products of a line of taps and a line of the image to a line of the output."""
-    for tap in range(geometry[_TAP_W]):
-        first, last, start = _columns(geometry, tap)
-        for column in range(first, last):
-            output[column] += taps[tap] * image[start + column * geometry[_STRIDE + WIDTH]]
+    stride = g[_STRIDE + WIDTH]
+    for tap in range(g[_TAP_W]):
+        first, last, start = _columns(g, tap)
+        factor, line = scratch[taps + tap], scratch[output + first : output + last]
+        source = scratch[image + start + first * stride :]
+        if stride == 1:
+            for column in range(line.size):
+                line[column] += factor * source[column]
+        else:
+            for column in range(line.size):
+                line[column] += factor * source[column * stride]
 
 
-@compiled("float64(int64[::1], int64, float64[::1], float64[::1])")
-def _tap_sum(geometry: Integers, tap: int, output: Doubles, image: Doubles) -> np.float64:
+@compiled("float64(int64[::1], int64, float64[::1], int64, int64)")
+def _tap_sum(g: Integers, tap: int, scratch: Doubles, output: int, image: int) -> np.float64:
     """Sum of the products of a line of the output and what a tap sees of a line of the image."""
-    first, last, start = _columns(geometry, tap)
-    total = np.float64(0)
-    for column in range(first, last):
-        total += output[column] * image[start + column * geometry[_STRIDE + WIDTH]]
+    first, last, start = _columns(g, tap)
+    stride, total = g[_STRIDE + WIDTH], np.float64(0)
+    left = scratch[output + first : output + last]
+    right = scratch[image + start + first * stride :]
+    for column in range(left.size):
+        total += left[column] * right[column * stride]
     return total
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _image(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
+    """Steps are outside: the taps of one serve many rows."""
     g = stage[_GEOMETRY:]
-    output, weight = scratch[stage[_LEFT] :], scratch[stage[_RIGHT] :]
+    total, output, weight = stage[_TOTAL], stage[_LEFT], stage[_RIGHT]
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
-        for row in range(first_row, last_row):
-            channel, n, d, h = _indices(row, g[_N], g[_IN_D], g[_IN_H])
-            first_k = channel // g[_C] * g[_K]
-            line = scratch[stage[_TOTAL] + _image_start(g, channel, n, d, h) :]
-            for step in range(first_step, last_step):
-                _, k, tap_d, tap_h = _indices(step, g[_K], g[_TAP_D], g[_TAP_H])
+        step = _indices(first_step, g[_K], g[_TAP_D], g[_TAP_H])
+        for _step in range(first_step, last_step):
+            _, k, tap_d, tap_h = step
+            row = _indices(first_row, g[_N], g[_IN_D], g[_IN_H])
+            for _row in range(first_row, last_row):
+                channel, n, d, h = row
                 out_d, out_h = _output_line(g, 0, d, tap_d), _output_line(g, 1, h, tap_h)
                 if out_d >= 0 and out_h >= 0:
-                    taps = weight[_taps_start(g, first_k + k, channel % g[_C], tap_d, tap_h) :]
-                    source = output[_output_start(g, first_k + k, n, out_d, out_h) :]
-                    _add_to_image(g, line, taps, source)
+                    whole_k = channel // g[_C] * g[_K] + k
+                    line = total + _image_start(g, channel, n, d, h)
+                    taps = weight + _taps_start(g, whole_k, channel % g[_C], tap_d, tap_h)
+                    source = output + _output_start(g, whole_k, n, out_d, out_h)
+                    _add_to_image(g, scratch, line, taps, source)
+                row = _after(row, (g[_N], g[_IN_D], g[_IN_H]))
+            step = _after(step, (g[_K], g[_TAP_D], g[_TAP_H]))
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _output(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
+    """As _image."""
     g = stage[_GEOMETRY:]
-    image, weight = scratch[stage[_LEFT] :], scratch[stage[_RIGHT] :]
+    total, image, weight = stage[_TOTAL], stage[_LEFT], stage[_RIGHT]
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
-        for row in range(first_row, last_row):
-            k, n, d, h = _indices(row, g[_N], g[_OUT_D], g[_OUT_H])
-            first_channel = k // g[_K] * g[_C]
-            line = scratch[stage[_TOTAL] + _output_start(g, k, n, d, h) :]
-            for step in range(first_step, last_step):
-                _, c, tap_d, tap_h = _indices(step, g[_C], g[_TAP_D], g[_TAP_H])
+        step = _indices(first_step, g[_C], g[_TAP_D], g[_TAP_H])
+        for _step in range(first_step, last_step):
+            _, c, tap_d, tap_h = step
+            row = _indices(first_row, g[_N], g[_OUT_D], g[_OUT_H])
+            for _row in range(first_row, last_row):
+                k, n, d, h = row
                 in_d, in_h = _input_line(g, 0, d, tap_d), _input_line(g, 1, h, tap_h)
                 if in_d >= 0 and in_h >= 0:
-                    taps = weight[_taps_start(g, k, c, tap_d, tap_h) :]
-                    source = image[_image_start(g, first_channel + c, n, in_d, in_h) :]
-                    _add_to_output(g, line, taps, source)
+                    line = total + _output_start(g, k, n, d, h)
+                    taps = weight + _taps_start(g, k, c, tap_d, tap_h)
+                    source = image + _image_start(g, k // g[_K] * g[_C] + c, n, in_d, in_h)
+                    _add_to_output(g, scratch, line, taps, source)
+                row = _after(row, (g[_N], g[_OUT_D], g[_OUT_H]))
+            step = _after(step, (g[_C], g[_TAP_D], g[_TAP_H]))
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _weight(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
     g = stage[_GEOMETRY:]
-    image, output = scratch[stage[_LEFT] :], scratch[stage[_RIGHT] :]
+    total, image, output = stage[_TOTAL], stage[_LEFT], stage[_RIGHT]
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
         for row in range(first_row, last_row):
             kernel, tap_d, tap_h, tap_w = _indices(row, g[_TAP_D], g[_TAP_H], g[_TAP_W])
             k = kernel // g[_C]
             channel = k // g[_K] * g[_C] + kernel % g[_C]
-            for step in range(first_step, last_step):
-                _, n, d, h = _indices(step, g[_N], g[_OUT_D], g[_OUT_H])
+            step = _indices(first_step, g[_N], g[_OUT_D], g[_OUT_H])
+            for _step in range(first_step, last_step):
+                _, n, d, h = step
                 in_d, in_h = _input_line(g, 0, d, tap_d), _input_line(g, 1, h, tap_h)
                 if in_d >= 0 and in_h >= 0:
-                    left = output[_output_start(g, k, n, d, h) :]
-                    right = image[_image_start(g, channel, n, in_d, in_h) :]
-                    scratch[stage[_TOTAL] + row] += _tap_sum(g, tap_w, left, right)
+                    left = output + _output_start(g, k, n, d, h)
+                    right = image + _image_start(g, channel, n, in_d, in_h)
+                    scratch[total + row] += _tap_sum(g, tap_w, scratch, left, right)
+                step = _after(step, (g[_N], g[_OUT_D], g[_OUT_H]))
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")

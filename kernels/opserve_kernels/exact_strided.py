@@ -47,36 +47,51 @@ def elements_of(buffer: NDArray[np.uint8]) -> Elements:
     )
 
 
-@compiled("int64(int64[::1], int64)")
-def _place_of(view: Integers, index: int) -> int:
-    """Where element `index` of a view, in row-major order, lies in its buffer."""
-    place = view[_OFFSET]
+@compiled("UniTuple(int64, 3)(int64[::1], int64)")
+def _line_at(view: Integers, index: int) -> tuple[int, int, int]:
+    """Where element `index` of a view, in row-major order, lies in its buffer; its line from there.
+
+    Returns:
+        Its place, the distance of the elements that follow, and how many they are with itself.
+    """
+    place, step, count = view[_OFFSET], 0, 0
     rest = index
     for axis in range(VIEW_RANK - 1, -1, -1):
         size = view[_SIZES + axis]
         if size > 1:  # divisions take most of the time
-            place += rest % size * view[_STEPS + axis]
+            position = rest % size
+            place += position * view[_STEPS + axis]
             rest //= size
-    return int(place)
+            if count == 0:
+                step, count = view[_STEPS + axis], size - position
+    return int(place), int(step), max(count, 1)
+
+
+@compiled(f"float64({ELEMENTS}, int64, int64)")
+def _value_at(elements: Elements, dtype: int, place: int) -> np.float64:
+    """The element at a place of a buffer in float64, exact."""
+    doubles, floats, halves = elements
+    if dtype == DOUBLE:
+        return np.float64(doubles[place])
+    if dtype == FLOAT16:
+        return np.float64(from_half(halves[place]))
+    if dtype == BF16:
+        return np.float64(from_bfloat(halves[place]))
+    return np.float64(floats[place])
 
 
 @compiled(f"float64({ELEMENTS}, int64[::1], int64)")
 def value_of(elements: Elements, view: Integers, index: int) -> np.float64:
     """Element `index` of a view in float64, exact; arguments as for load."""
-    doubles, floats, halves = elements
-    place = _place_of(view, index)
-    if view[_DTYPE] == DOUBLE:
-        return np.float64(doubles[place])
-    if view[_DTYPE] == FLOAT16:
-        return np.float64(from_half(halves[place]))
-    if view[_DTYPE] == BF16:
-        return np.float64(from_bfloat(halves[place]))
-    return np.float64(floats[place])
+    place, _, _ = _line_at(view, index)
+    return _value_at(elements, view[_DTYPE], place)
 
 
 @compiled("float64(float64, int64)")
 def _rounded(value: np.float64, number_format: int) -> np.float64:
     """The value in an operand's number format; FLOAT and DOUBLE leave it as it is."""
+    if number_format in (FLOAT, DOUBLE):
+        return value
     odd = to_odd_float(value)
     if number_format == FLOAT16:
         value = np.float64(from_half(to_half(odd)))
@@ -104,8 +119,30 @@ def load(
         first: Row-major index of the first element.
         target: Filled whole.
     """
-    for i in range(target.size):
-        target[i] = _rounded(value_of(elements, view, first + i), number_format)
+    begin = 0
+    while begin < target.size:
+        place, step, count = _line_at(view, first + begin)
+        line = target[begin : begin + count]
+        for i in range(line.size):
+            value = _value_at(elements, view[_DTYPE], place + i * step)
+            line[i] = _rounded(value, number_format)
+        begin += count
+
+
+@compiled(f"void(float64, int64, {ELEMENTS}, int64, int64)")
+def _put(value: np.float64, number_format: int, elements: Elements, dtype: int, place: int) -> None:
+    """Writes a value to a place of a buffer, rounded once to its dtype."""
+    doubles, floats, halves = elements
+    if dtype == DOUBLE:
+        doubles[place] = value
+    elif dtype == FLOAT:
+        floats[place] = np.float32(value)
+    elif dtype == BF16:
+        halves[place] = to_bfloat(to_odd_float(value))
+    elif dtype == FLOAT16 and number_format == FLOAT16_SATURATED:
+        halves[place] = to_half_saturated(to_odd_float(value))
+    elif dtype == FLOAT16:
+        halves[place] = to_half(to_odd_float(value))
 
 
 @compiled(f"void(float64[::1], int64, int64[::1], int64, {ELEMENTS})")
@@ -116,17 +153,10 @@ def store(
 
     Of the number formats only FLOAT16_SATURATED counts, for a view of FLOAT16.
     """
-    doubles, floats, halves = elements
-    dtype, saturated = view[_DTYPE], number_format == FLOAT16_SATURATED
-    for i in range(source.size):
-        place = _place_of(view, first + i)
-        if dtype == DOUBLE:
-            doubles[place] = source[i]
-        elif dtype == FLOAT:
-            floats[place] = np.float32(source[i])
-        elif dtype == BF16:
-            halves[place] = to_bfloat(to_odd_float(source[i]))
-        elif dtype == FLOAT16 and saturated:
-            halves[place] = to_half_saturated(to_odd_float(source[i]))
-        elif dtype == FLOAT16:
-            halves[place] = to_half(to_odd_float(source[i]))
+    begin = 0
+    while begin < source.size:
+        place, step, count = _line_at(view, first + begin)
+        line = source[begin : begin + count]
+        for i in range(line.size):
+            _put(line[i], number_format, elements, view[_DTYPE], place + i * step)
+        begin += count
