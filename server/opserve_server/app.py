@@ -24,6 +24,7 @@ from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.history import History, HistoryLimits
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
@@ -321,8 +322,13 @@ async def _conformance(
         runs_limit=settings.conformance_runs_limit,
         kept_limit=settings.conformance_history_limit,
     )
+    kept = HistoryLimits(
+        runs=settings.conformance_history_limit,
+        baselines=settings.conformance_baselines_limit,
+        report_bytes=settings.conformance_report_bytes_limit,
+    )
     try:
-        yield Conformance(service, desk, arbiter, runs)
+        yield Conformance(service, desk, arbiter, History(runs, desk, kept))
     finally:
         await runs.stop()
         await desk.close()

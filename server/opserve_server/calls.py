@@ -27,6 +27,8 @@ _TEXT_LIMIT = 512
 VALUES_LIMIT = 1024
 """Of one list of numbers on either wire: no shape has more than 8, but a message has room for
 millions, which would be read before anything could refuse them."""
+MEMBERS_LIMIT = 20_000
+"""Of one list of objects, likewise: the largest suite has 16,159 cases."""
 log = logging.getLogger(__name__)
 
 

@@ -49,8 +49,9 @@ ADMINISTRATION = (
 """Calls of administration, by their name on both wires."""
 
 CONFORMANCE = (
-    *("CancelRun", "GetCase", "GetGolden", "GetInputs", "GetRun", "ListCases", "ListResults"),
-    *("ListRuns", "ListSuites", "ReadCases", "RunSuite", "SubmitOutputs", "Verify"),
+    *("CancelRun", "CompareRuns", "DeleteBaseline", "GetCase", "GetGolden", "GetInputs", "GetRun"),
+    *("ListBaselines", "ListCases", "ListResults", "ListRuns", "ListSuites", "ReadCases"),
+    *("ReportRun", "RunSuite", "SetBaseline", "SubmitOutputs", "Verify"),
 )
 """Calls of conformance, likewise."""
 

@@ -304,7 +304,12 @@ class Settings(BaseSettings):
     conformance_runs_limit: Count = 2
     """Suites that one tenant runs at once."""
     conformance_history_limit: Count = 200
-    """Runs of suites that are kept of one tenant; the oldest go."""
+    """Runs of suites that are kept of one tenant; the oldest without a name go."""
+    conformance_baselines_limit: Count = 50
+    """Names that one tenant gives to runs, each of which is kept."""
+    conformance_report_bytes_limit: Bytes = 8 * _MIB
+    """Largest run that was judged elsewhere, bytes of its messages over gRPC; over REST it is a
+    JSON body."""
     golden_folder: Path = Field(default_factory=cache_folder)
     """Where golden values are kept. Unless set it is opserve/goldens in $XDG_CACHE_HOME, or else in
     ~/.cache; a folder that cannot be written keeps none."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -14,7 +14,12 @@ from typing_extensions import override
 from client.fake_service import FakeService
 from client.samples import convolution
 from opserve.v1.command_service_pb2 import Command
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.event_service_pb2 import CreateEventRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import (
@@ -78,6 +83,13 @@ class DawdlingTransport(AsyncTransport):
     ) -> VerifyResponse:
         await self._dawdle()
         return await self._inner.verify(request, data, timeout_s=timeout_s)
+
+    @override
+    async def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        await self._dawdle()
+        return await self._inner.report(messages, timeout_s=timeout_s)
 
     @override
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Uploads and downloads go on from what came through, and notice what was changed on the way."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from opserve.chunks import crc32c
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import AclrtError, OpserveError, ServiceUnreachable
@@ -84,6 +89,12 @@ class Broken(Transport):
         self, request: VerifyRequest, data: memoryview, *, timeout_s: float
     ) -> VerifyResponse:
         raise AssertionError("no transfer asks for a verdict")
+
+    @override
+    def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        raise AssertionError("no transfer reports a run")
 
     @override
     def close(self) -> None:

@@ -1,94 +1,228 @@
-"""Over both faces and in both clients a stream's history reads the same, and a trace opens."""
+"""Over gRPC and REST: runs that were judged elsewhere, names of runs, and what changed."""
 
 import json
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 
-import numpy as np
+import grpc
 import pytest
 
-from contract.faces import AnySession, every_session, settle
-from opserve.v1.stream_service_pb2 import StreamEntry
-from opserve_client import Im2colBackward, OpserveError
-from opserve_client.private_service import Addresses
+from client.conform.sample_results import folded
+from contract.faces import Refusal, refusal
+from opserve.v1.conformance_service_pb2 import (
+    CaseResult,
+    ReportRunRequest,
+    Run,
+)
+from opserve.v1.conformance_service_pb2_grpc import ConformanceServiceStub
+from opserve_client import AsyncClient, OpserveError
+from opserve_client.private_service import Addresses, private_service
+from opserve_client.wire import chunks
+from opserve_kernels.verdict.case_result import result_of
 
-pytestmark = pytest.mark.system
-COLUMNS = np.ones((1, 4, 4), np.float32)
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+FACES = ["gRPC", "REST"]
+DIGEST = f"sha256:{'0' * 64}"
+WRONG = result_of(folded().verdict, seconds=0.25)
 
 
-def call() -> Im2colBackward:
-    return Im2colBackward(
-        grad_output=COLUMNS,
-        input_size=[3, 3],
-        kernel_size=[2, 2],
-        dilation=[1, 1],
-        padding=[0, 0],
-        stride=[1, 1],
+def result(case: str, status: str = "PASSED", worst: float = 0.0) -> CaseResult:
+    return CaseResult(case=case, status=status, worst=worst)
+
+
+BEFORE = [
+    CaseResult(case=WRONG.case, status="PASSED", worst=0.125, seconds=0.5),
+    result("mended", "FAILED", worst=1e9),
+    result("left.out"),
+    result("near"),
+    result("gone"),
+]
+NOW = [
+    CaseResult(
+        case=WRONG.case,
+        status="FAILED",
+        reason=WRONG.reason,
+        worst=WRONG.worst,
+        seconds=0.25,
+        verdict=WRONG.verdict,
+    ),
+    result("mended"),
+    result("left.out", "SKIPPED"),
+    result("near", worst=0.875),
+    result("new", "ERROR"),
+]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
+    limits = {"conformance_baselines_limit": "3", "conformance_report_bytes_limit": "65536"}
+    with private_service(store_url=url, devices='["ascend910b"]', **limits) as addresses:
+        yield addresses
+
+
+@asynccontextmanager
+async def client_of(service: Addresses, face: str) -> AsyncGenerator[AsyncClient]:
+    async with AsyncClient(service.grpc if face == "gRPC" else service.rest) as made:
+        yield made
+
+
+async def reported(
+    client: AsyncClient, results: list[CaseResult], target: str, digest: str = DIGEST
+) -> Run:
+    return await client.conformance.report_run(
+        results, target=target, suite="my layers", digest=digest, seed=7, tool="opserve 1.2"
     )
 
 
-async def read(watching: Any, count: int) -> list[StreamEntry]:
-    """The first entries of a watch, blocking or not."""
-    entries: list[StreamEntry] = []
-    if hasattr(watching, "__anext__"):
-        while len(entries) < count:
-            entries.append(await anext(watching))
-        await watching.aclose()
-    else:
-        while len(entries) < count:
-            entries.append(next(watching))
-        watching.close()
-    return entries
+@pytest.mark.parametrize("face", FACES)
+async def test_a_run_that_was_judged_elsewhere_is_in_the_history(
+    kept: Addresses, face: str
+) -> None:
+    async with client_of(kept, face) as client:
+        run = await reported(client, NOW, f"mine/{face}")
+        found = await client.conformance.get_run(run.id, wait_s=1)
+        (listed,) = (await client.conformance.list_runs(f"mine/{face}")).runs
+        results = await client.conformance.list_results(run.id)
+        (failed,) = await client.conformance.list_results(run.id, status="FAILED")
+    assert run == found == listed
+    assert (run.state, run.origin, run.tool) == ("ENDED", "REPORTED", "opserve 1.2")
+    assert (run.suite, run.seed, run.digest, run.cases) == ("my layers", 7, DIGEST, 5)
+    assert {one.status: one.cases for one in run.counts} == {
+        "PASSED": 2,
+        "FAILED": 1,
+        "SKIPPED": 1,
+        "ERROR": 1,
+    }
+    assert (run.worst, run.HasField("ended_at")) == (0.875, True)
+    assert results == NOW
+    assert json.loads(failed.verdict)["outputs"][0]["errors"] == 24
 
 
-async def drain(watching: Any) -> list[StreamEntry]:
-    """All entries, until the watch ends by itself."""
-    if hasattr(watching, "__anext__"):
-        return [entry async for entry in watching]
-    return list(watching)
+@pytest.mark.parametrize("face", FACES)
+async def test_results_come_in_as_many_messages_as_they_need(
+    kept: Addresses, face: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_RESULTS", 7)
+    results = [result(f"case{n}", worst=n / 64) for n in range(50)]
+    async with client_of(kept, face) as client:
+        run = await reported(client, results, "many")
+        assert await client.conformance.list_results(run.id) == results
 
 
-async def work(session: AnySession) -> None:
-    for _ in range(3):
-        await settle(session.run(call()))
-    event = await settle(session.create_event())
-    await settle(event.record())
-    await settle(session.default_stream.wait_event(event))
+@pytest.mark.parametrize("face", FACES)
+async def test_a_name_stands_for_its_run_until_it_is_taken_away(kept: Addresses, face: str) -> None:
+    async with client_of(kept, face) as client:
+        ask = client.conformance
+        first, second = (
+            await reported(client, BEFORE, "named"),
+            await reported(client, NOW, "named"),
+        )
+        assert (await ask.set_baseline("main", first.id)).run == first.id
+        assert await ask.get_run("main") == first
+        assert await ask.list_results("main") == BEFORE
+        moved = await ask.set_baseline("main", second.id)
+        best = await ask.set_baseline("best", "main")
+        assert best.run == moved.run == second.id
+        assert await ask.list_baselines() == [best, moved]
+        assert await ask.delete_baseline("main") == moved
+        await ask.delete_baseline("best")
+        assert await ask.list_baselines() == []
+        with pytest.raises(OpserveError):
+            await ask.get_run("main")
 
 
-async def test_a_history_reads_the_same_by_every_way(service: Addresses) -> None:
-    async with every_session(service, "ascend910b") as sessions:
-        histories: list[list[tuple[object, ...]]] = []
-        for session in sessions.values():
-            await work(session)
-            entries = await read(session.default_stream.watch(after=1), 4)
-            assert all(e.queued_s <= e.started_s <= e.ended_s for e in entries)
-            told = [(e.sequence, e.kind, e.handle, e.operator, e.outcome) for e in entries]
-            histories.append(list(told))
-        first = histories[0]
-        assert [sequence for sequence, *_ in first] == [2, 3, 4, 5]
-        assert all(history == first for history in histories)
+@pytest.mark.parametrize("face", FACES)
+async def test_two_runs_are_compared(kept: Addresses, face: str) -> None:
+    async with client_of(kept, face) as client:
+        ask = client.conformance
+        before = await reported(client, BEFORE, "compared")
+        now = await reported(client, NOW, "compared", digest=f"sha256:{'1' * 64}")
+        await ask.set_baseline("last-week", before.id)
+        found = await ask.compare_runs("last-week", now.id)
+        same = await ask.compare_runs(now.id, now.id)
+        await ask.delete_baseline("last-week")
+    assert (found.before, found.now, found.same_suite) == (before, now, False)
+    assert list(found.new_failures) == [WRONG.case, "new"]
+    assert list(found.fixed) == ["mended"]
+    assert list(found.newly_skipped) == ["left.out"]
+    assert [(one.case, one.before, one.now) for one in found.drifts] == [("near", 0, 0.875)]
+    assert found.missing == 1
+    assert (same.same_suite, len(same.new_failures), same.missing) == (True, 0, 0)
 
 
-async def test_a_watch_ends_with_its_stream_and_refuses_a_dead_one(service: Addresses) -> None:
-    async with every_session(service, "ascend910b") as sessions:
-        for session in sessions.values():
-            stream = await settle(session.create_stream())
-            event = await settle(session.create_event())
-            await settle(event.record(stream))
-            watching = stream.watch()
-            (first,) = await read(stream.watch(), 1)
-            assert first.handle == event.handle
-            await settle(stream.destroy())
-            with pytest.raises(OpserveError, match=str(stream.handle)):
-                await drain(watching)
+async def test_both_faces_refuse_alike_and_keep_nothing(kept: Addresses) -> None:
+    told = list[Refusal]()
+    for face in FACES:
+        async with client_of(kept, face) as client:
+            ask = client.conformance
+            run = await reported(client, BEFORE, "refused")
+            for name in ("one", "two", "three"):
+                await ask.set_baseline(name, run.id)
+            calls = [
+                reported(client, [], "refused"),
+                reported(client, [*BEFORE, result("a b")], "refused"),
+                reported(client, [*BEFORE, result("one", "FINE")], "refused"),
+                reported(client, [*BEFORE, BEFORE[0]], "refused"),
+                reported(client, BEFORE, "not this"),
+                reported(client, BEFORE, "refused", digest="none"),
+                reported(client, [CaseResult(case="a", status="FAILED", verdict="{}")], "refused"),
+                ask.set_baseline("a b", run.id),
+                ask.set_baseline("0" * 16, run.id),
+                ask.compare_runs("one", "a b"),
+                ask.delete_baseline("a b"),
+                ask.set_baseline("one", "0" * 16),
+                ask.get_run("none"),
+                ask.delete_baseline("none"),
+                ask.compare_runs("one", "none"),
+                ask.set_baseline("four", run.id),
+            ]
+            for call in calls:
+                with pytest.raises(OpserveError) as caught:
+                    await call
+                told.append(refusal(caught.value))
+            assert len((await ask.list_runs("refused")).runs) == FACES.index(face) + 1
+            for name in ("one", "two", "three"):
+                await ask.delete_baseline(name)
+    half = len(told) // 2
+    assert told[:half] == told[half:]
+    codes = [one.code for one in told[:half]]
+    assert codes == [100000] * 9 + [107017] + [100000] + [107017] * 4 + [207012]
 
 
-async def test_a_trace_has_kernels_and_copies_by_every_way(service: Addresses) -> None:
-    async with every_session(service, "ascend910b") as sessions:
-        for session in sessions.values():
-            await work(session)
-            trace = json.loads(json.dumps(await settle(session.trace())))
-            slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-            assert [s["name"] for s in slices if s["cat"] == "kernel"] == ["im2col_backward"] * 3
-            copies = [(s["name"], s["args"]["size_bytes"]) for s in slices if s["cat"] == "copy"]
-            assert copies == [("write", COLUMNS.nbytes), ("read", 36)] * 3
+async def test_a_run_that_is_too_large_for_a_stream_is_refused(kept: Addresses) -> None:
+    large = [result(f"{'x' * 100}{n}") for n in range(999)]
+    async with client_of(kept, "gRPC") as client:
+        with pytest.raises(OpserveError, match="run: given more than 65536 bytes"):
+            await reported(client, large, "large")
+    async with client_of(kept, "REST") as client:
+        assert (await reported(client, large, "large")).cases == 999
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        ([ReportRunRequest(results=[result(f"a{n}") for n in range(1001)])], "1001 in a message"),
+        (
+            [ReportRunRequest(target="a", results=BEFORE), ReportRunRequest(target="a")],
+            "a second header",
+        ),
+        ([], "target: given ''"),
+    ],
+)
+async def test_a_stream_that_is_none_is_refused(
+    kept: Addresses, messages: list[ReportRunRequest], told: str
+) -> None:
+    async with grpc.aio.insecure_channel(kept.grpc) as channel:
+        with pytest.raises(grpc.aio.AioRpcError, match=told):
+            await ConformanceServiceStub(channel).ReportRun(iter(messages))
+
+
+async def test_a_run_at_work_is_no_baseline(kept: Addresses) -> None:
+    async with client_of(kept, "gRPC") as client:
+        begun = await client.conformance.run_suite("standard", target="long")
+        with pytest.raises(OpserveError, match="run: given a run at work"):
+            await client.conformance.set_baseline("main", begun.id)
+        await client.conformance.cancel_run(begun.id)
+        assert (await client.conformance.set_baseline("main", begun.id)).run == begun.id
+        await client.conformance.delete_baseline("main")

@@ -135,7 +135,7 @@ def every_route(app: RestFace, *, session: str) -> Iterator[tuple[str, str, str]
         path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
         path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
         path = path.replace("{suite}", "smoke").replace("{case}", "none").replace("{run}", "0" * 16)
-        path = path.replace("{id}", "00000000")
+        path = path.replace("{id}", "00000000").replace("{name}", "none")
         for parameter in route.param_convertors:
             path = path.replace(f"{{{parameter}:int}}", "1")
         for verb in sorted((route.methods or set()) - {"HEAD"}):

@@ -5,6 +5,7 @@ from pathlib import Path
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.history import History, HistoryLimits
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.service import Service
 from opserve_server.npz import ArrayLimits
@@ -18,6 +19,7 @@ LIMITS = ConformanceLimits(
     golden_bytes=2**20,
     sent_bytes=2**20,
 )
+HISTORY_LIMITS = HistoryLimits(runs=3, baselines=2, report_bytes=2**20)
 
 
 def idle_conformance(service: Service) -> Conformance:
@@ -31,4 +33,4 @@ def conformance_of(
     """With a history, unless it is None."""
     arbiter = Arbiter(service, limits)
     runs = SuiteRuns(service, desk, arbiter, kept, runs_limit=2, kept_limit=3)
-    return Conformance(service, desk, arbiter, runs)
+    return Conformance(service, desk, arbiter, History(runs, desk, HISTORY_LIMITS))

@@ -1,6 +1,6 @@
 """Conformance: whether outputs that another implementation computed are right."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from opserve_client.errors import INVALID_HANDLE, OpserveError
 from opserve_client.request_forms import named, request_of
 from opserve_client.tensors import Array
 from opserve_client.wire import conformance_methods as methods
+from opserve_client.wire.chunks import report_messages
 from opserve_client.wire.methods import RequestT
 
 _PAGE = 1000
@@ -252,6 +253,78 @@ class AsyncConformance:
             if not page.cursor:
                 return results
             request.cursor = page.cursor
+
+    async def report_run(
+        self,
+        results: Iterable[conformance.CaseResult],
+        *,
+        target: str,
+        suite: str,
+        digest: str,
+        seed: int = 0,
+        tool: str = "",
+    ) -> conformance.Run:
+        """Adds a run that was judged elsewhere to the history: all of it, or nothing.
+
+        Args:
+            results: In the suite's order; verdicts may be "".
+            target: What the history calls that which was tried.
+            suite: Its name, also of one that the service does not know.
+            digest: Of the whole suite: "sha256:" and 64 hexadecimal digits.
+            seed: That its inputs were drawn by.
+            tool: What judged.
+
+        Raises:
+            AclrtError: 207012, there are too many results or bytes; 507901, the service has no
+                store.
+        """
+        request = request_of(
+            conformance.ReportRunRequest,
+            target=named(target, parameter="target"),
+            suite=named(suite, parameter="suite"),
+            digest=digest,
+            seed=seed,
+            tool=tool,
+        )
+        return (await self._connection.report(list(report_messages(request, results)))).run
+
+    async def set_baseline(self, name: str, run: str) -> conformance.Baseline:
+        """Gives a name to a run that has ended, or a name to another run; it is not forgotten.
+
+        Args:
+            name: Wherever a run is asked for, it stands for this one.
+            run: Its id, or the name of another baseline.
+        """
+        request = request_of(
+            conformance.SetBaselineRequest,
+            name=named(name, parameter="name"),
+            run=named(run, parameter="run"),
+        )
+        return (await self._connection.call(methods.SET_BASELINE, request)).baseline
+
+    async def list_baselines(self) -> list[conformance.Baseline]:
+        """The tenant's baselines by name."""
+        request = conformance.ListBaselinesRequest()
+        return list((await self._connection.call(methods.LIST_BASELINES, request)).baselines)
+
+    async def delete_baseline(self, name: str) -> conformance.Baseline:
+        """Takes a name away; its run stays as long as others of its age."""
+        request = request_of(conformance.DeleteBaselineRequest, name=named(name, parameter="name"))
+        return (await self._connection.call(methods.DELETE_BASELINE, request)).baseline
+
+    async def compare_runs(self, before: str, now: str) -> conformance.CompareRunsResponse:
+        """How a run differs from an earlier one.
+
+        Args:
+            before: The earlier one, by its id or the name of a baseline.
+            now: The other.
+        """
+        request = request_of(
+            conformance.CompareRunsRequest,
+            before=named(before, parameter="before"),
+            now=named(now, parameter="now"),
+        )
+        return await self._connection.call(methods.COMPARE_RUNS, request)
 
     async def _verify_by_digests(
         self, request: conformance.VerifyRequest, arrays: Mapping[str, Array]

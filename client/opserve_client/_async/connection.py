@@ -1,14 +1,19 @@
 """Calls with request ids, deadlines and safe retries: the one place for all three."""
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 import numpy as np
 
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
@@ -20,7 +25,7 @@ from opserve_client.errors import (
     incomprehensible,
     unreachable,
 )
-from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
+from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 ATTEMPTS = 3
@@ -130,6 +135,13 @@ class AsyncConnection:
         self._check_open(VERIFY)
         timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
         return await self._transport.verify(request, data, timeout_s=timeout_s)
+
+    async def report(self, messages: Sequence[ReportRunRequest]) -> ReportRunResponse:
+        """Carries a run that was judged elsewhere."""
+        self._check_open(REPORT_RUN)
+        size_bytes = sum(message.ByteSize() for message in messages)
+        timeout_s = self._timeout_s + size_bytes / _SLOWEST_BYTES_PER_S
+        return await self._transport.report(messages, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Ends the connection, if it has not ended."""

@@ -1,16 +1,18 @@
 """Bytes up and down in chunks, with their checksums."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from google.protobuf.message import DecodeError
 
 from opserve.chunks import READ, WRITTEN, crc32c
-from opserve.v1.conformance_service_pb2 import VerifyRequest
+from opserve.v1.conformance_service_pb2 import CaseResult, ReportRunRequest, VerifyRequest
 from opserve.v1.memory_service_pb2 import ReadResponse, WriteRequest
 from opserve_client.errors import corrupted, incomprehensible
 
 CHUNK_BYTES = 256 * 2**10
 """Piece in which bulk bytes travel; a larger one holds up other tenants' calls."""
+
+_RESULTS = 1000  # as many as a service takes in a message
 
 
 def write_messages(request: WriteRequest, data: memoryview) -> Iterator[bytes]:
@@ -29,6 +31,28 @@ def verify_messages(request: VerifyRequest, data: memoryview) -> Iterator[Verify
         message.MergeFrom(header)
         yield message
         header = VerifyRequest()
+
+
+def report_messages(
+    request: ReportRunRequest, results: Iterable[CaseResult]
+) -> Iterator[ReportRunRequest]:
+    """The messages of a run that was judged elsewhere, the first of which says what was tried."""
+    message, size_bytes = request, 0
+    for result in results:
+        if size_bytes > CHUNK_BYTES or len(message.results) == _RESULTS:
+            yield message
+            message, size_bytes = ReportRunRequest(), 0
+        message.results.append(result)
+        size_bytes += result.ByteSize()
+    yield message
+
+
+def joined(messages: Iterable[ReportRunRequest]) -> ReportRunRequest:
+    """The one message that others say together."""
+    whole = ReportRunRequest()
+    for message in messages:
+        whole.MergeFrom(message)
+    return whole
 
 
 def read_chunk(message: bytes) -> memoryview:

@@ -14,6 +14,7 @@ _CASE = _CASES + "/{case}"
 _OWN = "/v1/conformance/cases"
 _RUNS = "/v1/conformance/runs"
 _RUN = _RUNS + "/{run}"
+_BASELINES = "/v1/conformance/baselines"
 
 LIST_SUITES = Method(
     "ConformanceService/ListSuites",
@@ -110,6 +111,41 @@ LIST_RESULTS = Method(
     "GET",
     _RUN + "/results",
 )
+REPORT_RUN = Method(
+    "ConformanceService/ReportRun",
+    conformance.ReportRunRequest,
+    conformance.ReportRunResponse,
+    "POST",
+    _RUNS + ":report",
+)
+SET_BASELINE = Method(
+    "ConformanceService/SetBaseline",
+    conformance.SetBaselineRequest,
+    conformance.SetBaselineResponse,
+    "POST",
+    _BASELINES,
+)
+LIST_BASELINES = Method(
+    "ConformanceService/ListBaselines",
+    conformance.ListBaselinesRequest,
+    conformance.ListBaselinesResponse,
+    "GET",
+    _BASELINES,
+)
+DELETE_BASELINE = Method(
+    "ConformanceService/DeleteBaseline",
+    conformance.DeleteBaselineRequest,
+    conformance.DeleteBaselineResponse,
+    "DELETE",
+    _BASELINES + "/{name}",
+)
+COMPARE_RUNS = Method(
+    "ConformanceService/CompareRuns",
+    conformance.CompareRunsRequest,
+    conformance.CompareRunsResponse,
+    "GET",
+    _RUNS + ":compare",
+)
 
 CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
     LIST_SUITES,
@@ -125,4 +161,9 @@ CONFORMANCE_METHODS: tuple[Method[Any, Any], ...] = (
     CANCEL_RUN,
     LIST_RUNS,
     LIST_RESULTS,
+    REPORT_RUN,
+    SET_BASELINE,
+    LIST_BASELINES,
+    DELETE_BASELINE,
+    COMPARE_RUNS,
 )

@@ -28,11 +28,12 @@ def from_json(form: Json) -> Verdict:
     Raises:
         ValueError: Another version, or not such a form.
     """
-    if form.get("version") != VERSION:
-        raise ValueError(f"version of a verdict: {form.get('version')} was given, not {VERSION}")
     try:
+        if form.get("version") != VERSION:
+            version = form.get("version")
+            raise ValueError(f"version of a verdict: {version} was given, not {VERSION}")
         return cast("Verdict", _read(Verdict, form))
-    except (KeyError, TypeError, AttributeError) as wrong:
+    except (KeyError, TypeError, AttributeError, OverflowError) as wrong:
         raise ValueError(f"not a verdict: {wrong!r}") from wrong
 
 

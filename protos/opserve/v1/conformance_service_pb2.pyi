@@ -859,7 +859,9 @@ class ListResultsResponse(_message.Message):
     cursor: _builtins.str
     """Asks for the next ones; empty where there is none."""
     @_builtins.property
-    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaseResult]: ...
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaseResult]:
+        """Fewer than asked for where verdicts are long."""
+
     def __init__(
         self,
         *,
@@ -902,6 +904,8 @@ class Run(_message.Message):
     DETERMINISTIC_LEVEL_FIELD_NUMBER: _builtins.int
     STAGE_FIELD_NUMBER: _builtins.int
     CASE_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     target: _builtins.str
     suite: _builtins.str
@@ -929,6 +933,10 @@ class Run(_message.Message):
     """WAITING for its turn, MAKING_SUITE or TRYING; empty where this process of the service does not carry it out."""
     case: _builtins.str
     """The first case of those at work."""
+    origin: _builtins.str
+    """DEVICE, or REPORTED: judged elsewhere."""
+    tool: _builtins.str
+    """What judged it elsewhere, as its reporter says."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatusCount]: ...
     @_builtins.property
@@ -960,10 +968,12 @@ class Run(_message.Message):
         deterministic_level: _builtins.str = ...,
         stage: _builtins.str = ...,
         case: _builtins.str = ...,
+        origin: _builtins.str = ...,
+        tool: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "ended_at", b"ended_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "origin", b"origin", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "tool", b"tool", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at: _TypeAlias = _typing.Literal["ended_at"]  # noqa: Y015
     _WhichOneofArgType__ended_at: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at"]  # noqa: Y015
@@ -1030,3 +1040,312 @@ class CaseResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CaseResult: _TypeAlias = CaseResult  # noqa: Y015
+
+@_typing.final
+class ReportRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    SUITE_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    target: _builtins.str
+    """What was tried, by a name of the caller's: letters, digits and ._:/@+-."""
+    suite: _builtins.str
+    """Its name, also of a suite that the service does not know."""
+    seed: _builtins.int
+    digest: _builtins.str
+    """Of the whole suite: "sha256:" and 64 hexadecimal digits."""
+    tool: _builtins.str
+    """What judged: a program and its version."""
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaseResult]:
+        """In the suite's order, each case once; at most 20,000 in all messages."""
+
+    def __init__(
+        self,
+        *,
+        target: _builtins.str = ...,
+        suite: _builtins.str = ...,
+        seed: _builtins.int = ...,
+        digest: _builtins.str = ...,
+        tool: _builtins.str = ...,
+        results: _abc.Iterable[Global___CaseResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "results", b"results", "seed", b"seed", "suite", b"suite", "target", b"target", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportRunRequest: _TypeAlias = ReportRunRequest  # noqa: Y015
+
+@_typing.final
+class ReportRunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def run(self) -> Global___Run: ...
+    def __init__(
+        self,
+        *,
+        run: Global___Run | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportRunResponse: _TypeAlias = ReportRunResponse  # noqa: Y015
+
+@_typing.final
+class SetBaselineRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Letters, digits and ._+-, but no 16 hexadecimal digits, which name a run."""
+    run: _builtins.str
+    """Its id, or the name of another baseline."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        run: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetBaselineRequest: _TypeAlias = SetBaselineRequest  # noqa: Y015
+
+@_typing.final
+class SetBaselineResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASELINE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def baseline(self) -> Global___Baseline: ...
+    def __init__(
+        self,
+        *,
+        baseline: Global___Baseline | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetBaselineResponse: _TypeAlias = SetBaselineResponse  # noqa: Y015
+
+@_typing.final
+class ListBaselinesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBaselinesRequest: _TypeAlias = ListBaselinesRequest  # noqa: Y015
+
+@_typing.final
+class ListBaselinesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASELINES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def baselines(self) -> _containers.RepeatedCompositeFieldContainer[Global___Baseline]: ...
+    def __init__(
+        self,
+        *,
+        baselines: _abc.Iterable[Global___Baseline] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baselines", b"baselines"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBaselinesResponse: _TypeAlias = ListBaselinesResponse  # noqa: Y015
+
+@_typing.final
+class DeleteBaselineRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteBaselineRequest: _TypeAlias = DeleteBaselineRequest  # noqa: Y015
+
+@_typing.final
+class DeleteBaselineResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASELINE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def baseline(self) -> Global___Baseline:
+        """As it was."""
+
+    def __init__(
+        self,
+        *,
+        baseline: Global___Baseline | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteBaselineResponse: _TypeAlias = DeleteBaselineResponse  # noqa: Y015
+
+@_typing.final
+class CompareRunsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEFORE_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    before: _builtins.str
+    """The earlier run, by its id or the name of a baseline."""
+    now: _builtins.str
+    def __init__(
+        self,
+        *,
+        before: _builtins.str = ...,
+        now: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "now", b"now"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRunsRequest: _TypeAlias = CompareRunsRequest  # noqa: Y015
+
+@_typing.final
+class CompareRunsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEFORE_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    SAME_SUITE_FIELD_NUMBER: _builtins.int
+    NEW_FAILURES_FIELD_NUMBER: _builtins.int
+    FIXED_FIELD_NUMBER: _builtins.int
+    NEWLY_SKIPPED_FIELD_NUMBER: _builtins.int
+    DRIFTS_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    same_suite: _builtins.bool
+    """Whether both are of suites with equal digests."""
+    missing: _builtins.int
+    """How many of the earlier run's cases were not chosen now."""
+    @_builtins.property
+    def before(self) -> Global___Run: ...
+    @_builtins.property
+    def now(self) -> Global___Run: ...
+    @_builtins.property
+    def new_failures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Cases that fail, and did not or were not tried before."""
+
+    @_builtins.property
+    def fixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def newly_skipped(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Cases that were judged before and are left out now."""
+
+    @_builtins.property
+    def drifts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Drift]:
+        """Cases that pass as before, but use more of their tolerance, by a quarter of it at least; the largest first."""
+
+    def __init__(
+        self,
+        *,
+        before: Global___Run | None = ...,
+        now: Global___Run | None = ...,
+        same_suite: _builtins.bool = ...,
+        new_failures: _abc.Iterable[_builtins.str] | None = ...,
+        fixed: _abc.Iterable[_builtins.str] | None = ...,
+        newly_skipped: _abc.Iterable[_builtins.str] | None = ...,
+        drifts: _abc.Iterable[Global___Drift] | None = ...,
+        missing: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "now", b"now"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "drifts", b"drifts", "fixed", b"fixed", "missing", b"missing", "new_failures", b"new_failures", "newly_skipped", b"newly_skipped", "now", b"now", "same_suite", b"same_suite"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRunsResponse: _TypeAlias = CompareRunsResponse  # noqa: Y015
+
+@_typing.final
+class Baseline(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
+    SET_AT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    run: _builtins.str
+    """Its id."""
+    set_at: _builtins.float
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        run: _builtins.str = ...,
+        set_at: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "run", b"run", "set_at", b"set_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Baseline: _TypeAlias = Baseline  # noqa: Y015
+
+@_typing.final
+class Drift(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CASE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    NOW_FIELD_NUMBER: _builtins.int
+    case: _builtins.str
+    before: _builtins.float
+    now: _builtins.float
+    def __init__(
+        self,
+        *,
+        case: _builtins.str = ...,
+        before: _builtins.float = ...,
+        now: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "case", b"case", "now", b"now"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Drift: _TypeAlias = Drift  # noqa: Y015

@@ -108,6 +108,31 @@ class ConformanceServiceStub:
                 request_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsResponse.FromString,
                 _registered_method=True)
+        self.ReportRun = channel.stream_unary(
+                '/opserve.v1.ConformanceService/ReportRun',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.ReportRunRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ReportRunResponse.FromString,
+                _registered_method=True)
+        self.SetBaseline = channel.unary_unary(
+                '/opserve.v1.ConformanceService/SetBaseline',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.SetBaselineRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.SetBaselineResponse.FromString,
+                _registered_method=True)
+        self.ListBaselines = channel.unary_unary(
+                '/opserve.v1.ConformanceService/ListBaselines',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListBaselinesRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListBaselinesResponse.FromString,
+                _registered_method=True)
+        self.DeleteBaseline = channel.unary_unary(
+                '/opserve.v1.ConformanceService/DeleteBaseline',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.DeleteBaselineRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.DeleteBaselineResponse.FromString,
+                _registered_method=True)
+        self.CompareRuns = channel.unary_unary(
+                '/opserve.v1.ConformanceService/CompareRuns',
+                request_serializer=opserve_dot_v1_dot_conformance__service__pb2.CompareRunsRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_conformance__service__pb2.CompareRunsResponse.FromString,
+                _registered_method=True)
 
 
 class ConformanceServiceServicer:
@@ -217,6 +242,45 @@ class ConformanceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportRun(self, request_iterator, context):
+        """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
+        what was tried, all have results. All of it is kept, or nothing.
+        Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetBaseline(self, request, context):
+        """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
+        is asked for, the name stands for it.
+        Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBaselines(self, request, context):
+        """Lists the tenant's baselines by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteBaseline(self, request, context):
+        """Takes a name away; its run stays as long as others of its age.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompareRuns(self, request, context):
+        """Tells how a run differs from an earlier one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConformanceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -284,6 +348,31 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
                     servicer.ListResults,
                     request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListResultsResponse.SerializeToString,
+            ),
+            'ReportRun': grpc.stream_unary_rpc_method_handler(
+                    servicer.ReportRun,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ReportRunRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.ReportRunResponse.SerializeToString,
+            ),
+            'SetBaseline': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetBaseline,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.SetBaselineRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.SetBaselineResponse.SerializeToString,
+            ),
+            'ListBaselines': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBaselines,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.ListBaselinesRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.ListBaselinesResponse.SerializeToString,
+            ),
+            'DeleteBaseline': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteBaseline,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.DeleteBaselineRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.DeleteBaselineResponse.SerializeToString,
+            ),
+            'CompareRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareRuns,
+                    request_deserializer=opserve_dot_v1_dot_conformance__service__pb2.CompareRunsRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_conformance__service__pb2.CompareRunsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -646,6 +735,141 @@ class ConformanceService:
             '/opserve.v1.ConformanceService/ListResults',
             opserve_dot_v1_dot_conformance__service__pb2.ListResultsRequest.SerializeToString,
             opserve_dot_v1_dot_conformance__service__pb2.ListResultsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportRun(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/opserve.v1.ConformanceService/ReportRun',
+            opserve_dot_v1_dot_conformance__service__pb2.ReportRunRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.ReportRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetBaseline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/SetBaseline',
+            opserve_dot_v1_dot_conformance__service__pb2.SetBaselineRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.SetBaselineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBaselines(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/ListBaselines',
+            opserve_dot_v1_dot_conformance__service__pb2.ListBaselinesRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.ListBaselinesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteBaseline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/DeleteBaseline',
+            opserve_dot_v1_dot_conformance__service__pb2.DeleteBaselineRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.DeleteBaselineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.ConformanceService/CompareRuns',
+            opserve_dot_v1_dot_conformance__service__pb2.CompareRunsRequest.SerializeToString,
+            opserve_dot_v1_dot_conformance__service__pb2.CompareRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -77,6 +77,22 @@ class ConformanceServiceStub:
     """Lists the tenant's runs, the newest first."""
     ListResults: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListResultsRequest, _conformance_service_pb2.ListResultsResponse]
     """Lists what became of a run's cases, in the suite's order."""
+    ReportRun: _grpc.StreamUnaryMultiCallable[_conformance_service_pb2.ReportRunRequest, _conformance_service_pb2.ReportRunResponse]
+    """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
+    what was tried, all have results. All of it is kept, or nothing.
+    Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
+    """
+    SetBaseline: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.SetBaselineRequest, _conformance_service_pb2.SetBaselineResponse]
+    """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
+    is asked for, the name stands for it.
+    Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
+    """
+    ListBaselines: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListBaselinesRequest, _conformance_service_pb2.ListBaselinesResponse]
+    """Lists the tenant's baselines by name."""
+    DeleteBaseline: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.DeleteBaselineRequest, _conformance_service_pb2.DeleteBaselineResponse]
+    """Takes a name away; its run stays as long as others of its age."""
+    CompareRuns: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.CompareRunsRequest, _conformance_service_pb2.CompareRunsResponse]
+    """Tells how a run differs from an earlier one."""
 
 @_typing.type_check_only
 class ConformanceServiceAsyncStub(ConformanceServiceStub):
@@ -127,6 +143,22 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
     """Lists the tenant's runs, the newest first."""
     ListResults: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListResultsRequest, _conformance_service_pb2.ListResultsResponse]  # type: ignore[assignment]
     """Lists what became of a run's cases, in the suite's order."""
+    ReportRun: _aio.StreamUnaryMultiCallable[_conformance_service_pb2.ReportRunRequest, _conformance_service_pb2.ReportRunResponse]  # type: ignore[assignment]
+    """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
+    what was tried, all have results. All of it is kept, or nothing.
+    Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
+    """
+    SetBaseline: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.SetBaselineRequest, _conformance_service_pb2.SetBaselineResponse]  # type: ignore[assignment]
+    """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
+    is asked for, the name stands for it.
+    Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
+    """
+    ListBaselines: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListBaselinesRequest, _conformance_service_pb2.ListBaselinesResponse]  # type: ignore[assignment]
+    """Lists the tenant's baselines by name."""
+    DeleteBaseline: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.DeleteBaselineRequest, _conformance_service_pb2.DeleteBaselineResponse]  # type: ignore[assignment]
+    """Takes a name away; its run stays as long as others of its age."""
+    CompareRuns: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.CompareRunsRequest, _conformance_service_pb2.CompareRunsResponse]  # type: ignore[assignment]
+    """Tells how a run differs from an earlier one."""
 
 class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
@@ -252,5 +284,51 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.ListResultsResponse, _abc.Awaitable[_conformance_service_pb2.ListResultsResponse]]:
         """Lists what became of a run's cases, in the suite's order."""
+
+    @_abc_1.abstractmethod
+    def ReportRun(
+        self,
+        request_iterator: _MaybeAsyncIterator[_conformance_service_pb2.ReportRunRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.ReportRunResponse, _abc.Awaitable[_conformance_service_pb2.ReportRunResponse]]:
+        """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
+        what was tried, all have results. All of it is kept, or nothing.
+        Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
+        """
+
+    @_abc_1.abstractmethod
+    def SetBaseline(
+        self,
+        request: _conformance_service_pb2.SetBaselineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.SetBaselineResponse, _abc.Awaitable[_conformance_service_pb2.SetBaselineResponse]]:
+        """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
+        is asked for, the name stands for it.
+        Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
+        """
+
+    @_abc_1.abstractmethod
+    def ListBaselines(
+        self,
+        request: _conformance_service_pb2.ListBaselinesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.ListBaselinesResponse, _abc.Awaitable[_conformance_service_pb2.ListBaselinesResponse]]:
+        """Lists the tenant's baselines by name."""
+
+    @_abc_1.abstractmethod
+    def DeleteBaseline(
+        self,
+        request: _conformance_service_pb2.DeleteBaselineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.DeleteBaselineResponse, _abc.Awaitable[_conformance_service_pb2.DeleteBaselineResponse]]:
+        """Takes a name away; its run stays as long as others of its age."""
+
+    @_abc_1.abstractmethod
+    def CompareRuns(
+        self,
+        request: _conformance_service_pb2.CompareRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_conformance_service_pb2.CompareRunsResponse, _abc.Awaitable[_conformance_service_pb2.CompareRunsResponse]]:
+        """Tells how a run differs from an earlier one."""
 
 def add_ConformanceServiceServicer_to_server(servicer: ConformanceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

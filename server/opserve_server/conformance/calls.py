@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
-from opserve_server.core.runs import CaseResult
+from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.verdict.changes import Drift
+from opserve_server.core.runs import Baseline
 
 Definition = NewType("Definition", str)
 """A case as a line of a suite has it, JSON; as a part of another document it is an object."""
@@ -143,7 +145,48 @@ class ListResults:
     limit: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRun:
+    """Adds a run whose cases were tried and judged elsewhere: all of it, or nothing."""
+
+    target: str = ""
+    suite: str = ""
+    seed: int = 0
+    digest: str = ""
+    tool: str = ""
+    results: tuple[CaseResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBaseline:
+    """Gives a name to a run that has ended, or a name to another run."""
+
+    name: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListBaselines:
+    """Lists the tenant's baselines by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteBaseline:
+    """Takes a name away; its run stays as long as others of its age."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRuns:
+    """Tells how a run differs from an earlier one; each is named by its id or a baseline's name."""
+
+    before: str = ""
+    now: str = ""
+
+
 OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
+OfHistory = ReportRun | SetBaseline | ListBaselines | DeleteBaseline | CompareRuns
 OfAnyCase = GetInputs | GetGolden | SubmitOutputs | Verify
 """Of a case in a suite, or of one of the caller's own, which comes as its definition."""
 
@@ -261,6 +304,8 @@ class RunInfo:
     deterministic_level: str
     stage: str
     case: str
+    origin: str
+    tool: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +331,34 @@ class ResultPage:
     cursor: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneBaseline:
+    """A baseline."""
+
+    baseline: Baseline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllBaselines:
+    """The tenant's baselines by name."""
+
+    baselines: Sequence[Baseline]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChanges:
+    """How a run differs from an earlier one; see opserve.v1.CompareRunsResponse."""
+
+    before: RunInfo
+    now: RunInfo
+    same_suite: bool
+    new_failures: Sequence[str]
+    fixed: Sequence[str]
+    newly_skipped: Sequence[str]
+    drifts: Sequence[Drift]
+    missing: int
+
+
 ANSWERS: Mapping[type, type] = {
     ListSuites: Suites,
     ListCases: CasePage,
@@ -297,5 +370,10 @@ ANSWERS: Mapping[type, type] = {
     CancelRun: OneRun,
     ListRuns: RunPage,
     ListResults: ResultPage,
+    ReportRun: OneRun,
+    SetBaseline: OneBaseline,
+    ListBaselines: AllBaselines,
+    DeleteBaseline: OneBaseline,
+    CompareRuns: RunChanges,
 }
 """The calls that carry no arrays, by their request, and what each answers."""

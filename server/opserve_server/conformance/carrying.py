@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from opserve_kernels.cases.case import Case
+from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.conformance import tasks
@@ -24,7 +25,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.leases import leased
 from opserve_server.core.principal import Principal
-from opserve_server.core.runs import CaseResult, Run, RunState, Stage
+from opserve_server.core.runs import Run, RunState, Stage
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs as KeptRuns
 

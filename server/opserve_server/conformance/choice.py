@@ -17,6 +17,10 @@ from opserve_server.core.errors import HandleNotFound
 
 TEXT_LIMIT = 128
 """Characters of whatever a caller names."""
+TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
+RUN = re.compile("[0-9a-f]{16}")
+BASELINE = re.compile(r"(?![0-9a-f]{16}$)[A-Za-z0-9._+-]{1,64}")
+"""No name is like the id of a run."""
 _SEED_LIMIT = 2**63 - 1
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -83,6 +87,12 @@ def page_limit(given: int, default: int, *, most: int) -> int:
     if not 0 <= given <= most:
         raise malformed("limit", given=given, allowed=f"0 to {most}")
     return given or default
+
+
+def check_like(name: str, given: str, allowed: re.Pattern[str]) -> None:
+    """Refuses what is not as a pattern says."""
+    if not allowed.fullmatch(given):
+        raise malformed(name, given=repr(given), allowed=allowed.pattern)
 
 
 def check_text(name: str, given: str) -> None:

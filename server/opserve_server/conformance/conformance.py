@@ -18,6 +18,7 @@ from opserve_server.calls import caller, malformed
 from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import (
+    AllBaselines,
     CasePage,
     CasesRead,
     Definition,
@@ -27,11 +28,14 @@ from opserve_server.conformance.calls import (
     ListCases,
     ListSuites,
     OfAnyCase,
+    OfHistory,
     OfRun,
+    OneBaseline,
     OneCase,
     OneRun,
     ReadCases,
     ResultPage,
+    RunChanges,
     RunPage,
     SubmitOutputs,
     Submitted,
@@ -53,13 +57,15 @@ from opserve_server.conformance.choice import (
 )
 from opserve_server.conformance.definitions import Unreadable, cases_in, own_case
 from opserve_server.conformance.desk import Desk
-from opserve_server.conformance.runs import SuiteRuns
+from opserve_server.conformance.history import History
 from opserve_server.conformance.sent import Sent, submission_of
 from opserve_server.core.accounts import Account
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.service import Service
 
 ResultT = TypeVar("ResultT")
+OfCases = Suites | CasePage | OneCase | CasesRead | Submitted
+OfRuns = OneRun | RunPage | ResultPage | OneBaseline | AllBaselines | RunChanges
 Read = Callable[[], Awaitable[Mapping[str, Array]]]
 CASES, CASES_LIMIT = 100, 1000
 """Cases of a page: where nobody says how many, and at most."""
@@ -76,22 +82,25 @@ class Conformance:
         service: Counts what is under way.
         desk: Where is drawn and judged.
         arbiter: Knows what must come out.
-        runs: Suites on devices of the service.
+        history: Runs of suites.
 
     Attributes:
         array_limits: Bounds on an .npz of outputs.
+        report_bytes_limit: Of a run that was judged elsewhere.
     """
 
-    def __init__(self, service: Service, desk: Desk, arbiter: Arbiter, runs: SuiteRuns) -> None:
+    def __init__(self, service: Service, desk: Desk, arbiter: Arbiter, history: History) -> None:
         self._service, self._desk = service, desk
-        self._arbiter, self._runs = arbiter, runs
+        self._arbiter, self._history = arbiter, history
         self.array_limits = arbiter.limits.arrays
+        self.report_bytes_limit = history.limits.report_bytes
         # With its account a tenant's outputs go.
         self._sent = WeakKeyDictionary[Account, Sent]()
 
     async def run(
-        self, request: ListSuites | ListCases | GetCase | ReadCases | SubmitOutputs | OfRun
-    ) -> Suites | CasePage | OneCase | CasesRead | Submitted | OneRun | RunPage | ResultPage:
+        self,
+        request: ListSuites | ListCases | GetCase | ReadCases | SubmitOutputs | OfRun | OfHistory,
+    ) -> OfCases | OfRuns:
         """Carries out a call without arrays, and gives its answer as ANSWERS tells.
 
         Raises:
@@ -119,7 +128,7 @@ class Conformance:
             case SubmitOutputs():
                 return await self._submitted(request, _nothing)
             case _:
-                return await self._runs.run(request)
+                return await self._history.run(request)
 
     async def archive(self, asked: GetInputs | GetGolden) -> AsyncGenerator[bytes]:
         """The .npz file that is asked for, in pieces; it has none of a call that must be refused.

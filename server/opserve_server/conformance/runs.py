@@ -28,7 +28,16 @@ from opserve_server.conformance.calls import (
     StatusCount,
 )
 from opserve_server.conformance.carrying import Carrier, LiveRun
-from opserve_server.conformance.choice import check_filters, check_suite, page_limit, standards_of
+from opserve_server.conformance.choice import (
+    BASELINE,
+    RUN,
+    TARGET,
+    check_filters,
+    check_like,
+    check_suite,
+    page_limit,
+    standards_of,
+)
 from opserve_server.conformance.desk import Desk
 from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
 from opserve_server.core.runs import Run, RunState
@@ -44,8 +53,6 @@ _LEVEL = DeterministicLevel.DETERMINISTIC
 """Unless another is asked for: verdicts of two runs are then about the same algorithms."""
 _LOST_AFTER_S = 600.0
 """Seconds without a sign after which a run of another process of the service is over."""
-_TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
-_RUN = re.compile(r"[0-9a-f]{16}")
 
 
 class SuiteRuns:
@@ -91,11 +98,11 @@ class SuiteRuns:
         """
         match request:
             case RunSuite():
-                return OneRun(run=self._told(await self._begin(request)))
+                return OneRun(run=self.told(await self._begin(request)))
             case GetRun():
-                return OneRun(run=self._told(await self._waited(request)))
+                return OneRun(run=self.told(await self._waited(request)))
             case CancelRun():
-                return OneRun(run=self._told(await self._cancel(request)))
+                return OneRun(run=self.told(await self._cancel(request)))
             case ListRuns():
                 return await self._runs(request)
             case ListResults():
@@ -112,7 +119,12 @@ class SuiteRuns:
             await asyncio.wait(at_work)
 
     @property
-    def _kept(self) -> KeptRuns:
+    def kept(self) -> KeptRuns:
+        """The store's.
+
+        Raises:
+            NotSupported: 200001, there is none.
+        """
         if self._known_kept is None:
             raise NotSupported(
                 Code.ACL_ERROR_API_NOT_SUPPORT,
@@ -150,7 +162,7 @@ class SuiteRuns:
             created_at=now,
             seen_at=now,
         )
-        live, kept = LiveRun(run, principal, standards), self._kept
+        live, kept = LiveRun(run, principal, standards), self.kept
         self._live[run.id] = live
         try:
             await kept.begin(run, kept=self._kept_limit)
@@ -167,14 +179,14 @@ class SuiteRuns:
         if live is not None and asked.wait_s:
             with suppress(TimeoutError):
                 await asyncio.wait_for(live.ended.wait(), asked.wait_s)
-        return await self._found(asked.run)
+        return await self.found(asked.run)
 
     async def _cancel(self, asked: CancelRun) -> Run:
         live = self._mine(asked.run)
         if live is not None:
             self._cut(live, RunState.CANCELLED)
             await live.ended.wait()
-        return await self._found(asked.run)
+        return await self.found(asked.run)
 
     def _cut(self, live: LiveRun, state: RunState) -> None:
         """Tells a run to end, once: a second time would keep its end out of the store."""
@@ -184,14 +196,14 @@ class SuiteRuns:
 
     async def _runs(self, asked: ListRuns) -> RunPage:
         limit = page_limit(asked.limit, RUNS, most=RUNS_LIMIT)
-        before = await self._found(asked.cursor) if asked.cursor else None
-        if asked.target and not _TARGET.fullmatch(asked.target):
-            raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
+        before = await self.found(asked.cursor) if asked.cursor else None
+        if asked.target:
+            check_like("target", asked.target, TARGET)
         tenant = caller().tenant
-        runs = await self._kept.of(tenant, target=asked.target, before=before, limit=limit + 1)
+        runs = await self.kept.of(tenant, target=asked.target, before=before, limit=limit + 1)
         page = [self._as_it_is(run) for run in runs[:limit]]
         cursor = page[-1].id if len(runs) > limit else ""
-        return RunPage(runs=[self._told(run) for run in page], cursor=cursor)
+        return RunPage(runs=[self.told(run) for run in page], cursor=cursor)
 
     async def _results(self, asked: ListResults) -> ResultPage:
         limit = page_limit(asked.limit, RESULTS, most=RESULTS_LIMIT)
@@ -200,21 +212,32 @@ class SuiteRuns:
         after = int(asked.cursor) if re.fullmatch("[0-9]{1,9}", asked.cursor) else -1
         if asked.cursor and after < 0:
             raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
-        run = await self._found(asked.run)
-        found = await self._kept.results(run.id, status=asked.status, after=after, limit=limit + 1)
-        cursor = str(found[limit - 1][0]) if len(found) > limit else ""
-        return ResultPage(results=[result for _, result in found[:limit]], cursor=cursor)
+        run = await self.found(asked.run)
+        found = await self.kept.results(run.id, status=asked.status, after=after, limit=limit)
+        last = found[-1][0] if found else after
+        more = await self.kept.results(run.id, status=asked.status, after=last, limit=1)
+        cursor = str(last) if more else ""
+        return ResultPage(results=[result for _, result in found], cursor=cursor)
 
     def _mine(self, run: str) -> LiveRun | None:
         live = self._live.get(run)
         return live if live is not None and live.run.tenant == caller().tenant else None
 
-    async def _found(self, run: str) -> Run:
-        live = self._mine(run)
+    async def found(self, run: str) -> Run:
+        """A run of the caller's tenant, by its id or a baseline's name.
+
+        Raises:
+            HandleNotFound: 107017, there is none.
+        """
+        tenant, kept = caller().tenant, self.kept
+        baseline = None
+        if BASELINE.fullmatch(run):
+            baseline = await kept.baselines.get(tenant, run)
+        run_id = run if baseline is None else baseline.run
+        live = self._mine(run_id)
         if live is not None:
             return live.run
-        known = _RUN.fullmatch(run) is not None
-        found = await self._kept.get(caller().tenant, run) if known else None
+        found = await kept.get(tenant, run_id) if RUN.fullmatch(run_id) else None
         if found is None:
             raise HandleNotFound("run", run[:64], allowed="a run of the caller's tenant")
         return self._as_it_is(found)
@@ -227,7 +250,8 @@ class SuiteRuns:
         lost = run.state is RunState.RUNNING and self._clock() - run.seen_at > _LOST_AFTER_S
         return replace(run, state=RunState.INTERRUPTED) if lost else run
 
-    def _told(self, run: Run) -> RunInfo:
+    def told(self, run: Run) -> RunInfo:
+        """A run of the caller's tenant as both wires tell it."""
         live = self._live.get(run.id) if run.state is RunState.RUNNING else None
         return _told(run, live)
 
@@ -241,8 +265,7 @@ class SuiteRuns:
 def _check(asked: RunSuite) -> None:
     check_suite(asked.suite, asked.seed)
     check_filters(asked.operator, asked.match)
-    if not _TARGET.fullmatch(asked.target):
-        raise malformed("target", given=asked.target, allowed=_TARGET.pattern)
+    check_like("target", asked.target, TARGET)
     if asked.profile and asked.profile not in PROFILES:
         raise malformed("profile", given=asked.profile, allowed=", ".join(PROFILES))
     if not 0 <= asked.repeats <= REPEATS_LIMIT:
@@ -286,4 +309,6 @@ def _told(run: Run, live: LiveRun | None) -> RunInfo:
         deterministic_level=run.deterministic_level.value,
         stage="" if live is None else live.stage.value,
         case=live.under_way[0].sought.case.id if live is not None and live.under_way else "",
+        origin=run.origin.value,
+        tool=run.tool,
     )

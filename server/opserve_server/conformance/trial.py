@@ -1,7 +1,6 @@
 """One case on a device of this service, as often as asked, judged."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,7 +9,7 @@ import numpy as np
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.verdict.json_form import to_json
+from opserve_kernels.verdict.case_result import CaseResult, result_of
 from opserve_kernels.verdict.judge_case import judge_code
 from opserve_kernels.verdict.verdict import Code, Status, Verdict
 from opserve_server.conformance import tasks
@@ -19,7 +18,6 @@ from opserve_server.conformance.desk import TurnByTurn
 from opserve_server.conformance.execution import Broken, Ran, plan_case, run_case
 from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.leases import Lease
-from opserve_server.core.runs import WORST, CaseResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +69,6 @@ def unjudged(sought: tasks.Sought, status: Status, reason: str) -> CaseResult:
     """Of a case without outputs."""
     return result_of(
         Verdict(case=sought.case.id, status=status, reason=reason, contract=sought.contract)
-    )
-
-
-def result_of(verdict: Verdict, *, seconds: float = 0.0) -> CaseResult:
-    """What is kept of a verdict."""
-    passed = verdict.status is Status.PASSED
-    return CaseResult(
-        case=verdict.case,
-        status=verdict.status.value,
-        reason=verdict.reason,
-        worst=min(verdict.worst, WORST),
-        seconds=seconds,
-        verdict="" if passed else json.dumps(to_json(verdict), allow_nan=False),
     )
 
 

@@ -25,6 +25,13 @@ class Stage(StrEnum):
     TRYING = "TRYING"
 
 
+class Origin(StrEnum):
+    """Where cases were tried and judged."""
+
+    DEVICE = "DEVICE"
+    REPORTED = "REPORTED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A suite, tried on a target.
@@ -51,6 +58,8 @@ class Run:
         created_at: When it began, seconds since 1970.
         seen_at: When it was written last.
         ended_at: When it ended; None while it runs.
+        origin: On a device of the service, or elsewhere.
+        tool: What judged it elsewhere; empty of one on a device.
     """
 
     id: str
@@ -74,28 +83,20 @@ class Run:
     created_at: float
     seen_at: float
     ended_at: float | None = None
+    origin: Origin = Origin.DEVICE
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
-    """What became of a case.
+class Baseline:
+    """A run by a name, which is not forgotten.
 
     Attributes:
-        case: Its id.
-        status: Of the verdict.
-        reason: In one sentence.
-        worst: The greatest used fraction of the tolerance, at most WORST.
-        seconds: From the call to its end.
-        verdict: All of it, JSON; empty where it passed.
+        name: It.
+        run: The run's id.
+        set_at: When it got the name, seconds since 1970.
     """
 
-    case: str
-    status: str
-    reason: str
-    worst: float
-    seconds: float
-    verdict: str
-
-
-WORST = 1e9
-"""Stands for all that is more: infinity has no number in JSON."""
+    name: str
+    run: str
+    set_at: float

@@ -1,14 +1,23 @@
 """ConformanceService: its calls are values, its arrays .npz files in pieces."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from tempfile import SpooledTemporaryFile
 from types import SimpleNamespace
 
 from opserve.v1 import conformance_service_pb2 as messages
-from opserve_server.calls import BodyTooLarge, caller, malformed
-from opserve_server.conformance.calls import ANSWERS, GetGolden, GetInputs, Verify
+from opserve_kernels.verdict.case_result import CaseResult
+from opserve_server.calls import MEMBERS_LIMIT, BodyTooLarge, caller, malformed
+from opserve_server.conformance.calls import (
+    ANSWERS,
+    GetGolden,
+    GetInputs,
+    OneRun,
+    ReportRun,
+    Verify,
+)
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.accounts import Holding
 from opserve_server.core.service import Service
@@ -18,7 +27,10 @@ from opserve_server.npz import Array, load_arrays
 
 _IN_MEMORY_BYTES = 2**20
 """Of an .npz that comes; a larger one lies in a temporary file."""
+_RESULTS = 1000  # of one message: some milliseconds of the front's loop
 Requests = AsyncIterator[messages.VerifyRequest]
+Reports = AsyncIterator[messages.ReportRunRequest]
+Report = Callable[[Reports, object], Awaitable[messages.ReportRunResponse]]
 
 
 def conformance_face(service: Service, conformance: Conformance) -> object:
@@ -55,8 +67,21 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
         async for piece in conformance.archive(values_in(request, GetGolden)):
             yield messages.GetGoldenResponse(data=piece)
 
-    unary = methods_of(ANSWERS, messages, conformance.run)
-    return SimpleNamespace(**unary, Verify=verify, GetInputs=inputs, GetGolden=golden)
+    unary = methods_of(ANSWERS.keys() - {ReportRun}, messages, conformance.run)
+    report = _report_method(service, conformance)
+    streamed = {"Verify": verify, "GetInputs": inputs, "GetGolden": golden, "ReportRun": report}
+    return SimpleNamespace(**unary, **streamed)
+
+
+def _report_method(service: Service, conformance: Conformance) -> Report:
+    async def report(requests: Reports, _: object) -> messages.ReportRunResponse:
+        with _held(service) as moving:
+            asked = await _reported(requests, moving, conformance.report_bytes_limit)
+            answer = await conformance.run(asked)
+        assert isinstance(answer, OneRun)
+        return messages.ReportRunResponse(run=messages.Run(**asdict(answer.run)))
+
+    return report
 
 
 @contextmanager
@@ -84,6 +109,30 @@ async def _receive(
     first.ClearField("data")
     asked: Verify = values_in(first, Verify)
     return asked
+
+
+async def _reported(requests: Reports, moving: Holding, limit: int) -> ReportRun:
+    """The whole of a run that comes in pieces."""
+    asked, results, size_bytes = ReportRun(), list[CaseResult](), 0
+    first = True
+    async for request in requests:
+        moving.check(request.ByteSize())
+        size_bytes += request.ByteSize()
+        moving.hold(size_bytes)
+        if size_bytes > limit:
+            raise BodyTooLarge("run", limit=limit)
+        if len(request.results) > _RESULTS:
+            given = f"{len(request.results)} in a message"
+            raise malformed("results", given=given, allowed=f"at most {_RESULTS}")
+        if len(results) + len(request.results) > MEMBERS_LIMIT:
+            raise BodyTooLarge("results", limit=MEMBERS_LIMIT, unit="of them")
+        part: ReportRun = values_in(request, ReportRun)
+        results += part.results
+        if first:
+            asked, first = part, False
+        elif replace(part, results=()) != ReportRun():
+            raise malformed("results", given="a second header", allowed="results alone")
+    return replace(asked, results=tuple(results))
 
 
 def _append(data: bytes, file: "SpooledTemporaryFile[bytes]", moving: Holding, limit: int) -> None:

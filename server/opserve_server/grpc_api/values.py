@@ -31,7 +31,12 @@ def values_in(message: Message, kind: type) -> Any:  # noqa: ANN401  # of that k
     given: dict[str, Any] = {}
     for field, value in message.ListFields():
         if field.name in nested:
-            given[field.name] = values_in(value, nested[field.name])
+            part = nested[field.name]
+            given[field.name] = (
+                tuple(values_in(one, part) for one in value)
+                if field.is_repeated
+                else values_in(value, part)
+            )
         elif isinstance(value, Mapping):
             given[field.name] = dict(cast("Mapping[str, str]", value))
         else:

@@ -29,6 +29,7 @@ _CASE = f"{_CASES}/{{case}}"
 _OWN = "/v1/conformance/cases"
 _RUNS = "/v1/conformance/runs"
 _RUN = f"{_RUNS}/{{run}}"
+_BASELINES = "/v1/conformance/baselines"
 _NAMED, _DEFINED = ("definition",), ("suite", "case")
 """What a route of a suite's case has no place for, and what one of an own case."""
 CONFORMANCE_ROUTES = tuple(
@@ -41,6 +42,11 @@ CONFORMANCE_ROUTES = tuple(
         ("GET", _RUN, calls.GetRun),
         ("POST", f"{_RUN}:cancel", calls.CancelRun),
         ("GET", f"{_RUN}/results", calls.ListResults),
+        ("POST", f"{_RUNS}:report", calls.ReportRun),
+        ("GET", f"{_RUNS}:compare", calls.CompareRuns),
+        ("POST", _BASELINES, calls.SetBaseline),
+        ("GET", _BASELINES, calls.ListBaselines),
+        ("DELETE", f"{_BASELINES}/{{name}}", calls.DeleteBaseline),
     )
 )
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
-from typing import Annotated, Any, Optional, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Optional, TypeVar, cast, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -25,7 +25,7 @@ from starlette.requests import Request
 
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.calls import VALUES_LIMIT, malformed
+from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT, malformed
 from opserve_server.conformance.calls import Definition
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.service import DeterministicLevel
@@ -163,7 +163,10 @@ def derived(
     """
     hints = get_type_hints(dataclass)
     wanted = [field for field in fields(dataclass) if field.name not in without]
-    nested = {name: _nested(part) | None for name, part in nested_schemas(dataclass).items()}
+    nested = {
+        name: _some(part) if get_origin(hints[name]) is tuple else _nested(part) | None
+        for name, part in nested_schemas(dataclass).items()
+    }
     members: dict[str, Any] = {
         field.name: (
             nested.get(field.name) or types.get(hints[field.name], hints[field.name]),
@@ -180,6 +183,12 @@ def _nested(dataclass: type) -> type[BaseModel]:
     model = derived(dataclass, dataclass.__name__)
     _DATACLASSES[model] = dataclass
     return model
+
+
+def _some(dataclass: type) -> Any:  # noqa: ANN401  # a type that is made
+    """The type of a list of dataclasses inside another."""
+    model = _nested(dataclass)
+    return Annotated[tuple[model, ...], FirstFault(), Bounds(max_length=MEMBERS_LIMIT)]  # type: ignore[valid-type]  # made here
 
 
 def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
@@ -225,6 +234,8 @@ def _value(value: object) -> object:
     dataclass = _DATACLASSES.get(type(value))
     if dataclass is not None and isinstance(value, BaseModel):
         return dataclass(**values_of(value))
+    if isinstance(value, tuple) and value and type(value[0]) in _DATACLASSES:
+        return tuple(map(_value, cast("tuple[object, ...]", value)))
     return value
 
 

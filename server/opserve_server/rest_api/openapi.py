@@ -18,7 +18,9 @@ from opserve_server.rest_api.routes import Endpoint, path_names
 Schema = dict[str, Any]
 _REFERENCE = "#/components/schemas/{model}"
 _HANDLE: Schema = {"type": "integer", "minimum": 0}
-TEXTS = frozenset({"case", "id", "key", "operator", "run", "session", "suite", "tenant"})
+TEXTS = frozenset(
+    {"case", "id", "key", "name", "operator", "run", "session", "suite", "tenant"},
+)
 """Parameters of paths that are texts; all others are handles."""
 _NAME: Schema = {"type": "string"}
 _BYTES: Schema = {"type": "string", "format": "binary"}

@@ -1,35 +1,55 @@
 """Runs of conformance suites, as they are kept: each is its tenant's alone."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, delete, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, RowMapping, delete, func, insert, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from opserve_server.core.runs import CaseResult, Run, RunState
+from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.verdict.changes import Outcome
+from opserve_kernels.verdict.verdict import Status
+from opserve_server.core.runs import Origin, Run, RunState
 from opserve_server.core.session import DeterministicLevel
+from opserve_server.store.baselines import Baselines
 from opserve_server.store.database import Database
-from opserve_server.store.tables import CONFORMANCE_RESULTS, CONFORMANCE_RUNS
+from opserve_server.store.tables import (
+    CONFORMANCE_BASELINES,
+    CONFORMANCE_RESULTS,
+    CONFORMANCE_RUNS,
+)
 
-_RUNS, _RESULTS = CONFORMANCE_RUNS, CONFORMANCE_RESULTS
+_RUNS, _RESULTS, _BASELINES = CONFORMANCE_RUNS, CONFORMANCE_RESULTS, CONFORMANCE_BASELINES
+_ROWS = 500  # of one statement: the front's loop has them in some milliseconds
+_PAGE_CHARACTERS = 2**20  # of the verdicts that are told at once
 
 
 class Runs:
-    """The tables of runs and of their results."""
+    """The tables of runs and of their results.
+
+    Attributes:
+        baselines: Runs by name.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.baselines = Baselines(database)
 
-    async def begin(self, run: Run, *, kept: int) -> None:
-        """Adds a run; of those of its tenant the newest stay, as many as are kept."""
-        mine = select(_RUNS.c.id).where(_RUNS.c.tenant == run.tenant)
-        newest_first = mine.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id.desc())
+    async def begin(self, run: Run, results: Sequence[CaseResult] = (), *, kept: int) -> None:
+        """Adds a run, and what is known of it: all of it or nothing.
+
+        Of those of its tenant the newest stay, as many as are kept, and those that have a name.
+        """
         async with self._database.append() as connection:
             await connection.execute(insert(_RUNS), [_row_of(run)])
-            every = (await connection.execute(newest_first)).scalars().all()
-            if old := every[kept:]:
-                await connection.execute(delete(_RUNS).where(_RUNS.c.id.in_(old)))
+            for first in range(0, len(results), _ROWS):
+                part = enumerate(results[first : first + _ROWS], first)
+                rows = [{"run": run.id, "place": place} | asdict(one) for place, one in part]
+                await connection.execute(insert(_RESULTS), rows)
+            await _forget_old(connection, run.tenant, kept)
 
     async def add(self, run: Run, results: Sequence[tuple[int, CaseResult]]) -> None:
         """How far a run is, and new results by their places in the suite."""
@@ -72,17 +92,53 @@ class Runs:
     async def results(
         self, run: str, *, status: str, after: int, limit: int
     ) -> Sequence[tuple[int, CaseResult]]:
-        """Results of a run behind a place, in the suite's order; with a status those alone."""
+        """Results of a run behind a place, in the suite's order; with a status those alone.
+
+        They are fewer than the limit, but one, where their verdicts are long.
+        """
         query = select(_RESULTS).where(_RESULTS.c.run == run, _RESULTS.c.place > after)
         if status:
             query = query.where(_RESULTS.c.status == status)
         names = [field.name for field in fields(CaseResult)]
+        page = query.order_by(_RESULTS.c.place).limit(limit)
         async with self._database.read() as connection:
-            rows = await connection.execute(query.order_by(_RESULTS.c.place).limit(limit))
+            sizes = page.with_only_columns(func.length(_RESULTS.c.verdict))
+            fits = _fitting((await connection.execute(sizes)).scalars().all())
+            rows = await connection.execute(page.limit(fits))
             return [
                 (row["place"], CaseResult(**{name: row[name] for name in names}))
                 for row in rows.mappings()
             ]
+
+    async def outcomes(self, run: str) -> Mapping[str, Outcome]:
+        """What became of each case of a run, in the suite's order."""
+        columns = select(_RESULTS.c.place, _RESULTS.c.case, _RESULTS.c.status, _RESULTS.c.worst)
+        page = columns.where(_RESULTS.c.run == run).order_by(_RESULTS.c.place).limit(_ROWS)
+        found: dict[str, Outcome] = {}
+        async with self._database.read() as connection:
+            after = -1
+            while rows := (await connection.execute(page.where(_RESULTS.c.place > after))).all():
+                for after, case, status, worst in rows:  # noqa: B007  # the last one stays
+                    found[case] = Outcome(status=Status(status), worst=worst)
+        return found
+
+
+async def _forget_old(connection: AsyncConnection, tenant: str, kept: int) -> None:
+    """Those that are to go are locked before names are looked up, so that none gets one then."""
+    mine = select(_RUNS.c.id).where(_RUNS.c.tenant == tenant)
+    newest_first = mine.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id.desc())
+    locked = newest_first.offset(kept).with_for_update()
+    old = (await connection.execute(locked)).scalars().all()
+    if old:
+        named = select(_BASELINES.c.run).where(_BASELINES.c.tenant == tenant)
+        gone = delete(_RUNS).where(_RUNS.c.id.in_(old), _RUNS.c.id.not_in(named))
+        await connection.execute(gone)
+
+
+def _fitting(sizes: Sequence[int]) -> int:
+    """How many texts of these sizes a page has: the first, and others while there is room."""
+    ends = accumulate(sizes)
+    return max(1, sum(end <= _PAGE_CHARACTERS for end in ends))
 
 
 def _row_of(run: Run) -> dict[str, Any]:
@@ -92,6 +148,7 @@ def _row_of(run: Run) -> dict[str, Any]:
         "gates": json.dumps(run.gates),
         "deterministic_level": run.deterministic_level.value,
         "state": run.state.value,
+        "origin": run.origin.value,
     }
 
 
@@ -103,5 +160,6 @@ def _run_of(row: RowMapping) -> Run:
         "gates": tuple(json.loads(row["gates"])),
         "deterministic_level": DeterministicLevel(row["deterministic_level"]),
         "state": RunState(row["state"]),
+        "origin": Origin(row["origin"]),
     }
     return Run(**values)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 
 METADATA = MetaData(
@@ -135,6 +136,8 @@ CONFORMANCE_RUNS = Table(
     Column("standards", Text, nullable=False, server_default="[]"),
     Column("gates", Text, nullable=False, server_default="[]"),
     Column("deterministic_level", Text, nullable=False, server_default="DETERMINISTIC"),
+    Column("origin", Text, nullable=False, server_default="DEVICE"),
+    Column("tool", Text, nullable=False, server_default=text("''")),
     Index(None, "tenant", "created_at", "id"),
 )
 
@@ -149,4 +152,13 @@ CONFORMANCE_RESULTS = Table(
     Column("worst", Double, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("verdict", Text, nullable=False),
+)
+
+CONFORMANCE_BASELINES = Table(
+    "conformance_baselines",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("run", Text, ForeignKey(CONFORMANCE_RUNS.c.id), nullable=False, index=True),
+    Column("set_at", Double, nullable=False),
 )

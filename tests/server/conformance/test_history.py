@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from opserve_server.core.runs import CaseResult, Run
+from opserve.v1.conformance_service_pb2 import CaseResult as CaseResultMessage
+from opserve.v1.conformance_service_pb2 import Run as RunMessage
+from opserve_client import AsyncClient
+from opserve_kernels.verdict.case_result import CaseResult
+from opserve_server.core.runs import Run
+from opserve_server.core.tenants import Resource
 from server.farm import FACES, Farm, open_farm, refusal
+from server.judging import HISTORY_LIMITS
 
 RUN = Run(
     id="0123456789abcdef",
@@ -64,3 +70,62 @@ async def test_a_run_that_nobody_carries_out_any_more_is_interrupted(farm: Farm,
     await farm.store.runs.begin(RUN, kept=5)
     async with farm.client(face, await key_of(farm, "lab")) as lab:
         assert (await lab.conformance.get_run(RUN.id)).state == "INTERRUPTED"
+
+
+async def reported(client: AsyncClient, results: list[CaseResultMessage]) -> RunMessage:
+    digest = f"sha256:{'0' * 64}"
+    return await client.conformance.report_run(
+        results, target="mine", suite="my layers", digest=digest
+    )
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, face: str) -> None:
+    told = [CaseResultMessage(case="one", status="PASSED")]
+    lab_key = await key_of(farm, "lab")
+    async with farm.client(face, lab_key) as lab:
+        theirs = await reported(lab, told)
+        await lab.conformance.set_baseline("main", theirs.id)
+    async with farm.client(face, await key_of(farm, "mill")) as mill:
+        ask, none = mill.conformance, "f" * 16
+        own = await reported(mill, told)
+        assert not await ask.list_baselines()
+        for foreign, missing in (
+            (ask.get_run("main"), ask.get_run("none")),
+            (ask.list_results("main"), ask.list_results("none")),
+            (ask.compare_runs("main", own.id), ask.compare_runs("none", own.id)),
+            (ask.compare_runs(own.id, theirs.id), ask.compare_runs(own.id, none)),
+            (ask.set_baseline("main", theirs.id), ask.set_baseline("main", none)),
+            (ask.delete_baseline("main"), ask.delete_baseline("none")),
+        ):
+            their, nobodys = await refusal(foreign), await refusal(missing)
+            message = nobodys.message.replace(none, theirs.id).replace("none", "main")
+            assert (their.message, their.code) == (message, 107017)
+        assert (await ask.set_baseline("main", own.id)).run == own.id
+    async with farm.client(face, lab_key) as lab:
+        assert (await lab.conformance.get_run("main")).id == theirs.id
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_the_oldest_runs_go_unless_they_have_a_name(farm: Farm, face: str) -> None:
+    told = [CaseResultMessage(case="one", status="PASSED")]
+    async with farm.client(face, await key_of(farm, "lab")) as lab:
+        ask = lab.conformance
+        runs = list[str]()
+        for number in range(HISTORY_LIMITS.runs + 2):
+            runs.append((await reported(lab, told)).id)
+            if not number:
+                await ask.set_baseline("main", runs[0])
+        assert [run.id for run in (await ask.list_runs()).runs] == [*runs[:1:-1], runs[0]]
+        assert (await ask.compare_runs("main", runs[-1])).same_suite
+        assert (await refusal(ask.get_run(runs[1]))).code == 107017
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_report_that_is_refused_holds_no_bytes(farm: Farm, face: str) -> None:
+    async with farm.client(face, await key_of(farm, "lab")) as lab:
+        wrong = [CaseResultMessage(case="a b", status="PASSED")]
+        assert (await refusal(reported(lab, wrong))).code == 100000
+        assert not (await lab.conformance.list_runs()).runs
+    standing = farm.service.accounts.of("lab").standings[Resource.BYTES_IN_FLIGHT]
+    assert standing.use == 0

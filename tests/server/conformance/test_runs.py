@@ -10,13 +10,14 @@ from unittest import mock
 import pytest
 
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.verdict.case_result import CaseResult
 from opserve_server.calls import malformed
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import CancelRun, OneRun, RunSuite
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.conformance.tasks import Part
-from opserve_server.core.runs import CaseResult, Run
+from opserve_server.core.runs import Run
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs
 from server.judging import LIMITS

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from opserve_server.core.runs import CaseResult, Run, RunState
+from opserve_kernels.verdict.case_result import CaseResult
+from opserve_server.core.runs import Run, RunState
 from opserve_server.store.store import Store
 
 BEGUN = Run(

@@ -1,9 +1,14 @@
 """What every transport does: carry one call, one upload or one download. It never retries."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client.wire.conformance_methods import ArchiveT
@@ -44,6 +49,12 @@ class AsyncTransport(ABC):
         self, request: VerifyRequest, data: memoryview, *, timeout_s: float
     ) -> VerifyResponse:
         """Carries an .npz of outputs to be judged; the request says of which case."""
+
+    @abstractmethod
+    async def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        """Carries a run that was judged elsewhere; the first message says what was tried."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -1,18 +1,23 @@
 """Calls over gRPC."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
 import grpc
 from typing_extensions import override
 
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.access import Access
 from opserve_client.wire.chunks import read_chunk, verify_messages, write_messages
-from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
+from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.trace_context import trace_headers
@@ -98,19 +103,30 @@ class AsyncGrpcTransport(AsyncTransport):
     async def verify(
         self, request: VerifyRequest, data: memoryview, *, timeout_s: float
     ) -> VerifyResponse:
-        stub = self._channel.stream_unary(
-            VERIFY.path, VERIFY.request.SerializeToString, VERIFY.response.FromString
-        )
-        try:
-            messages = verify_messages(request, data)
-            return await stub(messages, timeout=timeout_s, metadata=self._metadata())
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+        messages = verify_messages(request, data)
+        return await self._upload(VERIFY, messages, timeout_s=timeout_s)
+
+    @override
+    async def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        return await self._upload(REPORT_RUN, messages, timeout_s=timeout_s)
 
     @override
     async def close(self) -> None:
         await self._reading.close()
         await self._channel.close()
+
+    async def _upload(
+        self, method: Method[RequestT, ResponseT], messages: Iterable[RequestT], *, timeout_s: float
+    ) -> ResponseT:
+        stub = self._channel.stream_unary(
+            method.path, method.request.SerializeToString, method.response.FromString
+        )
+        try:
+            return await stub(iter(messages), timeout=timeout_s, metadata=self._metadata())
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, address=self._target) from error
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (*trace_headers().items(), *self._headers.items())

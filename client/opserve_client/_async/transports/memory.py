@@ -1,16 +1,22 @@
 """Calls answered by a function in this process: for tests without a server."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
 from typing_extensions import override
 
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._async.transports.base import AsyncTransport
-from opserve_client.wire.conformance_methods import VERIFY, ArchiveT
+from opserve_client.wire.chunks import joined
+from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 
 
@@ -61,6 +67,12 @@ class AsyncMemoryTransport(AsyncTransport):
         whole = VerifyRequest(data=bytes(data))
         whole.MergeFrom(request)
         return _answer(self._handler(VERIFY, whole), VerifyResponse)
+
+    @override
+    async def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        return _answer(self._handler(REPORT_RUN, joined(messages)), ReportRunResponse)
 
     @override
     async def close(self) -> None:

@@ -2,9 +2,14 @@
 """What every transport does: carry one call, one upload or one download. It never retries."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client.wire.conformance_methods import ArchiveT
@@ -43,6 +48,12 @@ class Transport(ABC):
         self, request: VerifyRequest, data: memoryview, *, timeout_s: float
     ) -> VerifyResponse:
         """Carries an .npz of outputs to be judged; the request says of which case."""
+
+    @abstractmethod
+    def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        """Carries a run that was judged elsewhere; the first message says what was tried."""
 
     @abstractmethod
     def close(self) -> None:

@@ -3,19 +3,24 @@
 
 import json
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 import httpx2
 from typing_extensions import override
 
-from opserve.v1.conformance_service_pb2 import VerifyRequest, VerifyResponse
+from opserve.v1.conformance_service_pb2 import (
+    ReportRunRequest,
+    ReportRunResponse,
+    VerifyRequest,
+    VerifyResponse,
+)
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
 from opserve_client.errors import timed_out
-from opserve_client.wire.chunks import CHUNK_BYTES
-from opserve_client.wire.conformance_methods import VERIFY, VERIFY_OWN, ArchiveT
+from opserve_client.wire.chunks import CHUNK_BYTES, joined
+from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, VERIFY_OWN, ArchiveT
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import RestRequest, response_message, rest_request
@@ -112,6 +117,12 @@ class RestTransport(Transport):
         if response.status_code >= _FIRST_ERROR:
             raise from_response(response.status_code, response.content)
         return response_message(VERIFY, request, response.content)
+
+    @override
+    def report(
+        self, messages: Sequence[ReportRunRequest], *, timeout_s: float
+    ) -> ReportRunResponse:
+        return self.call(REPORT_RUN, joined(messages), timeout_s=timeout_s)
 
     @override
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:

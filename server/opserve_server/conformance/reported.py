@@ -1,0 +1,116 @@
+"""Runs that were judged elsewhere, checked: whoever reports them is a stranger."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from opserve_kernels.verdict.case_result import WORST, CaseResult
+from opserve_kernels.verdict.json_form import from_json, to_json
+from opserve_kernels.verdict.verdict import Status
+from opserve_server.calls import MEMBERS_LIMIT, malformed
+from opserve_server.conformance.calls import ReportRun
+from opserve_server.conformance.choice import (
+    TARGET,
+    TEXT_LIMIT,
+    check_like,
+    check_seed,
+    check_text,
+)
+
+REASON_CHARACTERS, VERDICT_CHARACTERS = 1024, 2**17
+"""Of one case: a verdict has at most a few maps of 1024 cells."""
+SECONDS = 1e6
+"""That a call takes at most."""
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
+_PART, _PART_CHARACTERS = 500, 2**18
+"""Results, and characters of verdicts, that are checked at once: about a tenth of a second."""
+
+
+class WrongResult(Exception):
+    """A result of a stranger's is out of bounds: of which case, its member, given and allowed."""
+
+
+def check_report(asked: ReportRun) -> None:
+    """Refuses what says too little or too much of a run; results are checked apart."""
+    check_like("target", asked.target, TARGET)
+    check_like("digest", asked.digest, _DIGEST)
+    check_seed(asked.seed)
+    for name, text in (("suite", asked.suite), ("tool", asked.tool)):
+        check_text(name, text)
+    if not asked.suite:
+        raise malformed("suite", given="nothing", allowed="its name")
+    if not asked.results:
+        raise malformed("results", given="none", allowed=f"1 to {MEMBERS_LIMIT}")
+    cases = {result.case for result in asked.results}
+    if len(cases) < len(asked.results):
+        raise malformed("results", given="a case twice", allowed="each case once")
+
+
+def parts_of(results: Sequence[CaseResult]) -> Iterator[Sequence[CaseResult]]:
+    """Results, as many at a time as others can wait for."""
+    part, characters = list[CaseResult](), 0
+    for result in results:
+        part.append(result)
+        characters += len(result.verdict)
+        if len(part) == _PART or characters > _PART_CHARACTERS:
+            yield part
+            part, characters = [], 0
+    if part:
+        yield part
+
+
+def checked(results: Sequence[CaseResult]) -> list[CaseResult]:
+    """Results as they are kept: their verdicts are written anew.
+
+    Raises:
+        WrongResult: The first that is wrong; it comes from another process, so all of it are texts.
+    """
+    return [replace(result, verdict=_verdict_in(result)) for result in map(_plain, results)]
+
+
+def _plain(result: CaseResult) -> CaseResult:
+    """The result, whose members beside the verdict are within bounds."""
+    if not TARGET.fullmatch(result.case):
+        raise _wrong(result, "case", result.case, TARGET.pattern)
+    if result.status not in set(Status):
+        raise _wrong(result, "status", result.status, ", ".join(Status))
+    if len(result.reason) > REASON_CHARACTERS or not result.reason.isprintable():
+        allowed = f"at most {REASON_CHARACTERS} printable characters"
+        raise _wrong(result, "reason", result.reason, allowed)
+    if not 0 <= result.worst <= WORST:
+        raise _wrong(result, "worst", result.worst, f"0 to {WORST:g}")
+    if not 0 <= result.seconds <= SECONDS:
+        raise _wrong(result, "seconds", result.seconds, f"0 to {SECONDS:g}")
+    return result
+
+
+def _verdict_in(result: CaseResult) -> str:
+    """The verdict's text; empty of what passed, or where none came."""
+    if not result.verdict:
+        return ""
+    try:
+        _check_length(result, result.verdict)
+        verdict = from_json(json.loads(result.verdict))
+    except (ValueError, RecursionError) as error:
+        raise _wrong(result, "verdict", error, "a verdict as JSON") from None
+    if (verdict.case, verdict.status) != (result.case, result.status):
+        given = f"that of {verdict.case}, {verdict.status}"
+        raise _wrong(result, "verdict", given, "that of its result")
+    if verdict.status is Status.PASSED:
+        return ""
+    text = json.dumps(to_json(verdict), allow_nan=False)
+    _check_length(result, text)
+    return text
+
+
+def _check_length(result: CaseResult, text: str) -> None:
+    if len(text) > VERDICT_CHARACTERS:
+        given = f"{len(text)} characters"
+        raise _wrong(result, "verdict", given, f"at most {VERDICT_CHARACTERS} characters")
+
+
+def _wrong(result: CaseResult, member: str, given: object, allowed: str) -> WrongResult:
+    """What strangers wrote is shortened before it goes on."""
+    case, told = (repr(str(text)[:TEXT_LIMIT]) for text in (result.case, given))
+    return WrongResult(case, member, told, allowed)
