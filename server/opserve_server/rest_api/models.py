@@ -234,9 +234,13 @@ def _value(value: object) -> object:
     dataclass = _DATACLASSES.get(type(value))
     if dataclass is not None and isinstance(value, BaseModel):
         return dataclass(**values_of(value))
-    if isinstance(value, tuple) and value and type(value[0]) in _DATACLASSES:
-        return tuple(map(_value, cast("tuple[object, ...]", value)))
-    return value
+    return _members(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
+
+
+def _members(values: tuple[object, ...]) -> tuple[object, ...]:
+    """All of one kind: the numbers of a shape need no second look."""
+    nested = bool(values) and type(values[0]) in _DATACLASSES
+    return tuple(map(_value, values)) if nested else values
 
 
 TensorBody = derived(Tensor, "Tensor", defaults={"shape": (), "dtype": DataType.UNDEFINED})
