@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants soak bench-kernels bench-conformance conformance-faults pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants soak bench-kernels bench-conformance cold conformance-faults pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -104,6 +104,9 @@ soak: $(READY) ## mixed traffic for 10 minutes (ARGS="--minutes 1"), and whether
 
 bench-conformance: $(READY) ## what conformance costs (needs Chromium); writes benchmarks/out/conformance.json
 	$(BIN)/python -m benchmarks.conformance
+
+cold: $(BENCH_READY) ## the suite smoke where nothing is compiled or kept; writes benchmarks/out/cold.json
+	$(BENCH_BIN)/python -m benchmarks.cold
 
 report-pictures: $(READY) ## draws the pictures of the conformance report in docs/pictures (needs Chromium)
 	$(BIN)/python -m tools.report_pictures

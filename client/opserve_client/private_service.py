@@ -9,7 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-START_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 600.0
+"""The first start compiles kernels; one that fails says so at once."""
 STOP_TIMEOUT_S = 15.0
 PRIVATE_SETTINGS = {
     "grpc_address": "127.0.0.1:0",

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -61,6 +62,8 @@ from opserve_server.telemetry.metrics import Metrics
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own variables, of which one says where traces go."""
 COMPILING_INTERVAL_S = 5.0  # between two lines of the log
+COMPILE_TIMEOUT_S = 540.0
+"""For half a minute's work of two cores; others may be at work there."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
 STOP_TIMEOUT_S = 1.0
 """Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
@@ -169,7 +172,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         faces = await stack.enter_async_context(binding)
         for device in devices:
             stack.push_async_callback(device.stop)
-        await _start(devices, settings)
+        await _start(devices, settings.devices)
         stack.push_async_callback(_stop_service, service)
         if lane_name:
             stack.enter_context(_lane(service, guard, lane_name, settings))
@@ -334,10 +337,10 @@ async def _conformance(
         await desk.close()
 
 
-async def _start(devices: Sequence[Device], settings: Settings) -> None:
-    kernels = {module for profile in settings.devices for module in kernels_of(profile).values()}
-    await _compile(sorted(kernels), timeout_s=settings.worker_start_timeout_s)
-    preload(sorted(kernels))
+async def _start(devices: Sequence[Device], profiles: Sequence[str]) -> None:
+    kernels = sorted({kernel for profile in profiles for kernel in kernels_of(profile).values()})
+    await _compile(kernels)
+    preload(kernels)
     try:
         async with asyncio.TaskGroup() as starting:
             for device in devices:
@@ -346,30 +349,30 @@ async def _start(devices: Sequence[Device], settings: Settings) -> None:
         failures = group.exceptions
     else:
         return
-    raise StartFailed(f"devices: {f'{failures[0]}' or _not_in_time()}")
+    reason = (
+        f"{failures[0]}"
+        or f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
+    )
+    raise StartFailed(f"devices: {reason}")
 
 
-def _not_in_time() -> str:
-    return f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
-
-
-async def _compile(kernels: Sequence[str], *, timeout_s: float) -> None:
+async def _compile(kernels: Sequence[str]) -> None:
     """Another program compiles what no process has compiled so far, and this one tells how far."""
     folders = folders_of(kernels).values()
     if all(folder.exists() for folder in folders):
         return
     command = [sys.executable, "-m", "opserve_server.warmup", *kernels]
-    nowhere = asyncio.subprocess.DEVNULL  # the one line on standard output tells that all is ready
-    program = await asyncio.create_subprocess_exec(*command, stdout=nowhere)
+    # Not by the loop, whose fork gRPC complains of; a line on standard output means ready.
+    program = await asyncio.to_thread(subprocess.Popen, command, stdout=subprocess.DEVNULL)
     telling = asyncio.create_task(_tell_of_compiling(folders))
     try:
-        status = await asyncio.wait_for(program.wait(), timeout_s)
-    except TimeoutError:
-        raise StartFailed(f"kernels: {_not_in_time()}") from None
+        status = await asyncio.to_thread(program.wait, COMPILE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise StartFailed(f"kernels: not compiled within {COMPILE_TIMEOUT_S:g} s") from None
     finally:
         telling.cancel()
-        with contextlib.suppress(ProcessLookupError):
-            program.kill()
+        program.kill()
+        program.wait()
     if status:
         raise StartFailed("kernels: they cannot be compiled; see the log")
 

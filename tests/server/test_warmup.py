@@ -56,6 +56,28 @@ def test_warmup_says_in_a_line_when_kernels_cannot_be_kept(tmp_path: Path) -> No
     assert "NUMBA_CACHE_DIR" in done.stderr
 
 
+@pytest.mark.system
+def test_a_service_ends_when_its_kernels_cannot_be_kept(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    settings = {
+        "OPSERVE_GRPC_ADDRESS": "127.0.0.1:0",
+        "OPSERVE_REST_ADDRESS": "127.0.0.1:0",
+        "NUMBA_CACHE_DIR": str(file),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "opserve_server"],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "NUMBA_CACHE_DIR chooses another folder" in done.stderr
+    assert done.stderr.splitlines()[-1] == "opserve: kernels: they cannot be compiled; see the log"
+
+
 async def test_a_start_tells_how_far_kernels_are_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
