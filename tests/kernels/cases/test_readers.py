@@ -118,6 +118,25 @@ _OPTIONS: list[tuple[str, int, Callable[[Case], bool]]] = [
         lambda case: case.tensors["input"].strides == (200, 40, 6, 1),
     ),
     ("--mode=P --match=x --summary=1", 1, lambda case: not case.outputs["grad_bias"].offset),
+    ("-v5 -c --mode=B --attr-deterministic=true", 1, lambda case: case.written[-1] == "grad_bias"),
+    (
+        "--attr-post-ops=relu --attr-post-ops= --attr-fpmath=strict",
+        1,
+        lambda case: len(case.written) == 3,
+    ),
+    ("--dir=bwd_d --dt=BF16", 1, lambda case: case.outputs["grad_input"].dtype == DataType.BF16),
+    (
+        "--dir=BWD_W --bia-dt=undef,f32",
+        2,
+        lambda case: "grad_weight" in case.written,
+    ),
+    (
+        "--cfg=f16,bf16bf16f32",
+        2,
+        lambda case: case.tensors["input"].dtype in {DataType.FLOAT16, DataType.BF16},
+    ),
+    ("--strides=200x40x6x1::,400x80x12x2::", 2, lambda case: not case.tensors["weight"].strides),
+    ("--stag=axb,abx", 2, lambda case: not case.tensors["grad_output"].strides),
 ]
 
 
@@ -143,7 +162,11 @@ def test_options_say_what_to_compute(
         ("ic4oc4_ih6", "kh are needed"),
         ("ic4oc4_ih2kh3", "out of range"),
         ("g3ic4oc6_ih6kh3", "no multiple"),
-        ("ic4oc4_ih6kh3sh0", None),
+        ("ic4oc4_ih6kh3sh0", "below 1"),
+        ("ic4oc4_ih6kh3pw1", "iw and kw are needed"),
+        ("mb0ic4oc4_ih6kh3", "out of range"),
+        ("g0ic4oc4_ih6kh3", "no multiple of 0"),
+        ("ic4oc4_ih13oh3kh1sh5", "-1 in front"),
         ("ic4oc4_iw300kw256", "1 to 255 on ascend910b"),
         ("mb99999ic9999oc9999_ih99kh3", "at most 1073741824"),
         ("ic99999999999oc4_ih6kh3", "9 digits"),
@@ -152,24 +175,76 @@ def test_options_say_what_to_compute(
         (f"--dt=f64 {_PLAIN}", "no 2-D convolution in DOUBLE"),
         (f"--dt=f32:f32 {_PLAIN}", "src:wei:dst"),
         (f"--stag=aBcd16b {_PLAIN}", "aBcd16b"),
+        (f"--stag=nwc {_PLAIN}", "'nwc' orders no tensor of 4 axes"),
+        ("--stag=abcdx ic4oc4_iw6kw3", "'abcdx'"),
+        (f"--wtag=axb g2{_PLAIN}", "between the groups"),
+        (f"--stag=axb --strides=144x36x6x1:: {_PLAIN}", "beside the layout 'axb'"),
+        (f"--strides=0x36x6x1:: {_PLAIN}", "grad_input: steps [0, 36, 6, 1] lead"),
+        (f"--strides=999999999x36x6x1:: --mb=3 {_PLAIN}", "at most 1073741824"),
+        (f"--bia-dt=s32 {_PLAIN}", "'s32'"),
+        (f"--cfg=u8s8s32 {_PLAIN}", "'u8'"),
+        (f"--attr-post-ops=relu --attr-scales= {_PLAIN}", "--attr-post-ops=relu"),
+        (f"--buffer-prefix=data {_PLAIN}", "--buffer-prefix=data"),
         (f"--strides=1x2:: {_PLAIN}", "4 axes"),
         (f"--attr-fpmath=bf16 {_PLAIN}", "--attr-fpmath=bf16"),
         (f"--frobnicate {_PLAIN}", "--frobnicate"),
         ("--batch=shapes_all", "no file is read"),
     ],
 )
-def test_problem_that_cannot_be_expressed_is_listed_with_the_reason(
-    line: str, reason: str | None
-) -> None:
+def test_problem_that_cannot_be_expressed_is_listed_with_the_reason(line: str, reason: str) -> None:
     read = read_benchdnn(f"# a comment\n\n{line}\n")
 
-    if reason is None:
-        assert len(read.cases) == 1
-        return
     assert read.cases == ()
     (refused,) = read.refused
     assert (refused.line, refused.text) == (3, line)
     assert reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "tensor", "steps"),
+    [
+        ("--stag=nhwc", "ic4oc6_ih6kh3", "grad_input", (144, 1, 24, 4)),
+        ("--stag=chwn", "ic4oc6_ih6kh3", "input", (1, 72, 12, 2)),
+        ("--stag=abcd", "ic4oc6_ih6kh3", "input", None),
+        ("--dtag=ndhwc", "ic4oc6_id4kd3", "grad_output", (48, 1, 24, 12, 6)),
+        ("--stag=nwc", "ic4oc6_iw6kw3", "input", (24, 1, 4)),
+        ("--stag=axb", "ic4oc4_iw5ow5kw4pw1", "input", (20, 1, 1, 4)),
+        ("--stag=axb", "ic4oc4_id1kd1ih5oh5kh4ph1iw3kw1", "input", (60, 1, 12, 4)),
+        ("--wtag=ohwi", "ic4oc6_ih6kh3", "weight", (36, 1, 12, 4)),
+        ("--wtag=hwio", "ic4oc6_ih6kh3", "grad_weight", (1, 6, 72, 24)),
+        ("--wtag=goihw", "g2ic4oc6_ih6kh3", "weight", None),
+        ("--wtag=gohwi", "g2ic4oc6_ih6kh3", "weight", (18, 1, 6, 2)),
+        ("--wtag=hwigo", "g2ic4oc6_ih6kh3", "weight", (1, 6, 36, 12)),
+        ("--wtag=axb", "g1ic4oc6_ih6kh3", "weight", (1, 54, 18, 6)),
+        ("--wtag=axb", "g4ic4oc4_ih6kh3", "weight", None),
+        ("--strides=:108x36x18x6x2:", "g2ic4oc6_ih6kh3", "weight", (36, 18, 6, 2)),
+        ("--wtag=oihw --deconv", "ic4oc6_ih6kh3", "weight", (9, 36, 3, 1)),
+        ("--wtag=giohw --deconv", "g2ic4oc6_ih6kh3", "weight", None),
+    ],
+)
+def test_layouts_are_those_of_benchdnns_own_axes(
+    options: str, problem: str, tensor: str, steps: Row | None
+) -> None:
+    """Steps by hand: the product of what lies further inside."""
+    read = read_benchdnn(f"{options} {problem}")
+
+    assert _only(read).tensors[tensor].strides == steps
+
+
+def test_a_bias_has_its_own_dtype() -> None:
+    case = _only(read_benchdnn(f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}"))
+
+    assert case.written == ("grad_weight", "grad_bias")
+    assert case.outputs["grad_bias"].dtype == DataType.FLOAT
+
+
+def test_a_line_that_benchdnn_printed_is_a_command_of_its_own() -> None:
+    printed = f"3:FAILED (errors:2 total:96) __REPRO: --conv --dir=BWD_D --dt=f16 {_PLAIN}"
+
+    read = read_benchdnn(f"--dir=BWD_W\n{printed}\n{_PLAIN}")
+
+    assert [case.written for case in read.cases] == [("grad_input",), ("grad_weight",)]
+    assert read.cases[0].tensors["input"].dtype == DataType.FLOAT16
 
 
 def test_options_hold_for_lines_below_until_they_are_reset() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from opserve_kernels.cases.calls import DEFAULT, EVERY_GRADIENT, ConvolutionCall, Mask, Row, Setting
-from opserve_kernels.cases.forms.form import channels_last
-from opserve_kernels.cases.readers.problems import Problem, call_of, problem_of
+from opserve_kernels.cases.readers.layouts import OPERANDS, steps_of
+from opserve_kernels.cases.readers.problems import Geometry, geometry_of, problem_of
 from opserve_kernels.cases.readers.read import (
     Inexpressible,
     Read,
@@ -18,7 +18,7 @@ from opserve_kernels.cases.readers.read import (
     read_lines,
 )
 from opserve_kernels.cases.suite import CASES_LIMIT
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import DataType, contiguous_strides
 
 _DTYPES: Mapping[str, DataType] = {
     "f32": DataType.FLOAT,
@@ -33,18 +33,24 @@ _DIRECTIONS: Mapping[str, Mask] = {
     "BWD_WB": (False, True, True),
     "BWD_DW": (True, True, False),
 }
-_PLAIN_TAGS = {"", "any", "abx", "undef"}
-_OPERANDS = ("input", "weight", "grad_output")  # in the order of src:wei:dst
+_NO_BIAS = {"", "undef"}
 _DRIVERS: Mapping[str, bool] = {"conv": False, "deconv": True}
 # How the program runs and what it tells, not what it computes.
 _PASSED_OVER = {
-    *("mode", "match", "impl", "skip-impl", "alg", "fast-ref", "fast-ref-gpu", "summary", "v"),
+    *("mode", "mode-modifier", "match", "impl", "skip-impl", "global-impl", "global-skip-impl"),
+    *("alg", "fast-ref", "fast-ref-gpu", "summary", "start", "v", "verbose", "concise", "c"),
     *("perf-template", "repeats-per-prb", "max-ms-per-prb", "fix-times-per-prb", "engine"),
-    *("allow-enum-tags-only", "canonical", "cold-cache", "verbose", "memory-kind", "ctx-init"),
+    *("allow-enum-tags-only", "canonical", "cold-cache", "memory-kind", "mem-check", "ctx-init"),
     *("ctx-exe", "cpu-isa-hints", "check-ref-impl", "stream-kind", "num-streams"),
+    *("execution-mode", "attr-same-pd-check", "attr-deterministic", "attr-scratchpad"),
 }
-_LISTED = ("dir", "dt", "stag", "wtag", "dtag", "mb")
+_NEUTRAL = {"", "strict", "environment"}
+"""Values of attributes that change no result."""
+_LISTED = ("dir", "dt", "bia-dt", "stag", "wtag", "dtag", "strides", "mb")
+_TYPE = re.compile("bf16|f16|f32|f64|[su]8|s32")  # in a name of the old --cfg
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+_REPRO = "__REPRO:"
+"""Stands in what benchdnn prints before the command that repeats a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +60,12 @@ class _Options:
     Attributes:
         transposed: Whether the driver is deconv's.
         values: Of the options of _LISTED; without a value an option is at its default.
-        strides: Of src, wei and dst; empty where they follow from the tags.
-        obstacle: What cannot be expressed, until --reset.
+        obstacles: Those that cannot be expressed, by name, until --reset.
     """
 
     transposed: bool = False
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    strides: tuple[Row, Row, Row] = ((), (), ())
-    obstacle: str = ""
+    obstacles: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def of(self, name: str) -> tuple[str, ...]:
         """The values of an option."""
@@ -83,12 +87,15 @@ def read_benchdnn(text: str, setting: Setting = DEFAULT, most: int = CASES_LIMIT
 
     def requests_of(line: str) -> Iterator[Request]:
         nonlocal options
+        before, mark, command = line.partition(_REPRO)
+        now = _Options() if mark else options
         problems: list[tuple[_Options, str]] = []
-        for word in _WORD.findall(line):
+        for word in _WORD.findall(command if mark else before):
             if _is_option(word):
-                options = _after(options, word)
+                now = _after(now, word)
             else:
-                problems.append((options, word))
+                problems.append((now, word))
+        options = options if mark else now
         for state, text_of_problem in problems:
             yield from _requests(state, text_of_problem, setting)
 
@@ -105,71 +112,63 @@ def _after(options: _Options, word: str) -> _Options:
     if name == "batch":
         raise Inexpressible("--batch names a file, and no file is read")
     if name in _DRIVERS:
-        options = replace(options, transposed=_DRIVERS[name])
-    elif name == "reset":
-        options = _Options(transposed=options.transposed)
-    elif name in _LISTED:
-        options = replace(options, values={**options.values, name: tuple(value.split(","))})
-    elif name == "strides":
-        options = replace(options, strides=_strides(value))
-    elif name not in _PASSED_OVER and not options.obstacle:
-        options = replace(options, obstacle=f"option {word[:64]!r} cannot be expressed")
-    return options
-
-
-def _strides(value: str) -> tuple[Row, Row, Row]:
-    """Of src, wei and dst: 8x4x2x1:...:..., each of which may be empty."""
-    given = value.split(":")
-    rows = [
-        tuple(integer(step, "--strides") for step in part.split("x")) if part else ()
-        for part in (*given, "", "")[:3]
-    ]
-    return rows[0], rows[1], rows[2]
+        return replace(options, transposed=_DRIVERS[name])
+    if name == "reset":
+        return _Options(transposed=options.transposed)
+    if name == "cfg":
+        name, value = "dt", ",".join(":".join(_TYPE.findall(one)) for one in value.split(","))
+    if name in _LISTED:
+        return replace(options, values={**options.values, name: tuple(value.split(","))})
+    if name in _PASSED_OVER or re.fullmatch(r"v\d", name):
+        return options
+    obstacles = {**options.obstacles, name: f"option {word[:64]!r} cannot be expressed"}
+    if name.startswith(("attr-", "buffer-prefix")) and value in _NEUTRAL:
+        del obstacles[name]
+    return replace(options, obstacles=obstacles)
 
 
 def _requests(options: _Options, text: str, setting: Setting) -> Iterator[Request]:
-    if options.obstacle:
-        raise Inexpressible(options.obstacle)
+    for obstacle in options.obstacles.values():
+        raise Inexpressible(obstacle)
     problem = problem_of(text)
-    for direction, dtypes, batch in product(*(options.of(name) for name in ("dir", "dt", "mb"))):
-        if direction not in _DIRECTIONS:
-            allowed = ", ".join(name for name in _DIRECTIONS if name)
-            raise Inexpressible(f"--dir={direction[:32]} is no gradient, allowed {allowed}")
-        entries = integer(batch, "--mb") if batch else 0
-        made = call_of(_in_batch(problem, entries), transposed=options.transposed)
-        call = _in_dtypes(replace(made, mask=_DIRECTIONS[direction]), dtypes)
-        tags = product(*(options.of(name) for name in ("stag", "wtag", "dtag")))
-        for names in tags:
-            yield Request(call=call, setting=_laid_out(call, options, names, setting))
+    for given in product(*(options.of(name) for name in _LISTED)):
+        chosen = dict(zip(_LISTED, given, strict=True))
+        entries = integer(chosen["mb"], "--mb") if chosen["mb"] else 0
+        whole = replace(problem, batch=entries) if entries else problem
+        geometry = geometry_of(whole, transposed=options.transposed)
+        call = replace(geometry.call, mask=_mask(chosen["dir"], chosen["bia-dt"]))
+        call = _in_dtypes(call, chosen["dt"], chosen["bia-dt"])
+        yield Request(call=call, setting=_laid_out(geometry, call, chosen, setting))
 
 
-def _in_batch(problem: Problem, entries: int) -> Problem:
-    return replace(problem, batch=entries) if entries else problem
+def _mask(direction: str, bias: str) -> Mask:
+    """The gradients of a direction; a bias's dtype adds its own to that of the weight."""
+    if direction.upper() not in _DIRECTIONS:
+        allowed = ", ".join(name for name in _DIRECTIONS if name)
+        raise Inexpressible(f"--dir={direction[:32]} is no gradient, allowed {allowed}")
+    to_input, to_weight, to_bias = _DIRECTIONS[direction.upper()]
+    return to_input, to_weight, to_bias or (to_weight and bias not in _NO_BIAS)
 
 
-def _in_dtypes(call: ConvolutionCall, text: str) -> ConvolutionCall:
+def _in_dtypes(call: ConvolutionCall, text: str, bias: str) -> ConvolutionCall:
     """Src, wei and dst, or one for all; a gradient has the dtype of what it belongs to."""
-    if not text:
-        return call
-    names = text.split(":")
+    names = (text or "f32").split(":")
     if len(names) not in {1, 3}:
         raise Inexpressible(f"--dt={text[:32]}, allowed one dtype or src:wei:dst")
-    source, weight, output = (dtype_named(name, _DTYPES) for name in (names * 3)[:3])
-    return replace(call, dtypes=(output, source, weight), results=(source, weight, output))
+    source, weight, output = (dtype_named(name.lower(), _DTYPES) for name in (names * 3)[:3])
+    sums = output if bias in _NO_BIAS else dtype_named(bias.lower(), _DTYPES)
+    return replace(call, dtypes=(output, source, weight), results=(source, weight, sums))
 
 
 def _laid_out(
-    call: ConvolutionCall, options: _Options, tags: tuple[str, ...], setting: Setting
+    geometry: Geometry, call: ConvolutionCall, chosen: Mapping[str, str], setting: Setting
 ) -> Setting:
+    tags = (chosen[name] for name in ("stag", "wtag", "dtag"))
+    given = (*chosen["strides"].split(":"), "", "")[: len(OPERANDS)]
     shapes = (call.input, call.weight, call.output)
     strides: dict[str, Row] = {}
-    for name, shape, tag, steps in zip(_OPERANDS, shapes, tags, options.strides, strict=True):
-        if steps and (len(steps) != len(shape) or min(steps) < 0):
-            raise Inexpressible(f"--strides: given {list(steps)} for a tensor of {len(shape)} axes")
-        if steps:
-            strides[name] = steps
-        elif tag == "axb":
-            strides[name] = channels_last(shape)
-        elif tag not in _PLAIN_TAGS:
-            raise Inexpressible(f"layout {tag[:32]!r} cannot be expressed, allowed abx and axb")
+    for operand, shape, tag, steps in zip(OPERANDS, shapes, tags, given, strict=True):
+        found = steps_of(geometry, operand, tag=tag, strides=steps)
+        if found is not None and found != contiguous_strides(shape):
+            strides[operand] = found
     return replace(setting, layouts=layouts_of(call, strides))

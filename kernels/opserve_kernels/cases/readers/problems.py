@@ -16,6 +16,11 @@ _KEYS = sorted(
 )
 _TOKEN = re.compile(rf"(?P<key>{'|'.join(_KEYS)})(?P<number>-?\d+)")
 _BATCH = 2  # without an mb
+# What is the same as nothing, of an axis: i and k must be given, o and p follow from them.
+_DEFAULTS: Mapping[str, tuple[int | None, ...]] = {
+    **dict.fromkeys(("i", "o", "k", "p", "d"), (None, 0)),
+    "s": (None, 1),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,7 @@ class Problem:
 
     Attributes:
         groups: Groups of channels.
+        says_groups: Whether it says how many: a weight then has an axis of them.
         batch: Entries.
         inner: Channels of the source.
         outer: Channels of the destination.
@@ -68,10 +74,28 @@ class Problem:
     """
 
     groups: int
+    says_groups: bool
     batch: int
     inner: int
     outer: int
     numbers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """A problem as a call.
+
+    Attributes:
+        call: The call.
+        problem: What it was.
+        axes: The problem's spatial dimensions.
+        kept: Of each of the call's, which of them it is; None where it is none.
+    """
+
+    call: ConvolutionCall
+    problem: Problem
+    axes: tuple[Axis, ...]
+    kept: tuple[int | None, ...]
 
 
 def problem_of(text: str) -> Problem:
@@ -87,26 +111,36 @@ def problem_of(text: str) -> Problem:
             raise Inexpressible(f"{text[place:][:32]!r} is no part of a problem")
         numbers[token["key"]] = integer(token["number"], token["key"])
         place = token.end()
-    sizes = {name: numbers.pop(name, 0) for name in _SIZES}
-    if sizes["ic"] < 1 or sizes["oc"] < 1:
+    inner, outer = (numbers.pop(name, 0) for name in ("ic", "oc"))
+    if inner < 1 or outer < 1:
         raise Inexpressible("a problem needs ic and oc, at least 1")
+    says_groups, groups = "g" in numbers, numbers.pop("g", 1)
+    divided(outer, groups, "g")
+    divided(inner, groups, "g")
     return Problem(
-        groups=sizes["g"] or 1,
-        batch=sizes["mb"] or _BATCH,
-        inner=sizes["ic"],
-        outer=sizes["oc"],
+        groups=groups,
+        says_groups=says_groups,
+        batch=numbers.pop("mb", _BATCH),
+        inner=inner,
+        outer=outer,
         numbers=numbers,
     )
 
 
-def call_of(problem: Problem, *, transposed: bool) -> ConvolutionCall:
+def geometry_of(problem: Problem, *, transposed: bool) -> Geometry:
     """The convolution that a problem stands for."""
-    axes = _axes(problem.numbers, transposed=transposed)
+    given = _axes(problem.numbers, transposed=transposed)
+    kept: list[int | None] = list(range(len(given)))
+    if not all(map(_symmetric, given)):
+        kept = _planes(given)
+    axes = [_TRIVIAL if place is None else given[place] for place in kept]
+    call = _call(problem, axes, transposed=transposed)
+    return Geometry(call=call, problem=problem, axes=tuple(given), kept=tuple(kept))
+
+
+def _call(problem: Problem, axes: list[Axis], *, transposed: bool) -> ConvolutionCall:
     first, second = (problem.inner, problem.outer) if transposed else (problem.outer, problem.inner)
-    divided(first, problem.groups, "g")
-    sides = [_symmetric(axis) for axis in axes]
-    if not all(sides):
-        axes = _planes(axes)
+    if not all(map(_symmetric, axes)):
         padding: Row = tuple(
             side for axis in axes for side in _differing(axis, transposed=transposed)
         )
@@ -116,11 +150,7 @@ def call_of(problem: Problem, *, transposed: bool) -> ConvolutionCall:
         extra = tuple(axis.before - axis.after for axis in axes) if transposed else ()
     return ConvolutionCall(
         input=(problem.batch, problem.inner, *(axis.size for axis in axes)),
-        weight=(
-            first,
-            divided(second, problem.groups, "g"),
-            *(axis.kernel for axis in axes),
-        ),
+        weight=(first, second // problem.groups, *(axis.kernel for axis in axes)),
         stride=tuple(axis.stride for axis in axes),
         padding=padding,
         dilation=tuple(axis.dilation for axis in axes),
@@ -133,7 +163,7 @@ def call_of(problem: Problem, *, transposed: bool) -> ConvolutionCall:
 def _axes(numbers: Mapping[str, int], *, transposed: bool) -> list[Axis]:
     """What is not said of an axis at all is as of the one before it: ih alone is a square."""
     given = [{name: numbers.get(f"{name}{axis}") for name in _PER_AXIS} for axis in _AXES]
-    said = [any(row[name] is not None for name in ("i", "o", "k")) for row in given]
+    said = [any(row[name] not in _DEFAULTS[name] for name in _PER_AXIS) for row in given]
     if not any(said):
         raise Inexpressible("a problem needs sizes: ih, kh and so on")
     first = said.index(True)
@@ -148,11 +178,11 @@ def _axes(numbers: Mapping[str, int], *, transposed: bool) -> list[Axis]:
 
 def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis:
     """With the output's size that padding leaves, or the padding that it takes."""
-    size, kernel, output, before = row["i"], row["k"], row["o"], row["p"]
+    size, kernel, output, before = row["i"], row["k"], row["o"] or None, row["p"]
     if size is None or kernel is None:
-        raise Inexpressible(f"i{name} and k{name} are needed where there is one of them")
-    stride, dilation = row["s"] or 1, (row["d"] or 0) + 1
-    if min(size, kernel, stride, dilation, 1 if output is None else output) < 1:
+        raise Inexpressible(f"i{name} and k{name} are needed where something is said of {name}")
+    stride, dilation = 1 if row["s"] is None else row["s"], (row["d"] or 0) + 1
+    if min(size, kernel, stride, dilation, output or 1) < 1:
         raise Inexpressible(f"sizes of axis {name} are below 1")
     reach = dilation * (kernel - 1) + 1
     if output is None:
@@ -163,7 +193,7 @@ def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis
     small, large = (size, output) if transposed else (output, size)
     both = (small - 1) * stride + reach - large
     if before is None:
-        before = max(both, 0) // 2
+        before = both // 2 if both > 0 else -(-both // 2)
     return Axis(
         size=size,
         output=output,
@@ -190,13 +220,14 @@ def _differing(axis: Axis, *, transposed: bool) -> tuple[int, int]:
     return axis.before, max(axis.after, 0)
 
 
-def _planes(axes: list[Axis]) -> list[Axis]:
+def _planes(axes: list[Axis]) -> list[int | None]:
     """Two axes, for only 2-D calls have a padding for each side; a trivial one comes or goes."""
+    places: list[int | None] = list(range(len(axes)))
     if len(axes) == 1:
-        return [_TRIVIAL, *axes]
+        return [None, *places]
     trivial = [place for place, axis in enumerate(axes) if axis.is_trivial]
     if len(axes) == len(_AXES) and not trivial:
         raise Inexpressible("padding in front and behind differ, which a 3-D call cannot say")
-    return [
-        axis for place, axis in enumerate(axes) if len(axes) != len(_AXES) or place != trivial[0]
-    ]
+    if len(axes) == len(_AXES):
+        places.remove(trivial[0])
+    return places

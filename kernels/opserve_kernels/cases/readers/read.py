@@ -128,7 +128,20 @@ def _case(request: Request, line: str) -> Case:
     if case is None:
         dtypes = ", ".join(dict.fromkeys(call.dtypes))
         raise Inexpressible(f"{setting.profile} has no {call.axes}-D convolution in {dtypes}")
+    _check_places(case)
     return case
+
+
+def _check_places(case: Case) -> None:
+    """A layout leaves no vast gaps, and gives each element of a gradient a place of its own."""
+    for name, tensor in case.tensors.items():
+        steps, elements = list(tensor.strides or ()), tensor.storage_elements
+        if elements > STORAGE_ELEMENTS:
+            raise Inexpressible(
+                f"{name}: steps {steps} take {elements}, at most {STORAGE_ELEMENTS}"
+            )
+        if name in case.outputs and tensor.tensor().repeats_elements:
+            raise Inexpressible(f"{name}: steps {steps} lead to one element twice")
 
 
 def _told(call: ConvolutionCall) -> str:
