@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contract.corpora import FOLDER, needs_corpora
 from kernels.cases.runs import plan_of
@@ -16,6 +19,7 @@ from opserve_kernels.cases.readers.read import Read
 from opserve_kernels.tensor import DataType
 
 Row = tuple[int, ...]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def _only(read: Read) -> Case:
@@ -167,7 +171,7 @@ def test_options_say_what_to_compute(
         ("mb0ic4oc4_ih6kh3", "out of range"),
         ("g0ic4oc4_ih6kh3", "no multiple of 0"),
         ("ic4oc4_ih13oh3kh1sh5", "-1 in front"),
-        ("ic4oc4_iw300kw256", "1 to 255 on ascend910b"),
+        ("ic4oc4_iw300kw256", "allowed values in [1, 255] on ascend910b"),
         ("mb99999ic9999oc9999_ih99kh3", "at most 1073741824"),
         ("ic99999999999oc4_ih6kh3", "9 digits"),
         (f"--dir=FWD_B {_PLAIN}", "no gradient"),
@@ -295,6 +299,16 @@ def test_cases_have_the_profile_and_fill_that_are_asked_for() -> None:
             *((1, 3, 32, 32), (2, 3, 3, 3), (1, 2, 30, 30)),
             {"padding": (0, 0)},
         ),
+        (
+            "conv -n 1 -c 3 -k 2 -z same -H 9 -W 8 -y 5 -x 7 -u 4 -v 2 -p 9 -g 0 -Z 0 -L 1",
+            *((1, 3, 9, 8), (2, 3, 5, 7), (1, 2, 3, 3)),
+            {"padding": (2, 2), "groups": 1},
+        ),
+        (
+            "conv -n 1 -c 3 -k 2 -z same -p 1 -l 2",
+            *((1, 3, 32, 32), (2, 3, 3, 3), (1, 2, 30, 30)),
+            {"padding": (1, 0), "dilation": (2, 1)},
+        ),
     ],
 )
 def test_command_line_stands_for_a_call(
@@ -328,7 +342,11 @@ def test_command_line_lays_out_and_types_tensors() -> None:
         ("conv 5", "'5'"),
         ("conv -m deconv", "conv or trans"),
         ("conv -_ 4", "2 or 3"),
-        ("conv -z same", "pad_mode"),
+        ("conv -z full", "pad_mode 'full', allowed default, same and valid"),
+        ("conv -Z 1 -L 4", "no tensor of vectors"),
+        ("conv -z same -u 0", "conv_stride: given [0, 1], allowed at least 1"),
+        ("conv -j 0", "dilation: given [1, 0], allowed at least 1"),
+        ("conv -q -1", "pad: given [0, -1], allowed at least 0"),
         ("conv -I NCHWc4", "NCHWc4"),
         ("conv -c 4 -g 3", "no multiple"),
         ("conv -H 1 -W 1", "out of range"),
@@ -341,6 +359,61 @@ def test_command_line_that_cannot_be_expressed_is_listed_with_the_reason(
 
     assert read.cases == ()
     assert reason in read.refused[0].reason
+
+
+def test_the_page_tells_the_reasons_that_readers_give() -> None:
+    page = (ROOT / "docs" / "conformance-cases.md").read_text()
+    rows = re.findall(r"^\| (benchdnn|miopen) \| `(.+)` \| (.+) \|$", page, re.MULTILINE)
+
+    readers = {"benchdnn": read_benchdnn, "miopen": read_miopen}
+    assert {form for form, _, _ in rows} == readers.keys()
+    for form, line, reason in rows:
+        assert [refused.reason for refused in readers[form](line).refused] == [reason]
+
+
+_NUMBERS = st.one_of(st.integers(0, 9), st.sampled_from((-1, 16, 255, 4096, 10**9, 10**12)))
+_KEYS = st.sampled_from(
+    (*("g", "mb", "ic", "oc"), *(f"{one}{axis}" for one in "iokspd" for axis in "dhw"), "n", "q_")
+)
+_PROBLEMS = st.lists(st.tuples(_KEYS, _NUMBERS), max_size=8).map(
+    lambda parts: "".join(f"{key}{number}" for key, number in parts)
+)
+_SAID = st.sampled_from(
+    (
+        *("--dir=BWD_D,BWD_WB", "--dt=f32,bf16:f16:f32", "--bia-dt=f16", "--mb=0,3", "--deconv"),
+        *(
+            "--stag=axb,cdba",
+            "--wtag=hwigo,xba",
+            "--dtag=nwc,abc",
+            "--strides=::,9x3x1:0:",
+            "--cfg=",
+        ),
+        *("--reset", "--attr-x=", "--batch=", "-", "--", "--=", "__REPRO:", '"', "conv", "--mb=,"),
+    )
+)
+_FLAGS = st.tuples(st.sampled_from("ncHWkyxpquvljg!@$#^%YXmFbzIOf_ZLV"), _NUMBERS)
+
+
+@given(st.lists(st.one_of(_PROBLEMS.map("ic4oc4ih6kh3".__add__), _PROBLEMS, _SAID)))
+def test_whatever_stands_in_a_batch_file_makes_calls_that_can_be_planned(words: list[str]) -> None:
+    read = read_benchdnn(" ".join(words) + "\n" + "\n".join(words), most=20)
+
+    assert all(plan_of(case).shares is not None for case in read.cases)
+    assert all(refused.reason for refused in read.refused)
+
+
+@given(
+    st.lists(_FLAGS, max_size=6),
+    st.sampled_from(("", " -m trans", " -z same", " -_ 3", " -I NHWC")),
+)
+def test_whatever_stands_in_a_command_makes_a_call_that_can_be_planned(
+    flags: list[tuple[str, int]], last: str
+) -> None:
+    small = "conv -n 1 -c 4 -k 4 -H 6 -W 6 -! 6"
+    read = read_miopen(small + "".join(f" -{flag} {number}" for flag, number in flags) + last)
+
+    assert len(read.cases) + len(read.refused) == 1
+    assert all(plan_of(case).shares is not None for case in read.cases)
 
 
 @needs_corpora

@@ -35,6 +35,8 @@ _DEFAULTS: Mapping[str, str] = {
     "bias": "0",
     "spatial_dim": "2",
     "pad_mode": "default",
+    "tensor_vect": "0",
+    "vector_length": "1",
 }
 _LETTERS = (
     *("n batchsize", "c in_channels", "! in_d", "H in_h", "W in_w"),
@@ -44,7 +46,7 @@ _LETTERS = (
     *("^ dilation_d", "l dilation_h", "j dilation_w", "g group_count"),
     *("% trans_output_pad_d", "Y trans_output_pad_h", "X trans_output_pad_w"),
     *("m mode", "F forw", "b bias", "_ spatial_dim", "z pad_mode"),
-    *("I in_layout", "O out_layout", "f fil_layout"),
+    *("I in_layout", "O out_layout", "f fil_layout", "Z tensor_vect", "L vector_length"),
 )
 _SHORT: Mapping[str, str] = {pair[0]: pair[2:] for pair in _LETTERS}
 # How the program runs and what it tells, not what it computes.
@@ -116,34 +118,56 @@ def _call(options: Mapping[str, str], dtype: DataType) -> ConvolutionCall:
     if axes not in {2, 3} or options["mode"] not in {"conv", "trans"}:
         told = f"spatial_dim {axes}, mode {options['mode'][:32]}"
         raise Inexpressible(f"{told}: allowed 2 or 3, and conv or trans")
+    if (options["tensor_vect"], options["vector_length"]) != ("0", "1"):
+        raise Inexpressible("tensor_vect and vector_length: allowed 0 and 1, no tensor of vectors")
     transposed, groups = options["mode"] == "trans", integer(options["group_count"], "group_count")
+    groups = max(groups, 1)
     inner = integer(options["in_channels"], "in_channels")
     outer = integer(options["out_channels"], "out_channels")
     first, second = (inner, outer) if transposed else (outer, inner)
+    divided(first, groups, "group_count")
     return ConvolutionCall(
         input=(integer(options["batchsize"], "batchsize"), inner, *_row(options, "in", axes)),
         weight=(first, divided(second, groups, "group_count"), *_row(options, "fil", axes)),
-        stride=_row(options, "conv_stride", axes),
+        stride=_row(options, "conv_stride", axes, least=1),
         padding=_padding(options, axes),
-        dilation=_row(options, "dilation", axes),
+        dilation=_row(options, "dilation", axes, least=1),
         output_padding=_row(options, "trans_output_pad", axes) if transposed else (),
-        groups=groups if divided(first, groups, "group_count") else 1,
+        groups=groups,
         transposed=transposed,
         mask=_mask(options),
         dtypes=(dtype, dtype, dtype),
     )
 
 
-def _row(options: Mapping[str, str], name: str, axes: int) -> Row:
-    return tuple(integer(options[f"{name}_{axis}"], f"{name}_{axis}") for axis in _AXES[-axes:])
+def _row(options: Mapping[str, str], name: str, axes: int, *, least: int = 0) -> Row:
+    names = [f"{name}_{axis}" for axis in _AXES[-axes:]]
+    found = tuple(integer(options[one], one) for one in names)
+    if min(found) < least:
+        raise Inexpressible(f"{name}: given {list(found)}, allowed at least {least}")
+    return found
 
 
 def _padding(options: Mapping[str, str], axes: int) -> Row:
-    if options["pad_mode"] == "valid":
-        return (0,) * axes
-    if options["pad_mode"] != "default":
-        raise Inexpressible(f"pad_mode {options['pad_mode'][:32]!r}, allowed default and valid")
-    return _row(options, "pad", axes)
+    """As MIOpen's modes have it, which mean something for a convolution without dilation alone."""
+    given, kernel = _row(options, "pad", axes), _row(options, "fil", axes)
+    is_dilated = max(*_row(options, "dilation", axes)) > 1 < max(kernel)
+    match options["pad_mode"]:
+        case "default":
+            return given
+        case "same" | "valid" if is_dilated or options["mode"] == "trans":
+            return given
+        case "valid":
+            return (0,) * axes
+        case "same":
+            steps = _row(options, "conv_stride", axes, least=1)
+            sizes = _row(options, "in", axes)
+            return tuple(
+                max(taps - (size % step or step), 0) // 2
+                for taps, step, size in zip(kernel, steps, sizes, strict=True)
+            )
+        case other:
+            raise Inexpressible(f"pad_mode {other[:32]!r}, allowed default, same and valid")
 
 
 def _mask(options: Mapping[str, str]) -> Mask:

@@ -1,6 +1,6 @@
 """What a reader of another program's lines gives back: cases, and what cannot be expressed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
@@ -9,8 +9,13 @@ from opserve_kernels.cases.calls import ConvolutionCall, Layout, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, TEXT_CHARACTERS
+from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suite import CASES_LIMIT
-from opserve_kernels.convolution_backward.contract import BOUNDS
+from opserve_kernels.convolution_backward.plan import plan
+from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.profiles import PROFILES
 from opserve_kernels.tensor import DataType
 
 _DIGITS = 9  # of a number that a line may have
@@ -122,12 +127,14 @@ def _case(request: Request, line: str) -> Case:
     largest = max(prod(call.input), prod(call.weight), prod(call.output))
     if largest > STORAGE_ELEMENTS:
         raise Inexpressible(f"a tensor of {largest} elements, at most {STORAGE_ELEMENTS} are made")
-    for reason in _beyond(call, setting.profile):
-        raise Inexpressible(reason)
     case = offered(call.case(setting))
     if case is None:
         dtypes = ", ".join(dict.fromkeys(call.dtypes))
         raise Inexpressible(f"{setting.profile} has no {call.axes}-D convolution in {dtypes}")
+    try:
+        plan(arguments_of(case, ConvolutionBackward), PROFILES[case.profile], PlanOptions())
+    except InvalidArgument as error:
+        raise Inexpressible(f"{setting.profile} refuses it: {error.message}") from error
     _check_places(case)
     return case
 
@@ -146,23 +153,6 @@ def _check_places(case: Case) -> None:
 
 def _told(call: ConvolutionCall) -> str:
     return f"input {list(call.input)}, weight {list(call.weight)}, output {list(call.output)}"
-
-
-def _beyond(call: ConvolutionCall, profile: str) -> Iterator[str]:
-    """The documented limits that a call exceeds."""
-    values = {
-        "weight": call.weight,
-        "stride": call.stride,
-        "padding": call.padding,
-        "dilation": call.dilation,
-        "groups": (call.groups,),
-    }
-    for bound in BOUNDS:
-        limit, given = bound.limit, values.get(bound.limit.parameter, ())[bound.values]
-        holds = profile in limit.profiles and len(call.input) in bound.ranks
-        if holds and not call.transposed and not all(map(limit.holds, given)):
-            allowed = f"allowed {limit.least} to {limit.most} on {profile}"
-            yield f"{limit.parameter}: given {list(given)}, {allowed}"
 
 
 def layouts_of(call: ConvolutionCall, strides: Mapping[str, Row]) -> dict[str, Layout]:
