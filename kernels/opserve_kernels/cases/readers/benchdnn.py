@@ -46,7 +46,7 @@ _PASSED_OVER = {
 }
 _NEUTRAL = {"", "strict", "environment"}
 """Values of attributes that change no result."""
-_LISTED = ("dir", "dt", "bia-dt", "stag", "wtag", "dtag", "strides", "mb")
+_LISTED: tuple[str, ...] = ("dir", "dt", "bia-dt", "stag", "wtag", "dtag", "strides", "mb")
 _TYPE = re.compile("bf16|f16|f32|f64|[su]8|s32")  # in a name of the old --cfg
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _REPRO = "__REPRO:"
