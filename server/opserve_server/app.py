@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from opserve_kernels.loop_cache import folders_of
 from opserve_kernels.registry import kernels_of
+from opserve_server.addresses import is_loopback
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
@@ -51,7 +52,6 @@ from opserve_server.settings import (
     SettingRefused,
     Settings,
     device_names,
-    is_loopback,
     settings_of_environment,
     where_set,
 )
@@ -314,6 +314,7 @@ async def _conformance(
         golden_folder=settings.golden_folder,
         golden_bytes=settings.golden_bytes_limit,
         sent_bytes=settings.conformance_sent_bytes_limit,
+        sent_total_bytes=settings.conformance_sent_total_bytes_limit,
     )
     desk = Desk(settings.conformance_processes)
     arbiter = Arbiter(service, limits)

@@ -16,6 +16,7 @@ import grpc
 import uvicorn
 from typing_extensions import override
 
+from opserve_server.addresses import host_and_port
 from opserve_server.administration import Administration
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
@@ -30,7 +31,7 @@ from opserve_server.rest_api.connections import (
 )
 from opserve_server.rest_api.face import RestFace
 from opserve_server.rest_api.one_shot import RunLimits
-from opserve_server.settings import Settings, host_and_port, where_set
+from opserve_server.settings import Settings, where_set
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.tls import Tls, tls_of
 

@@ -1,25 +1,31 @@
 """Everything an operator of the service can set, each with its unit and default."""
 
-import ipaddress
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
+from opserve_server.addresses import host_and_port, is_loopback
 from opserve_server.forms import allowed
 from opserve_server.store.location import default_url, location_of
 
 _KIB = 1024
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
-_PORT_MAXIMUM = 65535
 COMMANDS_MAXIMUM = 2**14
 """Commands of one Submit, whatever is set: no more are read of a JSON document."""
 THREADS_LIMIT = 8
@@ -36,41 +42,8 @@ OPTIONS = {
 """Settings that are options of `opserve serve` too."""
 
 
-_LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
 class SettingRefused(Exception):
     """A setting that the service cannot run with; the message is one line for whoever set it."""
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """The parts of "host:port" or "[host]:port".
-
-    Raises:
-        ValueError: The address has another form; the message is the allowed one.
-    """
-    host, separator, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    numeric = port.isascii() and port.isdigit()
-    if not (separator and host and numeric and int(port) <= _PORT_MAXIMUM):
-        raise ValueError(f"host:port, the port 0 to {_PORT_MAXIMUM}")
-    return host, int(port)
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
-    host, _ = host_and_port(address)
-    return is_loopback_host(host)
-
-
-def is_loopback_host(host: str) -> bool:
-    """Whether a name or address, without a port, is one of this machine's loopback."""
-    if host in _LOOPBACK_HOSTS:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def device_names(profiles: Sequence[str]) -> list[str]:
@@ -102,7 +75,18 @@ def _default_store() -> SecretStr:
     return SecretStr(default_url())
 
 
+def _default_golden_folder() -> Path:
+    return cache_folder().with_name("service-goldens")
+
+
+def _a_folder(given: object) -> object:
+    if given == "":
+        raise ValueError("a folder")  # to a Path it is the one where the service was started
+    return given
+
+
 Address = Annotated[str, AfterValidator(_an_address)]
+Folder = Annotated[Path, BeforeValidator(_a_folder)]
 StoreUrl = Annotated[SecretStr, AfterValidator(_a_store)]
 Tag = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Tags = dict[str, Annotated[list[Tag], Field(max_length=TAGS_LIMIT)]]
@@ -301,6 +285,8 @@ class Settings(BaseSettings):
     conformance_sent_bytes_limit: Bytes = 64 * _MIB
     """Outputs that one tenant sent to be judged, and verdicts on them, that are kept in memory so
     that they need not be sent again, bytes; those not used for longest go."""
+    conformance_sent_total_bytes_limit: Bytes = 512 * _MIB
+    """The same of all tenants together, bytes: those go of the tenant that has most of them."""
     conformance_runs_limit: Count = 2
     """Suites that one tenant runs at once."""
     conformance_history_limit: Count = 200
@@ -310,9 +296,10 @@ class Settings(BaseSettings):
     conformance_report_bytes_limit: Bytes = 8 * _MIB
     """Largest run that was judged elsewhere, bytes of its messages over gRPC; over REST it is a
     JSON body."""
-    golden_folder: Path = Field(default_factory=cache_folder)
-    """Where golden values are kept. Unless set it is opserve/goldens in $XDG_CACHE_HOME, or else in
-    ~/.cache; a folder that cannot be written keeps none."""
+    golden_folder: Folder = Field(default_factory=_default_golden_folder)
+    """Where golden values are kept. Unless set it is opserve/service-goldens in $XDG_CACHE_HOME, or
+    else in ~/.cache; a folder that cannot be written keeps none. `opserve conform` has another: in
+    one that several use, the smallest of their limits holds."""
     golden_bytes_limit: Bytes = _GIB
     """Golden values that are kept, bytes; those not used for longest go."""
 

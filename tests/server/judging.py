@@ -18,6 +18,7 @@ LIMITS = ConformanceLimits(
     golden_folder=Path("/nonexistent"),
     golden_bytes=2**20,
     sent_bytes=2**20,
+    sent_total_bytes=2**21,
 )
 HISTORY_LIMITS = HistoryLimits(runs=3, baselines=2, report_bytes=2**20)
 

@@ -13,15 +13,15 @@ from pydantic import ValidationError
 
 import opserve_server.settings
 from opserve_client.cli import app as command_line
+from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.profiles import PROFILES
+from opserve_server.addresses import host_and_port, is_loopback
 from opserve_server.app import core_limits, new_devices
 from opserve_server.core.limits import Limits
 from opserve_server.settings import (
     OPTIONS,
     SettingRefused,
     Settings,
-    host_and_port,
-    is_loopback,
     settings_of_environment,
 )
 
@@ -101,6 +101,7 @@ def test_a_setting_out_of_bounds_is_refused(
         ("ALLOW_PLAINTEXT", "perhaps", "given perhaps, allowed true or false; "),
         ("LOG_LEVEL", "LOUD", "given LOUD, allowed one of DEBUG, INFO, WARNING, ERROR; "),
         ("REST_ADDRESS", "127.0.0.1:65536", "given 127.0.0.1:65536, allowed host:port, "),
+        ("GOLDEN_FOLDER", "", "given , allowed a folder; "),
     ],
 )
 def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
@@ -113,6 +114,15 @@ def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
     assert message.startswith(f"{name.lower()}: {told}")
     assert f"; set by OPSERVE_{name}" in message
     assert "\n" not in message
+
+
+def test_the_service_keeps_golden_values_apart_from_those_of_conform(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPSERVE_GOLDEN_FOLDER")
+    folder = Settings().golden_folder
+    assert (folder.parent, folder.name) == (cache_folder().parent, "service-goldens")
+    assert folder != cache_folder()
 
 
 def test_a_password_in_a_setting_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ class ConformanceLimits:
         golden_folder: Where golden values are kept.
         golden_bytes: Of all of them.
         sent_bytes: Of one tenant's outputs and verdicts that are kept.
+        sent_total_bytes: Of all tenants'.
     """
 
     elements: int
@@ -45,6 +46,7 @@ class ConformanceLimits:
     golden_folder: Path
     golden_bytes: int
     sent_bytes: int
+    sent_total_bytes: int
 
 
 class Arbiter:

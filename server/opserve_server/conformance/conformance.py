@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.fill import Array
@@ -58,8 +57,7 @@ from opserve_server.conformance.choice import (
 from opserve_server.conformance.definitions import Unreadable, cases_in, own_case
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.history import History
-from opserve_server.conformance.sent import Sent, submission_of
-from opserve_server.core.accounts import Account
+from opserve_server.conformance.sent import AllSent, submission_of
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.service import Service
 
@@ -94,8 +92,8 @@ class Conformance:
         self._arbiter, self._history = arbiter, history
         self.array_limits = arbiter.limits.arrays
         self.report_bytes_limit = history.limits.report_bytes
-        # With its account a tenant's outputs go.
-        self._sent = WeakKeyDictionary[Account, Sent]()
+        limits = arbiter.limits
+        self._sent = AllSent(limits.sent_total_bytes, of_one_bytes=limits.sent_bytes)
 
     async def run(
         self,
@@ -173,9 +171,7 @@ class Conformance:
     ) -> Submitted:
         check_digests(asked.digests, self.array_limits.arrays)
         standards = standards_of(asked.standards, asked.gates)
-        sent = self._sent.setdefault(
-            self._service.accounts.of(caller().tenant), Sent(self._arbiter.limits.sent_bytes)
-        )
+        sent = self._sent.of(self._service.accounts.of(caller().tenant))
         async with self._desk.turn(caller().tenant):
             case = await self._case(asked)
             sought = self._arbiter.sought(case, asked.seed, standards)
@@ -193,6 +189,7 @@ class Conformance:
                 verdict = await self._arbiter.settled(self._desk, caller(), sought, judge)
                 verified = _verified(verdict)
             sent.keep(sought, given, verified)
+            self._sent.make_room()
         return Submitted(verified=verified, missing=())
 
     async def _page(self, asked: ListCases) -> CasePage:

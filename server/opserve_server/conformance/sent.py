@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from opserve.digests import digest_of
 from opserve_kernels.cases.case import Case
@@ -11,6 +12,7 @@ from opserve_kernels.cases.fill import Array
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_server.conformance.calls import Verified
 from opserve_server.conformance.tasks import Sought
+from opserve_server.core.accounts import Account
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
@@ -50,10 +52,13 @@ class Recent(Generic[KeyT, ValueT]):
 
     Args:
         limit_bytes: Of all of them.
+
+    Attributes:
+        held_bytes: Of those that are there.
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes, self._held_bytes = limit_bytes, 0
+        self._limit_bytes, self.held_bytes = limit_bytes, 0
         self._values = OrderedDict[KeyT, tuple[ValueT, int]]()
 
     def get(self, key: KeyT) -> ValueT | None:
@@ -69,10 +74,14 @@ class Recent(Generic[KeyT, ValueT]):
         if size_bytes > self._limit_bytes or self.get(key) is not None:
             return
         self._values[key] = value, size_bytes
-        self._held_bytes += size_bytes
-        while self._held_bytes > self._limit_bytes:
-            _, (_, dropped_bytes) = self._values.popitem(last=False)
-            self._held_bytes -= dropped_bytes
+        self.held_bytes += size_bytes
+        while self.held_bytes > self._limit_bytes:
+            self.drop()
+
+    def drop(self) -> None:
+        """Forgets the value that was not used for longest; there is one."""
+        _, (_, dropped_bytes) = self._values.popitem(last=False)
+        self.held_bytes -= dropped_bytes
 
 
 class Sent:
@@ -86,6 +95,16 @@ class Sent:
         verdicts_bytes = limit_bytes // _VERDICTS_SHARE
         self._verdicts = Recent[VerdictKey, Verified](verdicts_bytes)
         self._outputs = Recent[str, Array](limit_bytes - verdicts_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of all of it."""
+        return self._outputs.held_bytes + self._verdicts.held_bytes
+
+    def drop(self) -> None:
+        """Forgets what was not used for longest, outputs or, if they have their share, verdicts."""
+        full = self._verdicts.held_bytes * _VERDICTS_SHARE > self.held_bytes
+        (self._verdicts if full else self._outputs).drop()
 
     def verdict(self, sought: Sought, given: Submission) -> Verified | None:
         """What was said of equal outputs of the case, if that is known."""
@@ -102,6 +121,29 @@ class Sent:
         for name, array in given.arrays.items():
             self._outputs.put(given.digests[name], array, array.nbytes)
         self._verdicts.put(_key(sought, given), verified, len(verified.verdict))
+
+
+class AllSent:
+    """What is kept of all tenants; with its account that of a tenant goes.
+
+    Args:
+        limit_bytes: Of all of it.
+        of_one_bytes: Of each tenant's.
+    """
+
+    def __init__(self, limit_bytes: int, *, of_one_bytes: int) -> None:
+        self._limit_bytes, self._of_one_bytes = limit_bytes, of_one_bytes
+        self._tenants = WeakKeyDictionary[Account, Sent]()
+
+    def of(self, account: Account) -> Sent:
+        """What is kept of a tenant."""
+        return self._tenants.setdefault(account, Sent(self._of_one_bytes))
+
+    def make_room(self) -> None:
+        """Drops what is too much, of whoever has most: nobody loses who has less than a share."""
+        tenants = list(self._tenants.values())
+        while sum(sent.held_bytes for sent in tenants) > self._limit_bytes:
+            max(tenants, key=lambda sent: sent.held_bytes).drop()
 
 
 def _key(sought: Sought, given: Submission) -> VerdictKey:

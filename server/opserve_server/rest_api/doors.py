@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from opserve_server.addresses import is_loopback_host
 from opserve_server.core.errors import NotAllowed, TooManyGuesses, Unauthenticated
 from opserve_server.guard import Credentials
 from opserve_server.rest_api.connections import CERTIFICATE
-from opserve_server.settings import is_loopback_host
 
 Chunk = TypeVar("Chunk")
 Extensions = Mapping[str, Mapping[str, Sequence[str]]]

@@ -10,7 +10,7 @@ import pydantic_core
 from starlette.requests import Request
 from starlette.responses import Response
 
-from opserve_server.rest_api.bodies import JSON, read_json
+from opserve_server.rest_api.bodies import JSON, read_json, while_connected
 from opserve_server.rest_api.models import derived, parse, parse_query, values_of
 from opserve_server.rest_api.openapi import Operation
 from opserve_server.rest_api.routes import path_names
@@ -97,8 +97,8 @@ def operation_of(route: ValueRoute, answer: Answer, limit: int) -> Operation:
     )
 
 
-async def _answer(run: Run, route: ValueRoute, _: Request, asked: object) -> Response:
-    answer = await run(asked)
+async def _answer(run: Run, route: ValueRoute, request: Request, asked: object) -> Response:
+    answer = await while_connected(request, run(asked))
     if route.answer is None:
         return Response(status_code=route.status)
     content = pydantic_core.to_json(answer)

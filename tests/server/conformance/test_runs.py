@@ -10,13 +10,17 @@ from unittest import mock
 import pytest
 
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.status import Status
 from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.verdict.verdict import Status as Verdict
 from opserve_server.calls import malformed
 from opserve_server.conformance.arbiter import Arbiter
-from opserve_server.conformance.calls import CancelRun, OneRun, RunSuite
+from opserve_server.conformance.calls import CancelRun, GetRun, OneRun, RunSuite
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
-from opserve_server.conformance.tasks import Part
+from opserve_server.conformance.tasks import Part, Sought
+from opserve_server.conformance.trial import unjudged
+from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.runs import Run
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs
@@ -60,26 +64,32 @@ class SlowStore:
 
 
 class OneDesk:
-    """Gives everybody a turn, and a suite of a few cases."""
+    """Gives everybody a turn, and a suite of a few cases, each once it may."""
+
+    def __init__(self) -> None:
+        self.may_begin, self.asked, self.may_end = (asyncio.Event() for _ in range(3))
 
     @asynccontextmanager
     async def turn(self, _: str) -> AsyncGenerator[None]:
-        """At once."""
+        """One for all."""
+        await self.may_begin.wait()
         yield
 
     async def do(self, *_: object) -> Part:
         """All cases."""
+        self.asked.set()
+        await self.may_end.wait()
         return Part(cases=smoke(0).cases[:CASES], total=CASES, digest="")
 
 
-async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
-    """A run without devices, whose first result the store is keeping."""
+async def made(store: SlowStore, desk: OneDesk) -> tuple[SuiteRuns, str]:
+    """A run without devices."""
     service = mock.Mock(spec=Service, draining=False)
     service.open_session.side_effect = malformed("profile", given="this", allowed="none")
     clock = count()  # a second goes by between two looks, so each result is written alone
     runs = SuiteRuns(
         service,
-        cast("Desk", OneDesk()),
+        cast("Desk", desk),
         Arbiter(service, LIMITS),
         cast("Runs", store),
         runs_limit=1,
@@ -88,8 +98,17 @@ async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
     )
     answer = await runs.run(RunSuite(suite="smoke", target="mine"))
     assert isinstance(answer, OneRun)
+    return runs, answer.run.id
+
+
+async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
+    """A run whose first result the store is keeping."""
+    desk = OneDesk()
+    desk.may_begin.set()
+    desk.may_end.set()
+    runs, run = await made(store, desk)
     await store.asked.acquire()
-    return runs, CancelRun(run=answer.run.id)
+    return runs, CancelRun(run=run)
 
 
 async def test_a_result_that_is_being_written_when_the_run_ends_is_kept_once() -> None:
@@ -120,3 +139,59 @@ async def test_the_end_of_a_run_is_kept_though_it_is_ended_twice(last: str) -> N
 
 async def _cancelled(runs: SuiteRuns, cancel: CancelRun) -> None:
     await runs.run(cancel)
+
+
+async def test_a_run_tells_what_is_done_of_it() -> None:
+    store, desk = SlowStore(), OneDesk()
+    runs, run = await made(store, desk)
+
+    async def told() -> tuple[str, str]:
+        answer = await runs.run(GetRun(run=run))
+        assert isinstance(answer, OneRun)
+        return answer.run.stage, answer.run.case
+
+    assert await told() == ("WAITING", "")
+    desk.may_begin.set()
+    await desk.asked.wait()
+    assert await told() == ("MAKING_SUITE", "")
+    desk.may_end.set()
+    await store.asked.acquire()
+    assert await told() == ("TRYING", smoke(0).cases[1].id)
+    for _ in range(CASES):
+        store.may_end.release()
+        await store.asked.acquire()
+    assert await told() == ("", "")  # its end is being written
+    store.may_end.release()
+
+
+async def test_a_case_for_which_another_left_no_room_is_tried_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_work, tried = set[str](), list[str]()
+
+    async def crowded(_: object, sought: Sought) -> CaseResult:
+        tried.append(sought.case.id)
+        at_work.add(sought.case.id)
+        await asyncio.sleep(0)
+        alone = len(at_work) == 1
+        await asyncio.sleep(0)
+        at_work.remove(sought.case.id)
+        if not alone:
+            raise LimitExceeded(
+                Status.ACL_ERROR_RT_OVER_LIMIT, "full", parameter="", given="", allowed=""
+            )
+        return unjudged(sought, Verdict.PASSED, "")
+
+    monkeypatch.setattr("opserve_server.conformance.carrying._tried", crowded)
+    store, desk = SlowStore(), OneDesk()
+    for event in (desk.may_begin, desk.may_end):
+        event.set()
+    await made(store, desk)
+    for _ in range(CASES + 1):
+        store.may_end.release()
+    while store.state in {"", "RUNNING"}:
+        await store.asked.acquire()
+        await asyncio.sleep(0)
+    first, second, third = (case.id for case in smoke(0).cases[:CASES])
+    assert tried == [first, second, first, third, second]
+    assert (store.places, store.state) == ([0, 1, 2], "ENDED")

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -25,8 +26,8 @@ from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import SubmitOutputs, Submitted, Verified, Verify
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
-from opserve_server.conformance.sent import Recent
-from opserve_server.core.accounts import Accounts
+from opserve_server.conformance.sent import AllSent, Recent, Submission
+from opserve_server.core.accounts import Account, Accounts
 from opserve_server.core.errors import HandleNotFound, InvalidArgument
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
@@ -179,6 +180,37 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
     recent.put("d", 3, 100)
     recent.put("too large", 4, 10_000)
     assert [recent.get(key) for key in ("a", "b", "c", "d", "too large")] == [0, 1, None, 3, None]
+
+
+def test_of_all_tenants_the_one_with_most_makes_room() -> None:
+    accounts = Accounts()
+    accounts.renew(TENANTS)
+    lab, mill = (accounts.of(tenant.name) for tenant in TENANTS)
+    sought = Arbiter(mock.Mock(), LIMITS).sought(CASE, SEED)
+    told = Verified(case=CASE.id, status="PASSED", reason="", verdict="")
+    arrays = [np.full(2**14, n, np.float32) for n in range(9)]
+    given = [Submission(arrays={"out": one}, digests={"out": digest_of(one)}) for one in arrays]
+    output_bytes = arrays[0].nbytes + ENTRY_BYTES
+    limit_bytes = 3 * output_bytes + len(given) * ENTRY_BYTES
+    sent = AllSent(limit_bytes, of_one_bytes=2**20)
+
+    def keep(account: Account, number: int) -> None:
+        sent.of(account).keep(sought, given[number], told)
+        sent.make_room()
+
+    def kept(account: Account) -> list[int]:
+        outputs = (replace(one, arrays={}) for one in given)
+        return [n for n, one in enumerate(outputs) if sent.of(account).outputs(one)]
+
+    for number in range(3):
+        keep(lab, number)
+    assert kept(lab) == [0, 1, 2]
+    keep(mill, 3)
+    assert (kept(lab), kept(mill)) == ([1, 2], [3])
+    for number in range(4, 9):
+        keep(mill, number)
+        assert sent.of(lab).held_bytes + sent.of(mill).held_bytes <= limit_bytes
+    assert (kept(lab), kept(mill)) == ([2], [7, 8])
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,33 @@ from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.conformance import conformance_face
 from opserve_server.rest_api.conformance import conformance_operations
 from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.rest_api.routes import Endpoint
 from server.judging import LIMITS
 from server.recording import RecordingService
 
 pytestmark = pytest.mark.usefixtures("at_work")
+
+
+def endpoint_of(name: str, conformance: mock.Mock) -> Endpoint:
+    limits = RunLimits(args_bytes=1, run_bytes=1, arrays=1, concurrent_runs=1)
+    operations = conformance_operations(RecordingService(), conformance, 1, limits)
+    return next(one.endpoint for one in operations if one.name == name)
+
+
+def hung_up(path: dict[str, str]) -> Request:
+    """A request whose client is gone."""
+
+    async def receive() -> dict[str, str]:
+        await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "headers": [],
+        "query_string": b"",
+        "path_params": path,
+    }
+    return Request(scope, receive)
 
 
 async def test_bytes_that_wait_for_their_verdict_are_still_under_way() -> None:
@@ -52,23 +75,31 @@ async def test_nothing_is_drawn_for_a_client_that_hung_up() -> None:
         finally:
             ended.set()
 
-    async def receive() -> dict[str, str]:
-        await asyncio.sleep(0)
-        return {"type": "http.disconnect"}
-
-    limits = RunLimits(args_bytes=1, run_bytes=1, arrays=1, concurrent_runs=1)
-    conformance = mock.Mock(archive=archive)
-    operations = conformance_operations(RecordingService(), conformance, 1, limits)
-    endpoint = next(one.endpoint for one in operations if one.name == "GetInputs")
     asked = {"suite": "smoke", "case": "one"}
-    scope: dict[str, Any] = {
-        "type": "http",
-        "headers": [],
-        "query_string": b"",
-        "path_params": asked,
-    }
     with pytest.raises(ClientDisconnect):
-        await endpoint(Request(scope, receive))
+        await endpoint_of("GetInputs", mock.Mock(archive=archive))(hung_up(asked))
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("ListCases", {"suite": "smoke"}),
+        ("GetCase", {"suite": "smoke", "case": "one"}),
+        ("GetRun", {"run": "0123456789abcdef"}),
+    ],
+)
+async def test_no_answer_is_made_for_a_client_that_hung_up(name: str, path: dict[str, str]) -> None:
+    ended = asyncio.Event()
+
+    async def run(_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(ClientDisconnect):
+        await endpoint_of(name, mock.Mock(run=run))(hung_up(path))
     assert ended.is_set()
 
 

@@ -28,6 +28,7 @@ from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
 from opserve_server.core.service import Service
 from opserve_server.pool.device import Device
+from opserve_server.pool.process import preload
 from opserve_server.store.store import open_store
 from server.core.fakes import LIMITS as CORE_LIMITS
 from server.judging import LIMITS, conformance_of
@@ -87,6 +88,7 @@ class Bench:
 async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
     devices = [device_of(PROFILE, WRONG), device_of("reference", {})]
     limits = replace(LIMITS, elements=ELEMENTS, golden_folder=tmp_path / "goldens")
+    preload(kernels_of(PROFILE).values())  # other tests share the fork server
     async with AsyncExitStack() as stack:
         for device in devices:
             stack.push_async_callback(device.stop)
