@@ -1,4 +1,4 @@
-"""The command line: opserve conform run | verify | cases | compare | repro.
+"""The command line: opserve conform run | verify | cases | compare | send | baseline | repro.
 
 Exit status: 0 all that was judged is right, 1 something is not, 2 nothing can be said: a wrong
 option, a service that does not answer, a file that cannot be read.
@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from opserve_client.cli_connection import Ways
+from opserve_client.conform.history import PLACES, outcomes_at, run_in, send
 from opserve_client.conform.options import (
     Effort,
     Expected,
@@ -27,7 +28,7 @@ from opserve_client.conform.repro import SEARCHED, case_named, snippet_of, told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.show import show_comparison
 from opserve_client.conform.targets.arrays_files import write_case
-from opserve_client.conform.targets.named import FORMS, ITSELF
+from opserve_client.conform.targets.named import FORMS, ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.suite import Suite, write_suite
@@ -62,8 +63,12 @@ KnownFailures = Annotated[
     Path | None, typer.Option(help="Cases that fail for now: a pattern a line, # and why.")
 ]
 Baseline = Annotated[
-    Path | None, typer.Option(help="A record: only what is worse than it fails the run.")
+    str, typer.Option(help=f"An earlier run: only what is worse fails this one; {PLACES}.")
 ]
+History = Annotated[
+    str, typer.Option(help="Adds the run to the history of --server, of a target by this name.")
+]
+Place = Annotated[str, typer.Argument(help=f"A run: {PLACES}.")]
 Junit = Annotated[Path | None, typer.Option(help="Results as JUnit has them, XML.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The summary as JSON, on standard output.")]
 Report = Annotated[Path | None, typer.Option(help="The report, one HTML file.")]
@@ -105,7 +110,8 @@ def run(  # noqa: PLR0913  options of the command
     folder: Folder = None,
     resume: Resume = False,
     known_failures: KnownFailures = None,
-    baseline: Baseline = None,
+    baseline: Baseline = "",
+    history: History = "",
     standard: Reported = None,
     gate: Gates = None,
     junit: Junit = None,
@@ -124,7 +130,7 @@ def run(  # noqa: PLR0913  options of the command
         server=server,
         effort=Effort(jobs=jobs, repeats=repeats, timeout_s=timeout),
         standards=standards_of(standard, gate),
-        kept=Kept(folder=folder, resume=resume),
+        kept=Kept(folder=folder, resume=resume, history=history),
         expected=Expected(known_failures=known_failures, baseline=baseline),
     )
     files = Files(junit=junit, report=report, metrics=metrics, badge=badge)
@@ -143,6 +149,8 @@ def verify(  # noqa: PLR0913  options of the command
     server: Server = "",
     jobs: Jobs = 2,
     known_failures: KnownFailures = None,
+    baseline: Baseline = "",
+    history: History = "",
     junit: Junit = None,
     report: Report = None,
     json: AsJson = False,
@@ -155,7 +163,8 @@ def verify(  # noqa: PLR0913  options of the command
         target=f"files:{folder}",
         server=server,
         effort=Effort(jobs=jobs),
-        expected=Expected(known_failures=known_failures),
+        kept=Kept(history=history),
+        expected=Expected(known_failures=known_failures, baseline=baseline),
     )
     files = Files(junit=junit, report=report)
     raise typer.Exit(perform(options, Outputs(files=files, json=json), context.obj))
@@ -188,15 +197,48 @@ def cases(
 
 @app.command(name="compare")
 def compare_runs(
-    before: Annotated[Path, typer.Argument(help="Folder or record of a run.")],
-    now: Annotated[Path, typer.Argument(help="Folder or record of a later one.")],
+    context: typer.Context,
+    before: Place,
+    now: Place,
     *,
+    server: Server = "",
     json: AsJson = False,
 ) -> None:
     """Tell what a run has that an earlier one had not: failures, cases left out, drifts."""
-    comparison = compare(*(read_record(record_path(place)).outcomes for place in (before, now)))
+    access = Access(address=server, ways=context.obj)
+    comparison = compare(*(outcomes_at(place, access) for place in (before, now)))
     show_comparison(comparison, as_json=json)
     raise typer.Exit(comparison.exit_code)
+
+
+@app.command(name="send")
+def send_record(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="Folder or record of a run.")],
+    *,
+    server: Server,
+    history: History,
+) -> None:
+    """Add a run to the history of a service."""
+    send(read_record(record_path(folder)), history, Access(address=server, ways=context.obj))
+
+
+@app.command()
+def baseline(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Wherever a run is asked for, it stands for it.")],
+    place: Place,
+    *,
+    server: Server,
+    history: History = "",
+) -> None:
+    """Name a run of the service, or move a name; one in a folder is sent with --history before."""
+    access, run = Access(address=server, ways=context.obj), run_in(place)
+    if run is None:
+        run = send(read_record(record_path(Path(place))), history, access).id
+    with access.client() as client:
+        named = client.conformance.set_baseline(name, run)
+    typer.echo(f"{named.name} is run {named.run}")
 
 
 @app.command()

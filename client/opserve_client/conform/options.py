@@ -6,8 +6,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from opserve_client.cli_connection import Ways
+from opserve_client.conform.history import check_history, outcomes_at, send_or_keep
 from opserve_client.conform.known import expectations, read_known
-from opserve_client.conform.record import Header, RunRecord, read_record, record_path
+from opserve_client.conform.record import Header, RunRecord
 from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_named
@@ -50,10 +51,12 @@ class Kept:
     Attributes:
         folder: Where it goes; None means nowhere.
         resume: Whether the one there is gone on with.
+        history: What the service's history calls the target; "" leaves the run out of it.
     """
 
     folder: Path | None = None
     resume: bool = False
+    history: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +65,11 @@ class Expected:
 
     Attributes:
         known_failures: A file of them.
-        baseline: Record of an earlier run.
+        baseline: An earlier run, history.PLACES; "" means none.
     """
 
     known_failures: Path | None = None
-    baseline: Path | None = None
+    baseline: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +140,18 @@ def perform(options: Options, outputs: Outputs, ways: Ways) -> int:
     Raises:
         InfrastructureError: Nothing can be said.
     """
-    place = options.expected.baseline
-    baseline = None if place is None else read_record(record_path(place)).outcomes
+    access = Access(address=options.server, ways=ways)
+    place, target = options.expected.baseline, options.kept.history
+    baseline = outcomes_at(place, access) if place else None
+    if target:
+        check_history(target, access)
     summary = _summary(options, baseline, ways)
     show_summary(summary, as_json=outputs.json)
     _write_files(summary, outputs.files, baseline)
     if outputs.github:
         write_step(summary)
+    if target:
+        send_or_keep(summary.record, target, access, options.kept.folder)
     return summary.exit_code
 
 

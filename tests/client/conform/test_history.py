@@ -1,0 +1,188 @@
+"""opserve conform with the history of a service: runs are sent there, named, and compared with."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from client.conform.sample_results import (
+    SAMPLE,
+    failed,
+    fold,
+    folded,
+    last_column_wrong,
+    nothing_wrong,
+    run,
+)
+from client.conform.test_command_line import (
+    CASES,
+    RIGHT,
+    WRONG,
+    Capture,
+    conform,
+    suite,
+)
+from opserve_client import Client
+from opserve_client.conform import history
+from opserve_client.conform.record import Result, read_record, write_record
+from opserve_client.conform.targets.named import Access
+from opserve_client.private_service import Addresses, private_service
+from opserve_kernels.verdict.verdict import Status
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+__all__ = ["suite"]  # a fixture of every test
+DEVICES = {"devices": '["reference"]'}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
+    with private_service(store_url=url, **DEVICES) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """Takes no run."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
+    limit = {"conformance_report_bytes_limit": "10"}
+    with private_service(store_url=url, **limit, **DEVICES) as addresses:
+        yield addresses
+
+
+def tried(address: str, target: str, *more: str | Path) -> int:
+    at = ("--suite", "mine.jsonl", "--server", address, "--jobs", "1")
+    return conform("run", *at, "--target", target, *more)
+
+
+@pytest.mark.parametrize("face", ["grpc", "rest"])
+def test_a_run_comes_into_the_history_and_is_compared_with_there(
+    kept: Addresses, face: str, capsys: Capture
+) -> None:
+    address = kept.grpc if face == "grpc" else kept.rest
+    server = ("--server", address)
+    assert tried(address, RIGHT, "--folder", "right", "--history", f"cli/{face}") == 0
+    found = re.search(r"run ([0-9a-f]{16}) is in the history of cli", capsys.readouterr().err)
+    assert found is not None
+    first = f"service:{found[1]}"
+    with Client(address) as client:
+        (begun,) = client.conformance.list_runs(f"cli/{face}").runs
+    record = read_record(Path("right/record.jsonl"))
+    header = record.header
+    assert (begun.id, begun.origin, begun.tool) == (found[1], "REPORTED", f"opserve {header.tool}")
+    assert (begun.suite, begun.seed, begun.digest) == ("mine", 3, header.digest)
+    assert begun.cases == len(CASES)
+    assert conform("baseline", face, first, *server) == 0
+    at = ("--baseline", f"service:{face}", "--history", f"cli/{face}", "--folder", "wrong")
+    assert tried(address, WRONG, *at) == 1
+    assert "new failures: 2" in capsys.readouterr().out
+    assert conform("compare", first, "wrong", *server) == 1
+    assert conform("compare", f"service:{face}", "right", *server) == 0
+    assert conform("baseline", face, "wrong", *server, "--history", f"cli/{face}") == 0
+    capsys.readouterr()
+    assert conform("compare", f"service:{face}", first, *server, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["fixed"], told["same_suite"]) == ([case.id for case in CASES], True)
+    assert tried(address, WRONG, "--baseline", f"service:{face}") == 0
+    with Client(address) as client:
+        (moved,) = (one for one in client.conformance.list_baselines() if one.name == face)
+        newest = client.conformance.list_runs(f"cli/{face}").runs[0]
+    assert moved.run == newest.id
+
+
+def test_outputs_that_are_verified_come_into_the_history(kept: Addresses, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    at = ("--suite", "mine.jsonl", "--server", kept.grpc, "--history", "elsewhere")
+    assert conform("verify", "outputs", *at) == 0
+    with Client(kept.grpc) as client:
+        (begun,) = client.conformance.list_runs("elsewhere").runs
+    assert [(one.status, one.cases) for one in begun.counts] == [("UNIMPLEMENTED", len(CASES))]
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_run_that_cannot_be_sent_stays_and_is_sent_later(
+    kept: Addresses, strict: Addresses, capsys: Capture, folder: bool
+) -> None:
+    more = ("--folder", "mine") if folder else ()
+    assert tried(strict.grpc, RIGHT, "--history", "late", *more) == 2
+    captured = capsys.readouterr()
+    assert "2 PASSED" in captured.out
+    found = re.search(
+        r"history: .*run: given more than 10 bytes.*; the record stays: "
+        r"opserve conform send (\S+) --server (\S+) --history late\n",
+        captured.err,
+    )
+    assert found is not None
+    assert found[2] == strict.grpc
+    target = f"late-{folder}"
+    assert conform("send", found[1], "--server", kept.grpc, "--history", target) == 0
+    with Client(kept.grpc) as client:
+        (begun,) = client.conformance.list_runs(target).runs
+        results = client.conformance.list_results(begun.id)
+    assert [one.case for one in results] == [case.id for case in CASES]
+
+
+def test_what_the_service_will_not_take_is_told_before_the_run(
+    kept: Addresses, service: Addresses, capsys: Capture
+) -> None:
+    with mock.patch.object(history, "send") as send:
+        for server, more, told in (
+            ("", ("--history", "mine"), "history: given no service, allowed with --server"),
+            (kept.grpc, ("--history", "a b"), "target: given 'a b'"),
+            (service.grpc, ("--history", "mine"), "a service without a store"),
+            ("", ("--baseline", "service:main"), "given no service, allowed with --server"),
+            (kept.grpc, ("--baseline", "service:none"), "run: given none"),
+        ):
+            assert tried(server, RIGHT, *more) == 2
+            captured = capsys.readouterr()
+            assert told in captured.err
+            assert not captured.out
+    send.assert_not_called()
+
+
+def test_a_name_is_for_a_run_of_the_service(kept: Addresses, capsys: Capture) -> None:
+    server = ("--server", kept.grpc)
+    write_record(SAMPLE, Path("sample.jsonl"))
+    for arguments, told in (
+        (("main", "sample.jsonl"), "allowed with --history"),
+        (("main", "service:none"), "run: given none"),
+        (("a b", "service:0123456789abcdef"), "name: given 'a b'"),
+        (("main", "none"), "No such file"),
+    ):
+        assert conform("baseline", *arguments, *server) == 2
+        assert told in capsys.readouterr().err
+
+
+def sent(kept: Addresses, *results: Result, target: str) -> list[tuple[str, str, int]]:
+    """Case, reason and length of the verdict of each result that the service then has."""
+    digest = f"sha256:{'0' * 64}"
+    record = run(*results)
+    record = replace(record, header=replace(record.header, digest=digest))
+    begun = history.send(record, target, Access(address=kept.grpc))
+    with Client(kept.grpc) as client:
+        told = client.conformance.list_results(begun.id)
+    return [(one.case, one.reason, len(one.verdict)) for one in told]
+
+
+def test_whatever_a_target_says_can_be_sent(kept: Addresses) -> None:
+    reason = "a\n\x1b[31m\0 b" + "é" * 5000
+    (told,) = sent(kept, failed(Status.ERROR, reason), target="hostile")
+    assert told[1] == ("a ?[31m? b" + "é" * 1024)[:1024]
+    (other,) = sent(kept, failed(Status.ERROR, "x" * 200_000), target="hostile")
+    assert other[1:] == ("x" * 1024, 0)
+
+
+def test_verdicts_are_sent_of_failures_while_there_is_room(
+    kept: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = [folded(last_column_wrong, case=fold(n)) for n in (1, 2, 3)]
+    others = [folded(nothing_wrong, case=fold(4)), failed(Status.SKIPPED, "too large")]
+    sizes = [size for *_, size in sent(kept, *wrong, *others, target="room")]
+    assert [bool(size) for size in sizes] == [True, True, True, False, False]
+    monkeypatch.setattr(history, "_VERDICTS", sum(sizes) - 1)
+    cut = [size for *_, size in sent(kept, *wrong, *others, target="room")]
+    assert cut == [*sizes[:2], 0, 0, 0]
