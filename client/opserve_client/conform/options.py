@@ -13,7 +13,7 @@ from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_named
 from opserve_client.conform.service import contracts_of, service
-from opserve_client.conform.show import progress, show_summary
+from opserve_client.conform.show import progress, show_start, show_summary
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
@@ -188,6 +188,8 @@ def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> 
         InfrastructureError: Nothing can be said of one of them.
     """
     profiles = {case.profile for case in cases} if options.target == ITSELF else set[str]()
+    if not options.server:
+        show_start()
     with (
         Workers(count=min(options.effort.jobs, len(cases))) as workers,
         service(options.server, profiles, ways) as access,

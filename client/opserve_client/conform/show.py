@@ -38,7 +38,13 @@ def show_summary(summary: Summary, *, as_json: bool) -> None:
 
 def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     """What differs, on standard output."""
-    typer.echo(_json(comparison.to_json()) if as_json else "\n".join(compared(comparison)))
+    lines = compared(comparison) or ["nothing differs"]
+    typer.echo(_json(comparison.to_json()) if as_json else "\n".join(lines))
+
+
+def show_start() -> None:
+    """On standard error, why nothing else is shown for some seconds."""
+    typer.echo("a service is started; the first one compiles its kernels", err=True)
 
 
 def compared(comparison: Comparison) -> list[str]:

@@ -1,6 +1,8 @@
 """opserve conform, against a real service."""
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,6 +13,7 @@ import pytest
 from client.conform import kernels
 from opserve_client.cli_connection import Ways
 from opserve_client.conform import command_line
+from opserve_client.conform import service as service_module
 from opserve_client.private_service import Addresses
 from opserve_kernels.cases.calls import FoldCall, Setting
 from opserve_kernels.cases.case import Kind
@@ -55,6 +58,30 @@ def test_a_run_that_is_right_ends_with_0_and_can_be_read(
     assert told["contracts"] == {"im2col_backward": "2"}
     assert told["seed"] == 3
     assert conform("compare", "run", "run/record.jsonl") == 0
+    assert capsys.readouterr().out == "nothing differs\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "devices"), [(RIGHT, ["reference"]), ("opserve", ["reference", "ascend910b"])]
+)
+def test_a_service_that_is_started_has_the_devices_that_cases_need(
+    target: str,
+    devices: list[str],
+    service: Addresses,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    started: list[object] = []
+
+    @contextmanager
+    def start(**settings: str) -> Generator[Addresses]:
+        started.append(json.loads(settings["devices"]))
+        yield service
+
+    monkeypatch.setattr(service_module, "private_service", start)
+    assert conform("run", "--suite", "mine.jsonl", "--target", target) == 0
+    assert started == [devices]
+    assert capsys.readouterr().err.startswith("a service is started")
 
 
 def test_a_run_that_is_wrong_ends_with_1_and_says_so_everywhere(

@@ -292,8 +292,9 @@ def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: P
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "grad_output: float32 (2, 2, 24)"
-    assert lines[1] == f"out[0, 0, 0, {LAST_COLUMN}]: 7.0 instead of 1"
-    assert len(lines) == 11
+    assert lines[1] == "out: float32 (2, 2, 4, 6), asked for: float32 (2, 2, 4, 6)"
+    assert lines[2] == f"out[0, 0, 0, {LAST_COLUMN}]: 7.0 instead of 1"
+    assert len(lines) == 12
 
 
 def test_only_rows_in_sight_exist(open_report: Open) -> None:
