@@ -43,7 +43,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-SuiteName = Annotated[str, typer.Option("--suite", help="smoke, standard, exhaustive or a file.")]
+SuiteName = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        help="smoke, standard, exhaustive, a file, or benchdnn:FILE, miopen:FILE, onnx:FOLDER.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(min=0, help="That inputs are drawn by; 0, or a file's.")]
 Operators = Annotated[list[str] | None, typer.Option("--operator", help="Only this one; repeat.")]
 Patterns = Annotated[

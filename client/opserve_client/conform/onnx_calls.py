@@ -69,7 +69,7 @@ class GivenCase:
 
     Attributes:
         name: Of the folder and the data set.
-        case: The call; its inputs have no fill.
+        case: The call; its inputs are filled for whoever tries it with drawn ones.
         operands: By input.
         outputs: What an output must be, by name.
         products: What the sum of an output times an operand must be, by output: the operand's
@@ -249,12 +249,10 @@ def _setting(node: Node) -> Setting:
 
 
 def _offered(case: Case) -> Case:
-    """The call with operands of its own instead of fills."""
     found = offered(case)
     if found is None:
         raise Inexpressible(f"{case.profile}: has no such call")
-    tensors = {name: replace(tensor, fill=None) for name, tensor in found.tensors.items()}
-    return replace(found, tensors=tensors)
+    return found
 
 
 def _without_bias(node: Node) -> Array:

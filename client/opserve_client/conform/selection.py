@@ -34,19 +34,27 @@ def suite_named(name: str, seed: int | None) -> Suite:
     """A suite that the operators' contracts make, or the one in a file.
 
     Args:
-        name: smoke, standard, exhaustive, or a file of JSON lines.
+        name: smoke, standard, exhaustive, a file of JSON lines, or a path behind the name of
+            another form: benchdnn:FILE, miopen:FILE, onnx:FOLDER.
         seed: That inputs are drawn by; None means 0, or the file's.
 
     Raises:
         InfrastructureError: There is no such suite, or the file is none.
     """
-    from opserve_kernels.cases.suites import SUITES  # noqa: PLC0415  it loads every contract
+    # Both load every contract.
+    from opserve_client.conform.other_forms import FORMS, suite_of  # noqa: PLC0415
+    from opserve_kernels.cases.suites import SUITES  # noqa: PLC0415
 
     if name in SUITES:
         return SUITES[name](seed or 0)
+    form, _, other = name.partition(":")
+    if other and form in FORMS:
+        return suite_of(form, Path(other), seed or 0)
     path = Path(name)
     if not path.exists():
-        raise InfrastructureError(f"suite: given {name}, allowed {', '.join(SUITES)} or a file")
+        forms = ", ".join(f"{form}:PATH" for form in FORMS)
+        allowed = f"{', '.join(SUITES)}, a file or {forms}"
+        raise InfrastructureError(f"suite: given {name}, allowed {allowed}")
     try:
         suite = read_suite(path.read_text(encoding="utf-8"))
     except (InvalidArgument, UnicodeDecodeError) as error:
