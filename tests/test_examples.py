@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opserve_client.private_service import Addresses
+from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.registry import OPERATORS
 
 pytestmark = pytest.mark.system
@@ -113,8 +113,10 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_curl_examples_of_conformance_run(service: Addresses, tmp_path: Path) -> None:
-    run_shell(on(service, "".join(blocks("docs/conformance-service.md", "sh"))), tmp_path)
+def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
+    store = {"store_url": f"sqlite:///{tmp_path}/opserve.db", "devices": '["reference"]'}
+    with private_service(**store) as service:
+        run_shell(on(service, "".join(blocks("docs/conformance-service.md", "sh"))), tmp_path)
     (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]
     wrong = np.load(tmp_path / "wrong.npz")["out"]
     place = np.unravel_index(5, wrong.shape)

@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from opserve_client.private_service import Addresses
+from opserve_client.private_service import Addresses, private_service
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 PAGE = Path(__file__).parents[3] / "docs" / "conformance.md"
@@ -22,14 +23,21 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-def test_the_examples_run(service: Addresses, tmp_path: Path) -> None:
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Addresses]:
+    store = {"store_url": f"sqlite:///{tmp_path}/opserve.db"}
+    with private_service(devices='["ascend910b", "reference"]', **store) as addresses:
+        yield addresses
+
+
+def test_the_examples_run(kept: Addresses, tmp_path: Path) -> None:
     for block in blocks("python"):
         name = block.split("\n", 1)[0].removeprefix("# ")
         (tmp_path / name).write_text(block)
-    script = PREFIX + "".join(blocks("sh")).replace("127.0.0.1:50051", service.grpc)
+    script = PREFIX + "".join(blocks("sh")).replace("127.0.0.1:50051", kept.grpc)
     for name in ("run", "verify", "repro"):
-        script = script.replace(f"conform {name}", f"conform {name} --server {service.grpc}")
-    script = script.replace("pytest --opserve", f"pytest --opserve-server={service.grpc} --opserve")
+        script = script.replace(f"conform {name}", f"conform {name} --server {kept.grpc}")
+    script = script.replace("pytest --opserve", f"pytest --opserve-server={kept.grpc} --opserve")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {
         "PATH": path,
