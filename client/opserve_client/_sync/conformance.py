@@ -166,11 +166,12 @@ class Conformance:
         standards: Sequence[str] = (),
         gates: Sequence[str] = (),
         deterministic_level: Literal["off", "deterministic", "strong"] = "deterministic",
+        definitions: Sequence[str] = (),
     ) -> conformance.Run:
         """Tries a suite on devices of the service; returns at once, and the run goes on.
 
         Args:
-            suite: Its name.
+            suite: Its name; with definitions, a name for them.
             target: What the history calls that which is tried.
             seed: That the suite is made and its inputs are drawn by.
             profile: Only cases of this one; "" means of all.
@@ -180,10 +181,11 @@ class Conformance:
             standards: Told beside the layers, by name.
             gates: The same, and an output that one of them applies to fails unless it meets it.
             deterministic_level: Of its sessions; "off" tries what a session gets unless it asks.
+            definitions: Own cases instead of a suite's.
 
         Raises:
-            AclrtError: 207012, too many runs of the tenant are at work; 507901, the service has no
-                store.
+            AclrtError: 100000, a definition is none; 207012, too many runs of the tenant are at
+                work; 507901, the service has no store.
         """
         request = request_of(
             conformance.RunSuiteRequest,
@@ -197,6 +199,7 @@ class Conformance:
             standards=standards,
             gates=gates,
             deterministic_level=text(deterministic_level, parameter="deterministic_level").upper(),
+            definitions=definitions,
         )
         return (self._connection.call(methods.RUN_SUITE, request)).run
 

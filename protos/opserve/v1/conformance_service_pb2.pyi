@@ -623,7 +623,9 @@ class RunSuiteRequest(_message.Message):
     STANDARDS_FIELD_NUMBER: _builtins.int
     GATES_FIELD_NUMBER: _builtins.int
     DETERMINISTIC_LEVEL_FIELD_NUMBER: _builtins.int
+    DEFINITIONS_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
+    """One of this service; with definitions, a name of the caller's for them."""
     seed: _builtins.int
     target: _builtins.str
     """What is tried, by a name of the caller's: letters, digits and ._:/@+-."""
@@ -643,6 +645,10 @@ class RunSuiteRequest(_message.Message):
 
     @_builtins.property
     def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def definitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The cases, if they are the caller's own: up to 1000."""
+
     def __init__(
         self,
         *,
@@ -656,10 +662,11 @@ class RunSuiteRequest(_message.Message):
         standards: _abc.Iterable[_builtins.str] | None = ...,
         gates: _abc.Iterable[_builtins.str] | None = ...,
         deterministic_level: _builtins.str = ...,
+        definitions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic_level", b"deterministic_level", "gates", b"gates", "match", b"match", "operator", b"operator", "profile", b"profile", "repeats", b"repeats", "seed", b"seed", "standards", b"standards", "suite", b"suite", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "deterministic_level", b"deterministic_level", "gates", b"gates", "match", b"match", "operator", b"operator", "profile", b"profile", "repeats", b"repeats", "seed", b"seed", "standards", b"standards", "suite", b"suite", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -109,6 +109,7 @@ class RunSuite:
     standards: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     deterministic_level: str = ""
+    definitions: tuple[Definition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

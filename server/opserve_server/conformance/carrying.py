@@ -11,10 +11,13 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.verdict import Status
+from opserve_server.calls import caller
 from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.calls import RunSuite
+from opserve_server.conformance.definitions import Unreadable
 from opserve_server.conformance.desk import Desk, TurnByTurn, to_its_end
-from opserve_server.conformance.tasks import Sought
+from opserve_server.conformance.tasks import Part, Sought
 from opserve_server.conformance.trial import Trial, unjudged
 from opserve_server.core.errors import (
     InvalidArgument,
@@ -60,6 +63,7 @@ class LiveRun:
         run: As it is now.
         principal: Who began it.
         standards: Told beside the layers.
+        own: The cases, if the caller defined them.
         stage: What is done of it.
         under_way: The cases at work, in the suite's order.
         counts: Cases by status.
@@ -71,6 +75,7 @@ class LiveRun:
     run: Run
     principal: Principal
     standards: Standards
+    own: Part | None = None
     stage: Stage = Stage.WAITING
     under_way: deque[UnderWay] = field(default_factory=deque[UnderWay])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -93,6 +98,19 @@ class Carrier:
         self, service: Service, desk: Desk, arbiter: Arbiter, clock: Callable[[], float]
     ) -> None:
         self._service, self._desk, self._arbiter, self._clock = service, desk, arbiter, clock
+
+    async def own_of(self, asked: RunSuite) -> Part:
+        """The cases of a run that the caller defines.
+
+        Raises:
+            InvalidArgument: 100000, a definition is none, or of a call that does not do what it
+                says.
+        """
+        async with self._desk.turn(caller().tenant):
+            found = await self._desk.do(tasks.part_of_own, asked)
+        if isinstance(found, Unreadable):
+            raise found.refusal
+        return found
 
     async def carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
         """Brings a run to its end, whatever that is."""
@@ -139,9 +157,7 @@ class Carrier:
         """The cases that are chosen, in the suite's order."""
         place, total = 0, 1
         while place < total:
-            async with self._desk.turn(live.run.tenant):
-                live.stage = Stage.TRYING if place else Stage.MAKING_SUITE
-                part = await self._desk.do(tasks.part_of, live.run, place, _PART)
+            part = live.own or await self._part_of(live, place)
             total = part.total
             live.run = replace(live.run, cases=total, digest=part.digest)
             live.stage = Stage.TRYING
@@ -150,6 +166,11 @@ class Carrier:
                     raise service_drains("run")
                 yield case
             place += len(part.cases)
+
+    async def _part_of(self, live: LiveRun, place: int) -> Part:
+        async with self._desk.turn(live.run.tenant):
+            live.stage = Stage.TRYING if place else Stage.MAKING_SUITE
+            return await self._desk.do(tasks.part_of, live.run, place, _PART)
 
     def _begun(self, case: Case, trial: Trial | str, live: LiveRun) -> UnderWay:
         sought = self._arbiter.sought(case, live.run.seed, live.standards)

@@ -11,7 +11,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.vendor.grade import STANDARDS
 from opserve_server.calls import malformed, shortened
-from opserve_server.conformance.calls import OfAnyCase, ReadCases
+from opserve_server.conformance.calls import OfAnyCase, ReadCases, RunSuite
 from opserve_server.conformance.definitions import FORMS, LINES_LIMIT
 from opserve_server.core.errors import HandleNotFound
 
@@ -38,6 +38,17 @@ def check_own(asked: OfAnyCase) -> None:
         given = "a suite or a case besides" if asked.definition else "none, and no suite"
         raise malformed("definition", given=given, allowed="one, or a suite and a case")
     _check_length("definition", asked.definition)
+    check_seed(asked.seed)
+
+
+def check_own_suite(asked: RunSuite) -> None:
+    """Refuses too many definitions, a name of theirs that is a suite's or none, or no seed."""
+    if (given := len(asked.definitions)) > LINES_LIMIT:
+        raise malformed("definitions", given=f"{given} of them", allowed=f"at most {LINES_LIMIT}")
+    check_like("suite", asked.suite, TARGET)
+    if asked.suite in SUITES:
+        allowed = f"a name for the definitions, none of {', '.join(SUITES)}"
+        raise malformed("suite", given=asked.suite, allowed=allowed)
     check_seed(asked.seed)
 
 

@@ -217,7 +217,7 @@ class Conformance:
         check_own(asked)
         read = await self._desk.do(own_case, asked.definition)
         if isinstance(read, Unreadable):
-            raise malformed(read.place, given=read.given, allowed=read.allowed)
+            raise read.refusal
         return read
 
 

@@ -14,6 +14,7 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
 from opserve_kernels.registry import OPERATORS
+from opserve_server.calls import malformed
 from opserve_server.conformance.calls import CasesRead, Definition, ReadCases, RefusedLine
 
 LINES_LIMIT = 1000
@@ -34,6 +35,11 @@ class Unreadable:
     place: str
     given: str
     allowed: str
+
+    @property
+    def refusal(self) -> InvalidArgument:
+        """The error (100000)."""
+        return malformed(self.place, given=self.given, allowed=self.allowed)
 
 
 def own_case(definition: str) -> Case | Unreadable:

@@ -34,6 +34,7 @@ from opserve_server.conformance.choice import (
     TARGET,
     check_filters,
     check_like,
+    check_own_suite,
     check_suite,
     page_limit,
     standards_of,
@@ -137,6 +138,7 @@ class SuiteRuns:
 
     async def _begin(self, asked: RunSuite) -> Run:
         _check(asked)
+        own = await self._carrier.own_of(asked) if asked.definitions else None
         standards = standards_of(asked.standards, asked.gates)
         principal = caller()
         mine = [live for live in self._live.values() if live.run.tenant == principal.tenant]
@@ -162,7 +164,7 @@ class SuiteRuns:
             created_at=now,
             seen_at=now,
         )
-        live, kept = LiveRun(run, principal, standards), self.kept
+        live, kept = LiveRun(run, principal, standards, own), self.kept
         self._live[run.id] = live
         try:
             await kept.begin(run, kept=self._kept_limit)
@@ -263,7 +265,10 @@ class SuiteRuns:
 
 
 def _check(asked: RunSuite) -> None:
-    check_suite(asked.suite, asked.seed)
+    if asked.definitions:
+        check_own_suite(asked)
+    else:
+        check_suite(asked.suite, asked.seed)
     check_filters(asked.operator, asked.match)
     check_like("target", asked.target, TARGET)
     if asked.profile and asked.profile not in PROFILES:

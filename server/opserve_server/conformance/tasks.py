@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from opserve_kernels.verdict.judge_case import (
     sized_outputs,
 )
 from opserve_kernels.verdict.verdict import Verdict
-from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases
+from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases, RunSuite
+from opserve_server.conformance.definitions import Unreadable, own_case
 from opserve_server.core.runs import Run
 
 _SUITES_KEPT = 4
@@ -111,7 +112,7 @@ class Open:
 def page_of(asked: ListCases, limit: int) -> CasePage | None:
     """Some cases of a suite; None where the cursor is no case that is chosen."""
     _, digest, _ = _suite(asked.suite, asked.seed)
-    chosen = _chosen(asked)
+    chosen = _chosen(_suite(asked.suite, asked.seed)[0], asked)
     ids = [case.id for case in chosen]
     if asked.cursor and asked.cursor not in ids:
         return None
@@ -142,9 +143,22 @@ class Part:
 
 def part_of(run: Run, first: int, count: int) -> Part:
     """The cases of a run from a place on, `count` at most."""
-    _, digest, _ = _suite(run.suite, run.seed)
-    chosen = [case for case in _chosen(run) if run.profile in {"", case.profile}]
+    suite, digest, _ = _suite(run.suite, run.seed)
+    chosen = _of_run(suite, run)
     return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
+
+
+def part_of_own(asked: RunSuite) -> Part | Unreadable:
+    """All cases of a run that the caller defines."""
+    cases: dict[str, Case] = {}
+    for place, definition in enumerate(asked.definitions):
+        found = own_case(definition)
+        if isinstance(found, Unreadable):
+            return replace(found, place=f"definitions[{place}]: {found.place}")
+        cases[found.id] = found
+    suite = Suite(name=asked.suite, seed=asked.seed, cases=tuple(cases.values()))
+    chosen = _of_run(suite, asked)
+    return Part(cases=chosen, total=len(chosen), digest=suite.digest)
 
 
 def memory_of(case: Case, seed: int) -> Mapping[str, Array]:
@@ -257,10 +271,14 @@ def _suite(name: str, seed: int) -> tuple[Suite, str, Mapping[str, Case]]:
     return suite, suite.digest, {case.id: case for case in suite.cases}
 
 
-def _chosen(asked: ListCases | Run) -> list[Case]:
+def _of_run(suite: Suite, asked: Run | RunSuite) -> list[Case]:
+    return [case for case in _chosen(suite, asked) if asked.profile in {"", case.profile}]
+
+
+def _chosen(suite: Suite, asked: ListCases | Run | RunSuite) -> list[Case]:
     return [
         case
-        for case in _suite(asked.suite, asked.seed)[0].cases
+        for case in suite.cases
         if asked.operator in {"", case.operator}
         and (not asked.match or matches(case, [asked.match]))
     ]

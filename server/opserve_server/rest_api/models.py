@@ -133,6 +133,7 @@ _WIRE_TYPES: Mapping[object, Any] = {
     Mapping[str, str]: Texts,
     tuple[str, ...]: _List[str],
     Definition: OneDefinition,
+    tuple[Definition, ...]: _List[OneDefinition],
     tuple[int, ...]: _List[Int64],
     tuple[int, ...] | None: Optional[_List[Int64]],  # noqa: UP045
     tuple[bool, ...]: _List[bool],

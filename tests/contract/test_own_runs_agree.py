@@ -1,0 +1,85 @@
+"""Over gRPC and REST cases of one's own are run on devices as a suite is."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contract.faces import Refusal, refusal
+from opserve.v1.conformance_service_pb2 import Run
+from opserve_client import AsyncClient, OpserveError
+from opserve_client.private_service import Addresses, private_service
+from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.case import canonical
+from opserve_kernels.cases.suite import Suite
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+DEVICES = {"devices": '["ascend910b", "reference"]'}
+FOLD = FoldCall(out=(3, 13, 11), kernel=(2, 5))
+OWN = FOLD.case(Setting(source="mine"))
+WRONG = replace(OWN, arguments={**OWN.arguments, "stride": (0, 1)})
+CASES = (
+    OWN,
+    replace(WRONG, expect="ACLNN_ERR_PARAM_INVALID"),
+    replace(WRONG, expect="ACLNN_ERR_PARAM_NULLPTR"),
+    FOLD.case(Setting(profile="ascend910")),
+)
+LINES = [canonical(case.to_json()) for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    url = f"sqlite:///{Path(tmp_path_factory.mktemp('own')) / 'opserve.db'}"
+    with private_service(store_url=url, **DEVICES) as addresses:
+        yield addresses
+
+
+async def at_its_end(client: AsyncClient, run: Run) -> Run:
+    while run.state == "RUNNING":
+        run = await client.conformance.get_run(run.id, wait_s=20)
+    return run
+
+
+@pytest.mark.parametrize("face", ["grpc", "rest"])
+async def test_own_cases_are_run_and_kept_by_the_name_that_they_are_given(
+    kept: Addresses, face: str
+) -> None:
+    async with AsyncClient(getattr(kept, face)) as client:
+        ask = client.conformance
+        begun = await ask.run_suite("mine", target=face, seed=4, definitions=[*LINES, LINES[0]])
+        run = await at_its_end(client, begun)
+        results = await ask.list_results(run.id)
+        few = await ask.run_suite("mine", target=face, match="mine", definitions=LINES)
+        assert (await at_its_end(client, few)).cases == 3
+    assert (run.state, run.suite, run.seed, run.cases) == ("ENDED", "mine", 4, len(CASES))
+    assert run.digest == Suite(name="mine", seed=4, cases=CASES).digest
+    assert [(one.case, one.status) for one in results] == [
+        (case.id, status)
+        for case, status in zip(CASES, ("PASSED", "PASSED", "FAILED", "UNIMPLEMENTED"), strict=True)
+    ]
+
+
+async def test_both_faces_refuse_alike(kept: Addresses) -> None:
+    broken = json.dumps(WRONG.to_json())
+    told = list[Refusal]()
+    for address in (kept.grpc, kept.rest):
+        async with AsyncClient(address) as client:
+            for suite, definitions in (
+                ("smoke", LINES),
+                ("my layers", LINES),
+                ("mine", [LINES[0], broken]),
+                ("mine", ["{}"] * 1001),
+            ):
+                with pytest.raises(OpserveError) as caught:
+                    await client.conformance.run_suite(suite, target="x", definitions=definitions)
+                told.append(refusal(caught.value))
+    half = len(told) // 2
+    assert told[:half] == told[half:]
+    assert [(one.code, one.parameter) for one in told[:half]] == [
+        (100000, "suite"),
+        (100000, "suite"),
+        (100000, "definitions[1]: definition"),
+        (100000, "definitions"),
+    ]
