@@ -187,9 +187,12 @@ def _nested(dataclass: type) -> type[BaseModel]:
 
 
 def _some(dataclass: type) -> Any:  # noqa: ANN401  # a type that is made
-    """The type of a list of dataclasses inside another."""
-    model = _nested(dataclass)
-    return Annotated[tuple[model, ...], FirstFault(), Bounds(max_length=MEMBERS_LIMIT)]  # type: ignore[valid-type]  # made here
+    """The type of a list of dataclasses inside another: there may be many, so they are no models.
+
+    A dataclass has the configuration of the model that it is in.
+    """
+    members = tuple[dataclass, ...]  # type: ignore[valid-type]  # made here
+    return Annotated[members, FirstFault(), Bounds(max_length=MEMBERS_LIMIT)]
 
 
 def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
@@ -235,13 +238,7 @@ def _value(value: object) -> object:
     dataclass = _DATACLASSES.get(type(value))
     if dataclass is not None and isinstance(value, BaseModel):
         return dataclass(**values_of(value))
-    return _members(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
-
-
-def _members(values: tuple[object, ...]) -> tuple[object, ...]:
-    """All of one kind: the numbers of a shape need no second look."""
-    nested = bool(values) and type(values[0]) in _DATACLASSES
-    return tuple(map(_value, values)) if nested else values
+    return value
 
 
 TensorBody = derived(Tensor, "Tensor", defaults={"shape": (), "dtype": DataType.UNDEFINED})
