@@ -1,0 +1,54 @@
+"""Over gRPC and REST standards of others are told beside the layers, and gate where asked to."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from opserve_client import AsyncClient
+from opserve_client.private_service import Addresses
+from opserve_kernels.cases.calls import ConvolutionCall
+from opserve_kernels.cases.case import Fill, Kind, canonical
+from opserve_kernels.verdict.json_form import from_json
+
+pytestmark = pytest.mark.system
+INTEGERS = ConvolutionCall(input=(2, 16, 8, 8), weight=(8, 16, 3, 3)).case()
+UNIFORM = {
+    name: replace(tensor, fill=Fill(kind=Kind.UNIFORM)) for name, tensor in INTEGERS.inputs.items()
+}
+REAL = canonical(replace(INTEGERS, tensors={**INTEGERS.tensors, **UNIFORM}).to_json())
+OFF = 1e-6
+"""Of a sum's magnitude: half of what 72 products in float32 may be off, but more than PyTorch's
+default allows, 1.3e-6 of the result."""
+
+
+@pytest.mark.parametrize("face", ["gRPC", "REST"])
+async def test_a_standard_is_told_and_as_a_gate_fails_what_the_layers_pass(
+    service: Addresses, face: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opserve_client._async.conformance._DIGESTS_PAY_BYTES", 0)
+    async with AsyncClient(service.grpc if face == "gRPC" else service.rest) as client:
+        ask = client.conformance
+        golden = await ask.get_golden(REAL)
+        outputs = {
+            name: (golden[f"values.{name}"] + OFF * golden[f"magnitudes.{name}"]).astype(np.float32)
+            for name in INTEGERS.written
+        }
+        bare = await ask.verify(REAL, outputs)
+        told = await ask.verify(REAL, outputs, standards=["torch-assert-close", "miopen-rms"])
+        gated = await ask.verify(
+            REAL, outputs, standards=["miopen-rms"], gates=["torch-assert-close"] * 2
+        )
+    assert [one.status for one in (bare, told, gated)] == ["PASSED", "PASSED", "FAILED"]
+    assert "torch-assert-close" in gated.reason
+    layers = [
+        [(layer.name, layer.gate) for layer in from_json(json.loads(one.verdict)).outputs[0].layers]
+        for one in (bare, told, gated)
+    ]
+    rounding = ("rounding", True)
+    assert layers == [
+        [rounding],
+        [rounding, ("torch-assert-close", False), ("miopen-rms", False)],
+        [rounding, ("miopen-rms", False), ("torch-assert-close", True)],
+    ]
