@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opserve.v1.conformance_service_pb2 import ReadCasesResponse
 from opserve_kernels.cases.calls import FoldCall
 from opserve_kernels.cases.case import Case, canonical
+from opserve_kernels.cases.reading import TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suites import smoke
 from opserve_kernels.operator import PlanOptions
@@ -206,7 +209,29 @@ def test_lines_that_ask_for_more_calls_than_are_read_make_none() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["x" * 65_537, "x\r" * 1001, "\n" * 1001])
+def test_the_longest_answer_fits_a_message() -> None:
+    options = "--dt=bf16 --stag=axb --dtag=axb"
+    name = "\N{GRINNING FACE}" * TEXT_CHARACTERS
+    problem = f'g2ic16id7oc24od7kd3pd1_n"{name}"'
+    sizes = ",".join(map(str, range(1000, 1000 + LINES_LIMIT)))
+    read = cases_in(ReadCases(form="benchdnn", text=f"{options} --mb={sizes}\n{problem}"))
+    assert len(read.definitions) == LINES_LIMIT
+    assert ReadCasesResponse(**asdict(read)).ByteSize() < 4 * 2**20
+
+
+@pytest.mark.parametrize("value", ["1x1", "9", "a", "f32:", "-1x", "::", "1,"])
+@pytest.mark.parametrize(
+    "option", ["dir", "dt", "bia-dt", "stag", "wtag", "strides", "mb", "cfg", "attr-x"]
+)
+def test_what_is_refused_is_not_told_at_any_length(option: str, value: str) -> None:
+    for text in (f"--{option}={value * 9999} ic4oc4ih6kh3", f"ic{value * 9999}oc4ih6kh3"):
+        refused = cases_in(ReadCases(form="benchdnn", text=text)).refused
+        assert all(len(one.text) + len(one.reason) < TOLD for one in refused)
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 65_537, *(end * (LINES_LIMIT + 1) for end in ("x\r", "\n"))]
+)
 def test_texts_that_are_too_long_are_not_read(text: str) -> None:
     with pytest.raises(InvalidArgument, match="text: given"):
         check_lines(ReadCases(form="miopen", text=text))

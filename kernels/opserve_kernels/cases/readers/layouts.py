@@ -26,10 +26,11 @@ def steps_of(geometry: Geometry, operand: str, *, tag: str, strides: str) -> Row
     if strides:
         if tag not in _UNSAID:
             raise Inexpressible(f"--strides beside the layout {tag[:32]!r}: allowed is one of them")
-        steps = tuple(integer(step, "--strides") for step in strides.split("x"))
-        if len(steps) != len(sizes) or min(steps) < 0:
-            given = f"given {list(steps)}"
-            raise Inexpressible(f"--strides: {given} for a tensor of {len(sizes)} axes")
+        given = strides.split("x")
+        if len(given) != len(sizes) or any(step.startswith("-") for step in given):
+            told = f"given {strides[:32]!r}, allowed one of 0 or more for each of {len(sizes)} axes"
+            raise Inexpressible(f"--strides: {told}")
+        steps = tuple(integer(step, "--strides") for step in given)
     elif tag in _UNSAID:
         return None
     else:
