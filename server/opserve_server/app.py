@@ -6,19 +6,16 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 from typing_extensions import override
 
-from opserve_kernels.loop_cache import folders_of
 from opserve_kernels.registry import kernels_of
 from opserve_server.addresses import is_loopback
 from opserve_server.administration import Administration
@@ -41,6 +38,7 @@ from opserve_server.core.observations import (
     WorkEnded,
 )
 from opserve_server.core.service import Service
+from opserve_server.first_start import compile_missing
 from opserve_server.guard import Guard, GuessLimits
 from opserve_server.identity import Identity
 from opserve_server.local_lane import local_lane, new_lane_name
@@ -61,9 +59,6 @@ from opserve_server.telemetry.metrics import Metrics
 
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own variables, of which one says where traces go."""
-COMPILING_INTERVAL_S = 5.0  # between two lines of the log
-COMPILE_TIMEOUT_S = 540.0
-"""For half a minute's work of two cores; others may be at work there."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
 STOP_TIMEOUT_S = 1.0
 """Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
@@ -340,7 +335,7 @@ async def _conformance(
 
 async def _start(devices: Sequence[Device], profiles: Sequence[str]) -> None:
     kernels = sorted({kernel for profile in profiles for kernel in kernels_of(profile).values()})
-    await _compile(kernels)
+    await compile_missing(kernels)
     preload(kernels)
     try:
         async with asyncio.TaskGroup() as starting:
@@ -355,34 +350,6 @@ async def _start(devices: Sequence[Device], profiles: Sequence[str]) -> None:
         or f"not ready in time; allow more with {where_set('worker_start_timeout_s')}"
     )
     raise StartFailed(f"devices: {reason}")
-
-
-async def _compile(kernels: Sequence[str]) -> None:
-    """Another program compiles what no process has compiled so far, and this one tells how far."""
-    folders = folders_of(kernels).values()
-    if all(folder.exists() for folder in folders):
-        return
-    command = [sys.executable, "-m", "opserve_server.warmup", *kernels]
-    # Not by the loop, whose fork gRPC complains of; a line on standard output means ready.
-    program = await asyncio.to_thread(subprocess.Popen, command, stdout=subprocess.DEVNULL)
-    telling = asyncio.create_task(_tell_of_compiling(folders))
-    try:
-        status = await asyncio.to_thread(program.wait, COMPILE_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise StartFailed(f"kernels: not compiled within {COMPILE_TIMEOUT_S:g} s") from None
-    finally:
-        telling.cancel()
-        program.kill()
-        program.wait()
-    if status:
-        raise StartFailed("kernels: they cannot be compiled; see the log")
-
-
-async def _tell_of_compiling(folders: Collection[Path]) -> None:
-    """Tells how far kernels are compiled, until all are."""
-    while (begun := sum(folder.exists() for folder in folders)) < len(folders):
-        log.info("compiling kernels, once: %d of %d modules", begun, len(folders))
-        await asyncio.sleep(COMPILING_INTERVAL_S)
 
 
 async def _stop_service(service: Service) -> None:

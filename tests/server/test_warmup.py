@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from opserve_client import cli
 from opserve_kernels.loop_cache import base_folder
-from opserve_server import app
+from opserve_server import first_start
 
 
 def warm_up(**environment: str) -> subprocess.CompletedProcess[str]:
@@ -83,10 +83,10 @@ async def test_a_start_tells_how_far_kernels_are_compiled(
 ) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]
     folders[0].mkdir()
-    monkeypatch.setattr(app, "COMPILING_INTERVAL_S", 0)
+    monkeypatch.setattr(first_start, "_INTERVAL_S", 0)
     caplog.set_level("INFO")
 
-    telling = asyncio.create_task(app._tell_of_compiling(folders))
+    telling = asyncio.create_task(first_start._tell_of_compiling(folders))
     await asyncio.sleep(0)
     folders[1].mkdir()
     await telling

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 from opserve_server.pool.child import end_with_parent
 
-_PROCESSES_LIMIT = 4  # more would wait: that many modules are rarely compiled without each other
+_MODULES_EACH = 8  # of a process, which takes as long to load numba as to compile one
 
 
 def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -21,11 +21,12 @@ def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
     Raises:
         OSError: There is no way to keep them.
     """
-    count = min(len(os.sched_getaffinity(0)), _PROCESSES_LIMIT)
+    count = min(len(os.sched_getaffinity(0)), -(-len(needs) // _MODULES_EACH))
     order = TopologicalSorter(needs)
     order.prepare()
     running: dict[Future[None], str] = {}
-    with ProcessPoolExecutor(count, get_context("spawn"), initializer=end_with_parent) as pool:
+    pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=end_with_parent)
+    try:
         while order.is_active():
             running |= {pool.submit(_load, module): module for module in order.get_ready()}
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -33,6 +34,8 @@ def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
                 module = running.pop(future)
                 order.done(module)
                 yield module
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _load(module: str) -> None:

@@ -1,0 +1,53 @@
+"""A first start: another program compiles the kernels of a service, and this one tells how far."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+from opserve_kernels.loop_cache import folders_of
+from opserve_server.serving import StartFailed
+
+_INTERVAL_S = 5.0  # between two lines of the log
+_TIMEOUT_S = 540.0
+"""For half a minute's work of two cores; others may be at work there."""
+
+log = logging.getLogger(__name__)
+
+
+async def compile_missing(kernels: Sequence[str]) -> None:
+    """Has modules compiled that no process has compiled so far.
+
+    Raises:
+        StartFailed: They cannot be, or not in time.
+    """
+    folders = folders_of(kernels).values()
+    if all(folder.exists() for folder in folders):
+        return
+    command = [sys.executable, "-m", "opserve_server.warmup", *kernels]
+    # Not by the loop, whose fork gRPC complains of. A line on standard output means ready, and a
+    # key that interrupts means this process, which ends the other one.
+    program = await asyncio.to_thread(
+        partial(subprocess.Popen, command, stdout=subprocess.DEVNULL, process_group=0)
+    )
+    telling = asyncio.create_task(_tell_of_compiling(folders))
+    try:
+        status = await asyncio.to_thread(program.wait, _TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise StartFailed(f"kernels: not compiled within {_TIMEOUT_S:g} s") from None
+    finally:
+        telling.cancel()
+        program.kill()
+        program.wait()
+    if status:
+        raise StartFailed("kernels: they cannot be compiled; see the log")
+
+
+async def _tell_of_compiling(folders: Collection[Path]) -> None:
+    """Tells how far kernels are compiled, until all are."""
+    while (begun := sum(folder.exists() for folder in folders)) < len(folders):
+        log.info("compiling kernels, once: %d of %d modules", begun, len(folders))
+        await asyncio.sleep(_INTERVAL_S)
