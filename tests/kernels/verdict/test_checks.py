@@ -54,6 +54,35 @@ def test_an_input_that_changed_is_found_even_if_it_is_as_large() -> None:
     assert (check.status, check.first) == (Status.FAILED, ((0,),))
 
 
+NANS = np.array([0x7FC00000, 0x7FC00001, 0xFFC00000], np.uint32).view(np.float32)
+
+
+def test_bits_count_and_not_values() -> None:
+    """A NaN in another NaN's place, and -0 in that of +0."""
+    plain, others = np.array([NANS[0], 0.0], np.float32), [NANS[1], NANS[2]]
+    changed = [np.array([other, 0.0], np.float32) for other in others]
+    changed.append(np.array([NANS[0], -0.0], np.float32))
+    nowhere = np.zeros(2, np.bool)
+    for other, place in zip(changed, (0, 0, 1), strict=True):
+        for check in (
+            check_untouched("x", plain, other),
+            check_gaps("out", plain, other, nowhere),
+            check_repeats("out", [plain, other]),
+        ):
+            assert check.first == ((place,),), check.name
+
+
+def test_any_run_that_differs_from_the_first_is_found() -> None:
+    one, other = np.zeros(3, np.float32), np.array([0, 0, 1], np.float32)
+    for runs in ([one, other], [one, other, one], [one, one, other], [one, one, other, one]):
+        assert check_repeats("out", runs).first == ((2,),)
+
+
+def test_another_nan_was_written() -> None:
+    given = np.array([NANS[0], NANS[1], NANS[2]])
+    assert check_written("out", given, np.zeros(3), UNWRITTEN).first == ((1,),)
+
+
 def test_repeats_that_differ_are_nondeterministic_and_named() -> None:
     first = np.ones((2, 2), np.float32)
     other = first.copy()

@@ -160,9 +160,20 @@ def test_thinned_integers_are_exact_while_their_magnitudes_stay_small() -> None:
     one, golden = sums_of(thinned)[0], golden_of(thinned, 0)["grad_input"]
     given = golden.values.astype(np.float32)
     assert golden.magnitudes is not None
-    for factor, layer in ((1.0, "exact"), (2.0**24, "rounding")):
-        sized = replace(golden, magnitudes=golden.magnitudes * factor)
+    for largest, layer in ((2.0**24 - 1, "exact"), (2.0**24, "rounding")):
+        magnitudes = golden.magnitudes.copy()
+        magnitudes.flat[-1] = largest
+        sized = replace(golden, magnitudes=magnitudes)
         assert judge_output(thinned, one, given, sized).layers[0].name == layer
+
+
+def test_what_is_summed_in_doubles_is_held_to_doubles() -> None:
+    call = replace(PLAIN, dtypes=(DataType.DOUBLE,) * 3, mask=(True, True, False))
+    case = call.case(replace(REAL, profile="reference"))
+    right = memory_of(case)[2]
+    assert judged(case, right).status is Status.PASSED
+    singles = {name: array.astype(np.float32).astype(float) for name, array in right.items()}
+    assert {output.status for output in judged(case, singles).outputs} == {Status.FAILED}
 
 
 def test_a_code_is_judged_by_its_name() -> None:
