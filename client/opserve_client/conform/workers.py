@@ -4,6 +4,7 @@ A process that ends in the middle of a case, or does not end it in time, makes a
 and is replaced.
 """
 
+import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -202,6 +203,7 @@ class Workers:
 
 def _work(connection: Connection) -> None:
     """A process: what it is told and cases in, results out, until the other side closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other side decides when it ends
     try:
         trial = make_trial(connection.recv())
     except EOFError:  # nobody needs it any more
