@@ -31,16 +31,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--opserve-match", action="append", help="only cases whose id, source or tag is like it"
     )
+    group.addoption(
+        "--opserve-history", default="", help="adds the run to the server's, of a target so named"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What is started in between ends with the run."""
     config.stash[_STACK] = ExitStack()
+    if config.getoption("--opserve-history"):
+        if not config.getoption("--opserve-server"):
+            raise pytest.UsageError("--opserve-history: allowed with --opserve-server")
+        if config.getoption("numprocesses", default=None):
+            raise pytest.UsageError("--opserve-history: allowed without -n: one process has all")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends it."""
     config.stash[_STACK].close()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Sends what was judged; pytest ends with 2 where that fails."""
+    config = session.config
+    target, held = config.getoption("--opserve-history"), config.stash.get(_HELD, None)
+    if target and held is not None:
+        from opserve_pytest.cases import report  # noqa: PLC0415  only where it is asked for
+
+        report(held, target)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,27 +1,31 @@
 """Cases as tests of pytest."""
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from typing_extensions import override
 
 from opserve_client import Client
+from opserve_client.conform.history import check_history, send_or_keep
 from opserve_client.conform.options import header_of
-from opserve_client.conform.record import Result
+from opserve_client.conform.record import Header, Result, RunRecord
 from opserve_client.conform.repro import told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.targets.named import ITSELF, Access
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import Trial
 from opserve_client.conform.workers import Setup, make_trial
+from opserve_client.errors import OpserveError
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 SESSION_FIXTURE = "opserve_session"
+_INFRASTRUCTURE = 2  # status of a run that says nothing, as that of opserve conform
 _TIMEOUT_S = 60.0  # of a program that is tried; pytest-timeout is for the others
 
 
@@ -37,11 +41,15 @@ class Held:
         access: The service.
         client: Of it.
         trial: What cases are tried with, once one is.
+        header: Of the run, likewise.
+        results: Of the cases so far, by id: whoever tries one again has the last.
     """
 
     access: Access
     client: Client
     trial: Trial | None = None
+    header: Header | None = None
+    results: dict[str, Result] = field(default_factory=dict[str, Result])
 
 
 class CaseItem(pytest.Item):
@@ -80,14 +88,16 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
     patterns: list[str] = config.getoption("--opserve-match") or []
     suite = suite_named(_given(config, "suite"), config.getoption("--opserve-seed"))
     cases = chosen(suite, Wanted(patterns=tuple(patterns)))
-    whole = Suite(name=suite.name, seed=suite.seed, cases=cases)
     target = _given(config, "target")
 
     def run(case: Case) -> Result:
         here = held()
         if here.trial is None:
-            here.trial = _trial(whole, target, here.access)
-        return here.trial.run(case)
+            _begin(here, suite, cases, target)
+        assert here.trial is not None
+        result = here.trial.run(case)
+        here.results[case.id] = result
+        return result
 
     return [
         CaseItem.from_parent(  # pyright: ignore[reportUnknownMemberType]  # as pytest has it
@@ -104,10 +114,20 @@ def held(session: pytest.Session) -> Generator[Held]:
         service(_given(session.config, "server"), _profiles(session)) as access,
         access.client() as client,
     ):
+        target = _given(session.config, "history")
+        if target:
+            _check_history(target, access)
         here = Held(access=access, client=client)
         yield here
         if here.trial is not None:
             here.trial.close()
+
+
+def _check_history(target: str, access: Access) -> None:
+    try:
+        check_history(target, access)
+    except OpserveError as error:
+        pytest.exit(f"history: {error}", returncode=_INFRASTRUCTURE)
 
 
 def _profiles(session: pytest.Session) -> Collection[str] | None:
@@ -124,6 +144,18 @@ def _given(config: pytest.Config, option: str) -> str:
     return str(config.getoption(f"--opserve-{option}") or "")
 
 
-def _trial(suite: Suite, target: str, access: Access) -> Trial:
-    header = header_of(suite, suite.cases, target=target, contracts=contracts_of(access))
-    return make_trial(Setup(header=header, access=access, timeout_s=_TIMEOUT_S))
+def report(here: Held, target: str) -> None:
+    """Adds what was judged to the history of the service; ends pytest with 2 where that fails."""
+    if here.header is None:
+        return
+    record = RunRecord(header=here.header, results=tuple(here.results.values()))
+    try:
+        send_or_keep(record, target, here.access, None)
+    except InfrastructureError as error:
+        pytest.exit(str(error), returncode=_INFRASTRUCTURE)
+
+
+def _begin(here: Held, suite: Suite, cases: Sequence[Case], target: str) -> None:
+    header = header_of(suite, cases, target=target, contracts=contracts_of(here.access))
+    here.trial = make_trial(Setup(header=header, access=here.access, timeout_s=_TIMEOUT_S))
+    here.header = header

@@ -1,13 +1,16 @@
 """The plugin of pytest, in a pytest of its own."""
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from opserve_client.private_service import Addresses
+from opserve_client import Client
+from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.cases.calls import FoldCall, Setting
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.suite import Suite, write_suite
@@ -58,6 +61,44 @@ def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path)
     assert "1 failed, 1 passed" in done.stdout
     assert "out: 1 of 64 elements are wrong" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
+    with private_service(store_url=url, devices='["ascend910b", "reference"]') as addresses:
+        yield addresses
+
+
+def test_what_was_judged_comes_into_the_history(kept: Addresses, tmp_path: Path) -> None:
+    target = "--opserve-target=client.conform.kernels:one_wrong"
+    chosen = ("--opserve-suite=mine.jsonl", "--opserve-match=im2col*", target)
+    done = run_pytest(tmp_path, kept, *chosen, "--opserve-history=plugin")
+    assert done.returncode == 1, done.stdout + done.stderr
+    with Client(kept.grpc) as client:
+        (run,) = client.conformance.list_runs("plugin").runs
+        results = client.conformance.list_results(run.id, status="FAILED")
+    assert f"run {run.id} is in the history of plugin" in done.stderr
+    assert run.digest == Suite(name="mine", seed=3, cases=CASES).digest
+    assert [one.case for one in results] == [case.id for case in CASES]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--opserve-history=a b",), "history: .*target: given 'a b'"),
+        (("--opserve-history=mine", "--opserve-server="), "allowed with --opserve-server"),
+        (("--opserve-history=mine", "-p", "xdist", "-n2"), "allowed without -n"),
+    ],
+)
+def test_a_history_that_takes_no_run_is_told_before_any_is_tried(
+    kept: Addresses, tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    target = "--opserve-target=client.conform.kernels:fold"
+    done = run_pytest(tmp_path, kept, "--opserve-suite=mine.jsonl", target, *options)
+    assert re.search(told, done.stdout + done.stderr)
+    assert done.returncode in {2, pytest.ExitCode.USAGE_ERROR}
+    assert "mine::" not in "".join(line for line in done.stdout.splitlines() if "PASSED" in line)
 
 
 TELLING = """
