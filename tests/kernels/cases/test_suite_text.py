@@ -113,6 +113,12 @@ _CHANGES: list[tuple[Callable[[Line], object], str, str]] = [
     (_put("id", value="im2col_backward.ascend910b.0"), "line 3: id", CASE.id),
     (_put("tags", value="rank"), "line 3: tags", "an array"),
     (_put("source", value="x" * 513), "line 3: source", "512 characters"),
+    (_put("source", value="\ud800"), "line 3: source", "512 characters"),
+    (
+        _put("tensors", "out", value={"shape": [0, 2**40], "dtype": "FLOAT"}),
+        "line 3: tensors.out.shape",
+        f"{STORAGE_ELEMENTS} elements",
+    ),
     (_put("tensors", value=[]), "line 3: tensors", "an object"),
     (_put(*_TENSOR, "dtype", value="FLOAT8"), "line 3: tensors.grad_output.dtype", "BF16"),
     (_put(*_TENSOR, "dtype", value="UNDEFINED"), "line 3: tensors.grad_output.dtype", "elements"),
