@@ -74,6 +74,16 @@ def test_passing_through_a_second_dtype_is_allowed_where_it_is_declared() -> Non
     assert judge("out", pair, declared, axes=("c",)).errors == 0
 
 
+def test_a_sum_leaves_the_range_of_the_narrowest_dtype_that_it_passes_through() -> None:
+    golden = np.array([70000.0, 70000.0, 1e30])
+    given = np.array([np.inf, 70000.0, -np.inf], np.float32)
+    for overflow, wrong in ((Overflow.INFINITE, [1, 2]), (Overflow.SATURATED, [0, 1, 2])):
+        pair = Pair(given=given, golden=golden, overflow=overflow)
+        rule = Rounding(magnitude=golden, terms=1, roundings=("float16",))
+        verdict = judge("out", pair, rule, axes=("c",))
+        assert [element.index[0] for element in verdict.first] == wrong
+
+
 @pytest.mark.parametrize("operand", [0.0, 2.0**-12])
 def test_a_disputed_error_is_told_from_one_that_no_order_explains(operand: float) -> None:
     terms = 10_000
