@@ -82,7 +82,7 @@ class AsyncConformance:
         Args:
             form: "benchdnn", problem strings; "miopen", command lines of MIOpenDriver; "json",
                 definitions.
-            lines: Up to 1000 of them.
+            lines: Up to 400 of them.
             profile: Of the calls that problems and commands become; "" means ascend910b.
             fill: How their inputs are filled, such as "normal"; "" means "integer".
 

@@ -83,7 +83,7 @@ class Conformance:
         Args:
             form: "benchdnn", problem strings; "miopen", command lines of MIOpenDriver; "json",
                 definitions.
-            lines: Up to 1000 of them.
+            lines: Up to 400 of them.
             profile: Of the calls that problems and commands become; "" means ascend910b.
             fill: How their inputs are filled, such as "normal"; "" means "integer".
 

@@ -238,7 +238,7 @@ class ReadCasesRequest(_message.Message):
     form: _builtins.str
     """benchdnn, miopen or json."""
     text: _builtins.str
-    """Lines, up to 65536 characters and 1000 of them."""
+    """Lines, up to 65536 characters and 400 of them."""
     profile: _builtins.str
     """Of the calls that problems and commands become; empty means ascend910b."""
     fill: _builtins.str
@@ -267,7 +267,7 @@ class ReadCasesResponse(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def definitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Lines of JSON, each with its id; at most 1000."""
+        """Lines of JSON, each with its id; at most 400."""
 
     @_builtins.property
     def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedLine]: ...
@@ -647,7 +647,7 @@ class RunSuiteRequest(_message.Message):
     def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def definitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The cases, if they are the caller's own: up to 1000."""
+        """The cases, if they are the caller's own: up to 400."""
 
     def __init__(
         self,
