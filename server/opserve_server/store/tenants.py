@@ -13,7 +13,13 @@ from opserve_server.core.audit import AuditEntry
 from opserve_server.core.errors import HandleNotFound, WrongState
 from opserve_server.core.tenants import Quota, Resource, Tenant
 from opserve_server.store.database import Database
-from opserve_server.store.tables import CERTIFICATES, KEYS, TENANTS
+from opserve_server.store.tables import (
+    CERTIFICATES,
+    CONFORMANCE_BASELINES,
+    CONFORMANCE_RUNS,
+    KEYS,
+    TENANTS,
+)
 
 
 class Tenants:
@@ -64,7 +70,7 @@ class Tenants:
         return changed
 
     async def delete(self, name: str, *, audit: AuditEntry) -> None:
-        """Ends a tenant: its keys are revoked and its certificates forgotten.
+        """Ends a tenant: its keys are revoked, its certificates and runs of suites forgotten.
 
         Its usage and audit stay, and so that they stay its own, nobody else gets its name.
 
@@ -77,7 +83,8 @@ class Tenants:
             await connection.execute(row.values(deleted_at=audit.at))
             live_keys = update(KEYS).where(KEYS.c.tenant == name, KEYS.c.revoked_at.is_(None))
             await connection.execute(live_keys.values(revoked_at=audit.at))
-            await connection.execute(delete(CERTIFICATES).where(CERTIFICATES.c.tenant == name))
+            for table in (CERTIFICATES, CONFORMANCE_BASELINES, CONFORMANCE_RUNS):
+                await connection.execute(delete(table).where(table.c.tenant == name))
 
 
 async def read_tenants(connection: AsyncConnection) -> Sequence[Tenant]:

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from opserve_kernels.verdict.case_result import CaseResult
-from opserve_server.core.runs import Run, RunState
+from opserve_server.core.runs import Baseline, Run, RunState
 from opserve_server.store.store import Store
+from server.store.samples import ACME, entry
 
 BEGUN = Run(
     id="a" * 16,
@@ -71,3 +72,19 @@ async def test_the_oldest_runs_of_a_tenant_go_with_their_results(store: Store) -
     assert await store.runs.get("mill", run(0).id) is not None
     await store.runs.add(run(1), [(1, result("late"))])
     assert not await store.runs.results(run(1).id, status="", after=-1, limit=9)
+
+
+async def test_a_tenant_that_is_deleted_leaves_no_run_and_no_baseline(store: Store) -> None:
+    await store.tenants.create(ACME, audit=entry())
+    mine = replace(BEGUN, tenant=ACME.name)
+    for one in (mine, run(1)):
+        await store.runs.begin(one, kept=5)
+        await store.runs.add(one, [(0, result("one"))])
+        named = Baseline(name="main", run=one.id, set_at=101.0)
+        await store.runs.baselines.set(one.tenant, named, limit=5)
+    await store.tenants.delete(ACME.name, audit=entry())
+    assert await store.runs.get(ACME.name, mine.id) is None
+    assert not await store.runs.results(mine.id, status="", after=-1, limit=9)
+    assert not await store.runs.baselines.of(ACME.name)
+    assert await store.runs.get("lab", run(1).id) is not None
+    assert await store.runs.baselines.of("lab")
