@@ -48,6 +48,16 @@ def test_first_and_worst_errors_are_told_apart_across_chunks() -> None:
         assert [e.index[0] for e in verdict.greatest] == wrong[::-1][:LISTED].tolist()
 
 
+def test_each_element_has_its_own_magnitude_in_every_chunk() -> None:
+    golden = np.ones(2 * CHUNK + 3)
+    magnitude = np.repeat([1.0, 1e4], [CHUNK, CHUNK + 3])
+    given = golden.astype(np.float32)
+    given[[5, CHUNK + 5, 2 * CHUNK + 1]] += np.float32(1e-3)
+    rule = Rounding(magnitude=magnitude, terms=4)
+    verdict = judge("out", Pair(given=given, golden=golden), rule, axes=("c",))
+    assert [element.index for element in verdict.first] == [(5,)]
+
+
 def test_the_worst_of_right_elements_is_told() -> None:
     golden = np.full(3 * CHUNK, 1.0)
     given = golden.astype(np.float32)

@@ -135,6 +135,7 @@ SATURATED_RULES = [
     (-70000.0, 70000.0, HALF_MAX, 1),
     (65519.0, 65519.0, INFINITE, 1),
     (65519.0, 65519.0, HALF_MAX, 0),
+    (65520.2, 65520.2, 65472.0, 0),  # as near to the greatest number as to any other
     (INFINITE, INFINITE, HALF_MAX, 0),
     (-INFINITE, INFINITE, INFINITE, 1),
     (NAN, NAN, HALF_MAX, 1),
