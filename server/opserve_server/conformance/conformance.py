@@ -146,7 +146,7 @@ class Conformance:
                 data = await self._arbiter.settled(self._desk, caller(), sought, tasks.golden_of)
         with self._service.accounts.of(caller().tenant).in_flight(len(data)):
             for start in range(0, len(data), _PIECE_BYTES):
-                yield data[start : start + _PIECE_BYTES]
+                yield data[start : start + _PIECE_BYTES].tobytes()
 
     async def verify(self, asked: Verify, read: Read) -> Verified:
         """The verdict on outputs.

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from opserve_kernels.status import Status
+from opserve_server.conformance.parcels import Parcel, carried_out, packed, shared_memory, unpacked
 from opserve_server.core.errors import Unavailable
 from opserve_server.pool.child import end_with_parent
 from opserve_server.pool.process import PROCESS_TABLE
@@ -83,12 +84,17 @@ class Desk:
             await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
     async def _done(self, task: Callable[[], ResultT]) -> ResultT:
-        try:
-            return await asyncio.wrap_future(await asyncio.to_thread(self._submit, task))
-        except BrokenProcessPool:
-            raise _lost() from None
+        with shared_memory() as asked, shared_memory() as answered:
+            parcel = await asyncio.to_thread(packed, task, asked)
+            work = partial(carried_out, parcel, asked, answered)
+            try:
+                found = await asyncio.wrap_future(await asyncio.to_thread(self._submit, work))
+            except BrokenProcessPool:
+                raise _lost() from None
+            result: ResultT = unpacked(found, answered)
+        return result
 
-    def _submit(self, task: Callable[[], ResultT]) -> "Future[ResultT]":
+    def _submit(self, task: Callable[[], Parcel]) -> "Future[Parcel]":
         with PROCESS_TABLE:  # it may start one
             if self._pool is not None:
                 with suppress(BrokenProcessPool):  # one of its processes has ended

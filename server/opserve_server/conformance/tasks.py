@@ -171,13 +171,13 @@ def case_in(suite: str, seed: int, case: str) -> Case | None:
     return _suite(suite, seed)[2].get(case)
 
 
-def inputs_of(case: Case, seed: int) -> bytes:
-    """The inputs as an .npz file."""
+def inputs_of(case: Case, seed: int) -> Array:
+    """The inputs as the bytes of an .npz file."""
     return _packed(plain_inputs(case, arrays_of(case, seed)))
 
 
-def golden_of(sought: Sought) -> bytes | Open:
-    """What each output must be, as an .npz file."""
+def golden_of(sought: Sought) -> Array | Open:
+    """What each output must be, as the bytes of an .npz file."""
     case = sought.case
     found = _goldens(sought, partial(_inputs, case, sought.seed), sized=case.written)
     if isinstance(found, Open):
@@ -295,7 +295,7 @@ def _told(case: Case) -> CaseInfo:
     )
 
 
-def _packed(arrays: Mapping[str, Array]) -> bytes:
+def _packed(arrays: Mapping[str, Array]) -> Array:
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
+    return np.frombuffer(file.getbuffer(), np.uint8)

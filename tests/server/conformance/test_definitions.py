@@ -102,7 +102,7 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
         assert own_case(canonical(case.to_json())) == case
         if case.is_refused or not is_small(case):
             return
-        assert tasks.inputs_of(case, 7)
+        assert tasks.inputs_of(case, 7).size
         asked = tasks.golden_of(ARBITER.sought(case, 7))
     for call in asked.calls if isinstance(asked, tasks.Open) else ():
         for question in call.questions:
