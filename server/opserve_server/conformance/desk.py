@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
@@ -85,23 +86,23 @@ class Desk:
 
     async def _done(self, task: Callable[[], ResultT]) -> ResultT:
         with shared_memory() as asked, shared_memory() as answered:
-            parcel = await asyncio.to_thread(packed, task, asked)
-            work = partial(carried_out, parcel, asked, answered)
             try:
-                found = await asyncio.wrap_future(await asyncio.to_thread(self._submit, work))
+                submitted = await asyncio.to_thread(self._submit, task, asked, answered)
+                found = await asyncio.wrap_future(submitted)
             except BrokenProcessPool:
                 raise _lost() from None
             result: ResultT = unpacked(found, answered)
         return result
 
-    def _submit(self, task: Callable[[], Parcel]) -> "Future[Parcel]":
+    def _submit(self, task: Callable[[], object], asked: Path, answered: Path) -> "Future[Parcel]":
+        work = partial(carried_out, packed(task, asked), asked, answered)
         with PROCESS_TABLE:  # it may start one
             if self._pool is not None:
                 with suppress(BrokenProcessPool):  # one of its processes has ended
-                    return self._pool.submit(task)
+                    return self._pool.submit(work)
             context = get_context("forkserver")
             self._pool = ProcessPoolExecutor(self._count, context, initializer=end_with_parent)
-            return self._pool.submit(task)
+            return self._pool.submit(work)
 
 
 async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
