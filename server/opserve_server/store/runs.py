@@ -24,7 +24,8 @@ from opserve_server.store.tables import (
 
 _RUNS, _RESULTS, _BASELINES = CONFORMANCE_RUNS, CONFORMANCE_RESULTS, CONFORMANCE_BASELINES
 _ROWS = 500  # of one statement: the front's loop has them in some milliseconds
-_PAGE_CHARACTERS = 2**20  # of the verdicts that are told at once
+_PAGE_BYTES = 2**20  # of the verdicts and reasons that are told at once
+_CHARACTER_BYTES = 4  # of a reason, at most; a verdict is ASCII
 
 
 class Runs:
@@ -102,7 +103,8 @@ class Runs:
         names = [field.name for field in fields(CaseResult)]
         page = query.order_by(_RESULTS.c.place).limit(limit)
         async with self._database.read() as connection:
-            sizes = page.with_only_columns(func.length(_RESULTS.c.verdict))
+            reason_bytes = _CHARACTER_BYTES * func.length(_RESULTS.c.reason)
+            sizes = page.with_only_columns(func.length(_RESULTS.c.verdict) + reason_bytes)
             fits = _fitting((await connection.execute(sizes)).scalars().all())
             rows = await connection.execute(page.limit(fits))
             return [
@@ -138,7 +140,7 @@ async def _forget_old(connection: AsyncConnection, tenant: str, kept: int) -> No
 def _fitting(sizes: Sequence[int]) -> int:
     """How many texts of these sizes a page has: the first, and others while there is room."""
     ends = accumulate(sizes)
-    return max(1, sum(end <= _PAGE_CHARACTERS for end in ends))
+    return max(1, sum(end <= _PAGE_BYTES for end in ends))
 
 
 def _row_of(run: Run) -> dict[str, Any]:

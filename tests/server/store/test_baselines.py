@@ -67,7 +67,7 @@ async def test_a_run_whose_results_cannot_be_kept_is_not_there(store: Store) -> 
 async def test_long_verdicts_come_in_shorter_pages(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "_PAGE_CHARACTERS", 5)
+    monkeypatch.setattr(kept, "_PAGE_BYTES", 5)
     await store.runs.begin(RUN, MANY, kept=5)
     pages = list[list[int]]()
     after = -1
@@ -75,6 +75,16 @@ async def test_long_verdicts_come_in_shorter_pages(
         pages.append([place for place, _ in page])
         after = page[-1][0]
     assert pages == [[0, 1, 2], [3], [4], [5], [6]]
+
+
+async def test_reasons_count_with_the_bytes_that_they_may_have(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [replace(one, verdict="", reason="\N{GRINNING FACE}") for one in MANY]
+    monkeypatch.setattr(kept, "_PAGE_BYTES", 2 * len(told[0].reason.encode()) + 1)
+    await store.runs.begin(RUN, told, kept=5)
+    page = await store.runs.results(RUN.id, status="", after=-1, limit=9)
+    assert [place for place, _ in page] == [0, 1]
 
 
 async def test_a_name_moves_to_another_run_and_goes(store: Store) -> None:
