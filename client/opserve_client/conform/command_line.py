@@ -59,6 +59,7 @@ Patterns = Annotated[
 Server = Annotated[
     str, typer.Option(help="The service that golden values come from; none starts one.")
 ]
+OfHistory = Annotated[str, typer.Option("--server", help="The service that has the history.")]
 TargetName = Annotated[str, typer.Option("--target", help=f"What is tried: {FORMS}.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that try cases.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Equal calls, whose bits must be equal.")]
@@ -207,7 +208,7 @@ def compare_runs(
     before: Place,
     now: Place,
     *,
-    server: Server = "",
+    server: OfHistory = "",
     json: AsJson = False,
 ) -> None:
     """Tell what a run has that an earlier one had not: failures, cases left out, drifts."""
@@ -222,7 +223,7 @@ def send_record(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="Folder or record of a run.")],
     *,
-    server: Server,
+    server: OfHistory,
     history: History,
 ) -> None:
     """Add a run to the history of a service."""
@@ -235,7 +236,7 @@ def baseline(
     name: Annotated[str, typer.Argument(help="Wherever a run is asked for, it stands for it.")],
     place: Place,
     *,
-    server: Server,
+    server: OfHistory,
     history: History = "",
 ) -> None:
     """Name a run of the service, or move a name; one in a folder is sent with --history before."""

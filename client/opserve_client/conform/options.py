@@ -15,7 +15,7 @@ from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_na
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.show import progress, show_start, show_summary
 from opserve_client.conform.summary import Summary
-from opserve_client.conform.targets.named import ITSELF, Access
+from opserve_client.conform.targets.named import ITSELF, Access, check_target
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup, Workers
 from opserve_client.conform.writers.badge import badge
@@ -187,6 +187,9 @@ def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> 
     Raises:
         InfrastructureError: Nothing can be said of one of them.
     """
+    check_target(options.target, options.effort.timeout_s)
+    if options.kept.resume and options.kept.folder is None:
+        raise InfrastructureError("resume: given no folder of a run, allowed with --folder")
     profiles = {case.profile for case in cases} if options.target == ITSELF else set[str]()
     if not options.server:
         show_start()

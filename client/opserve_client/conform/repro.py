@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from opserve_client.conform.record import Result
 from opserve_client.conform.report.content import snippet_template
 from opserve_client.conform.selection import suite_named
+from opserve_client.conform.show import words_on
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import Case
 from opserve_kernels.verdict.verdict import Element, OutputVerdict, Status
@@ -43,7 +44,7 @@ def snippet_of(result: Result, seed: int) -> str:
 def told(result: Result) -> Iterator[str]:
     """The verdict, a line each."""
     case, verdict = result.case, result.verdict
-    yield f"{verdict.status} {case.id}: {verdict.reason}"
+    yield f"{verdict.status} {case.id}{words_on(case)}: {verdict.reason}"
     for name, tensor in case.tensors.items():
         strides = f" strides {list(tensor.strides)}" if tensor.strides else ""
         yield f"  {name}: {tensor.dtype} {tensor.format} {list(tensor.shape)}{strides}"

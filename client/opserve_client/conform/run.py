@@ -44,7 +44,7 @@ def run_cases(
         InfrastructureError: Nothing could be said of a case, or there is another run's record; the
             record holds what was judged before.
     """
-    found = _begun(folder, setup.header) if resume else {}
+    found = {} if folder is None or not resume else _begun(folder, setup.header)
     left = [case for case in cases if case.id not in found]
     left.sort(key=_elements, reverse=True)
     opened = nullcontext() if folder is None else _opened(folder, setup.header, resume=resume)
@@ -63,10 +63,8 @@ def _elements(case: Case) -> int:
     return sum(tensor.storage_elements for tensor in case.tensors.values())
 
 
-def _begun(folder: Path | None, header: Header) -> dict[str, Result]:
+def _begun(folder: Path, header: Header) -> dict[str, Result]:
     """What an earlier run of the same kind has judged."""
-    if folder is None:
-        raise InfrastructureError("resume: there is no folder of a run")
     path = folder / RECORD_NAME
     if not path.exists() or not path.stat().st_size:
         return {}

@@ -70,7 +70,12 @@ def chosen(suite: Suite, wanted: Wanted) -> tuple[Case, ...]:
     """
     found = tuple(case for case in suite.cases if _is_wanted(case, wanted))
     if not found:
-        raise InfrastructureError(f"suite {suite.name}: no case of it is wanted")
+        of = f" of {', '.join(wanted.operators)}" if wanted.operators else ""
+        like = f" like {', '.join(wanted.patterns)}" if wanted.patterns else ""
+        raise InfrastructureError(
+            f"suite {suite.name}: no case{of} has a whole id, source or tag{like}; "
+            "`opserve conform cases` shows them, and *word* is like what has the word in it"
+        )
     return found
 
 

@@ -10,6 +10,7 @@ from rich.progress import Progress
 
 from opserve_client.conform.record import Result
 from opserve_client.conform.summary import Summary, worst_of
+from opserve_kernels.cases.case import Case
 from opserve_kernels.verdict.changes import Comparison
 from opserve_kernels.verdict.verdict import GOOD
 
@@ -42,6 +43,12 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     typer.echo(_json(comparison.to_json()) if as_json else "\n".join(lines))
 
 
+def words_on(case: Case) -> str:
+    """What the case covers, in brackets behind its id; "" where it does not say."""
+    words = ", ".join(filter(None, (*case.tags, case.source)))
+    return words and f" ({words})"
+
+
 def show_start() -> None:
     """On standard error, why nothing else is shown for some seconds."""
     typer.echo("a service is started; the first one compiles its kernels", err=True)
@@ -64,7 +71,8 @@ def _lines(summary: Summary) -> list[str]:
     header, counts = summary.record.header, summary.record.counts
     told = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
     failures = [
-        f"{one.verdict.status} {one.case.id}: {one.verdict.reason}" for one in summary.failures
+        f"{one.verdict.status} {one.case.id}{words_on(one.case)}: {one.verdict.reason}"
+        for one in summary.failures
     ]
     total = f"{header.target} on {header.suite}, seed {header.seed}: {told}"
     return [

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -21,7 +22,7 @@ from opserve_kernels.cases.suite import Suite, write_suite
 
 REAL = Setting(kind=Kind.NORMAL)
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
-CASES = (FOLD.case(), FOLD.case(REAL))
+CASES = (replace(FOLD.case(), tags=("2 x 2",)), FOLD.case(REAL))
 WAYS = Ways(tls=None, allow_plaintext=False)
 WRONG, RIGHT = "client.conform.kernels:one_wrong", "client.conform.kernels:fold"
 Capture = pytest.CaptureFixture[str]
@@ -91,6 +92,7 @@ def test_a_run_that_is_wrong_ends_with_1_and_says_so_everywhere(
     assert run(service, WRONG, "--junit", "junit.xml", "--github", "--seed", "4") == 1
     out = capsys.readouterr().out
     assert "failures: 2" in out
+    assert f"FAILED {CASES[0].id} (2 x 2): out: 1 of " in out
     assert "seed 4: 2 FAILED" in out
     assert out.count("::error title=FAILED im2col_backward") == 2
     found = ET.parse("junit.xml").getroot()  # noqa: S314  our own file
@@ -144,7 +146,14 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
     [
         (("run", "--suite", "other"), "suite: given other, allowed smoke"),
         (("run", "--operator", "add"), "operator: given add, allowed convolution_backward"),
-        (("run", "--suite", "mine.jsonl", "--match", "no*"), "no case of it is wanted"),
+        (
+            ("run", "--suite", "mine.jsonl", "--match", "no*"),
+            "no case has a whole id, source or tag like no*",
+        ),
+        (("run", "--suite", "mine.jsonl", "--target", "opserv"), "target: given opserv, allowed"),
+        (("run", "--suite", "mine.jsonl", "--target", "cmd:true"), "with {out} among its words"),
+        (("run", "--suite", "mine.jsonl", "--target", "files:no"), "files:no: no folder"),
+        (("run", "--suite", "mine.jsonl", "--resume"), "allowed with --folder"),
         (("run", "--standard", "mine"), "standard: given mine, allowed cann-ecosystem"),
         (("run", "--known-failures", "no"), "known failures: no"),
         (("run", "--baseline", "no"), "No such file"),
@@ -158,7 +167,15 @@ def test_what_is_no_verdict_ends_with_2(
     assert conform(*arguments) == 2
     captured = capsys.readouterr()
     assert told in captured.err
+    assert "a service is started" not in captured.err
     assert not captured.out
+
+
+def test_a_profile_that_the_service_does_not_have_ends_with_2(
+    service: Addresses, capsys: Capture
+) -> None:
+    assert run(service, f"opserve:{service.grpc}/ascend91") == 2
+    assert "given profile ascend91, allowed ascend910b, " in capsys.readouterr().err
 
 
 def test_an_unknown_option_ends_with_2() -> None:

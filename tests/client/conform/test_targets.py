@@ -1,6 +1,7 @@
 """Targets: functions, programs and finished files."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,20 @@ def test_a_function_says_that_it_does_not_have_something() -> None:
 
 
 def test_a_function_that_raises_is_broken() -> None:
-    assert tried(FunctionTarget(kernels.raising)) == Broken(reason="ValueError: no such kernel")
+    outcome = tried(FunctionTarget(kernels.raising))
+    assert isinstance(outcome, Broken)
+    assert re.fullmatch(r"ValueError: no such kernel \(kernels\.py, line \d+\)", outcome.reason)
+
+
+def test_the_line_that_called_the_library_is_told() -> None:
+    def call() -> Any:
+        return np.linalg.inv(np.zeros((2, 3)))
+
+    outcome = tried(FunctionTarget(call))
+    assert isinstance(outcome, Broken)
+    assert outcome.reason.endswith(
+        f"({Path(__file__).name}, line {call.__code__.co_firstlineno + 1})"
+    )
 
 
 def test_a_tuple_is_in_the_order_of_all_outputs_or_of_those_that_are_written() -> None:
@@ -113,6 +127,17 @@ def test_a_program_is_told_the_case(tmp_path: Path) -> None:
     outcome = tried(program(tmp_path, text))
     assert isinstance(outcome, Broken)
     assert CASE.id in outcome.reason
+
+
+def test_what_a_program_wrote_last_is_told_in_whole_lines_as_one(tmp_path: Path) -> None:
+    outcome = tried(
+        program(tmp_path, f"raise SystemExit('{'x' * 500} y\\n  call()\\n  ^^^^\\nend')")
+    )
+    assert isinstance(outcome, Broken)
+    assert outcome.reason.endswith(" ended with 1: call(); end")
+    outcome = tried(program(tmp_path, "raise SystemExit(1)"))
+    assert isinstance(outcome, Broken)
+    assert outcome.reason.endswith(" ended with 1: it wrote no error")
 
 
 def test_files_are_outputs_by_case(tmp_path: Path) -> None:

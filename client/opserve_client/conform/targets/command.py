@@ -41,7 +41,9 @@ class CommandTarget:
     def __init__(self, command: str, timeout_s: float) -> None:
         self._words, self._timeout_s = shlex.split(command), timeout_s
         if not self._words or not any("{out}" in word for word in self._words):
-            raise InfrastructureError(f"target cmd:{command}: a program with a word {{out}}")
+            raise InfrastructureError(
+                f"target: given cmd:{command}, allowed a program with {{out}} among its words"
+            )
 
     def run(self, case: Case, tensors: Tensors) -> Outcome:
         """In a process of its own."""
@@ -80,8 +82,17 @@ class CommandTarget:
             return Missing(reason=f"{words[0]} ended with {MISSING_STATUS}")
         if process.returncode == 0:
             return None
-        last = told.decode(errors="replace")[-_TOLD_CHARACTERS:].strip()
-        return Broken(reason=f"{words[0]} ended with {process.returncode}: {last}")
+        reason = _last_lines(told.decode(errors="replace")) or "it wrote no error"
+        return Broken(reason=f"{words[0]} ended with {process.returncode}: {reason}")
+
+
+def _last_lines(told: str) -> str:
+    """The end of it, whole lines as one; those that only underline others go."""
+    end = told[-_TOLD_CHARACTERS:]
+    _, _, rest = end.partition("\n")
+    whole = rest if rest and len(told) > len(end) else end
+    lines = [line.strip() for line in whole.splitlines()]
+    return "; ".join(line for line in lines if any(letter.isalnum() for letter in line))
 
 
 def _placed(word: str, places: dict[str, Path]) -> str:

@@ -46,6 +46,9 @@ class DeviceTarget:
     Args:
         client: Of the service; closed with the target.
         profile: Only cases of this one are tried; "" means of all.
+
+    Raises:
+        InfrastructureError: The service has no device of the profile, or does not answer.
     """
 
     has_codes = True
@@ -53,6 +56,8 @@ class DeviceTarget:
     def __init__(self, client: Client, profile: str) -> None:
         self._sessions = Sessions(client)
         self._profile = profile
+        if profile:
+            _check_profile(client, profile)
 
     def run(self, case: Case, tensors: Tensors) -> Outcome:
         """On a device of the case's profile."""
@@ -72,3 +77,13 @@ class DeviceTarget:
     def close(self) -> None:
         """Ends the sessions."""
         self._sessions.close()
+
+
+def _check_profile(client: Client, profile: str) -> None:
+    """One that is misspelt would try no case."""
+    try:
+        served = {one.profile: None for one in client.list_devices()}
+    except OpserveError as error:
+        raise InfrastructureError(f"target: {error}") from error
+    if profile not in served:
+        raise InfrastructureError(f"target: given profile {profile}, allowed {', '.join(served)}")

@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from opserve_client.conform.targets.target import (
 from opserve_kernels.cases.case import OUTPUTS, Case
 
 Function = Callable[..., Any]
+_LIBRARIES = "site-packages"
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -64,7 +66,7 @@ class FunctionTarget:
         except NotImplementedError as error:
             return Missing(reason=str(error) or "not implemented")
         except Exception as error:  # noqa: BLE001  whatever a stranger's function raises
-            return Broken(reason=f"{type(error).__name__}: {error}")
+            return Broken(reason=f"{type(error).__name__}: {error}{_place_of(error)}")
         seconds = perf_counter() - started
         outputs = {**places, **returned_outputs(case, returned)}
         storages = {name: placed.storage for name, placed in tensors.items()}
@@ -93,6 +95,13 @@ def function_at(path: str) -> FunctionTarget:
     if not callable(found):
         raise InfrastructureError(f"target {path}: it is no function")
     return FunctionTarget(found, name if name in OUTPUTS else "")
+
+
+def _place_of(error: Exception) -> str:
+    """The line that raised it, or that called the library which did; "" before any line ran."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [one for one in frames if _LIBRARIES not in Path(one.filename).parts]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def returned_outputs(case: Case, returned: object) -> dict[str, Array]:

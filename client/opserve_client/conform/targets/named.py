@@ -64,9 +64,28 @@ def target_named(name: str, access: Access, *, timeout_s: float) -> Target:
     }
     if kind in kinds:
         return kinds[kind]()
-    if not rest and name not in READY:
+    return function_at(_path_of(name))
+
+
+def check_target(name: str, timeout_s: float) -> None:
+    """Tells what is wrong with a name before a service starts; what needs one is looked at later.
+
+    Raises:
+        InfrastructureError: There is no target of that name.
+    """
+    kind, _, _ = name.partition(":")
+    if kind in ("cmd", "files"):
+        target_named(name, Access(address=""), timeout_s=timeout_s).close()
+    elif kind != ITSELF:
+        _path_of(name)
+
+
+def _path_of(name: str) -> str:
+    """Module and function."""
+    path = READY.get(name, name)
+    if not all(path.partition(":")):
         raise InfrastructureError(f"target: given {name}, allowed {FORMS}")
-    return function_at(READY.get(name, name))
+    return path
 
 
 def _device(place: str, access: Access) -> Target:
