@@ -1,4 +1,6 @@
-"""The command line: opserve conform run | verify | cases | compare | send | baseline | repro.
+"""The command line: opserve conform run | verify | cases | compare | repro.
+
+Of a service's history: send | runs | baseline | forget.
 
 Exit status: 0 all that was judged is right, 1 something is not, 2 nothing can be said: a wrong
 option, a service that does not answer, a file that cannot be read.
@@ -12,7 +14,8 @@ from typing import Annotated
 import typer
 
 from opserve_client.cli_connection import Ways
-from opserve_client.conform.history import PLACES, outcomes_at, run_in, send
+from opserve_client.cli_rows import Form, Output, show
+from opserve_client.conform.history import COLUMNS, PLACES, outcomes_at, run_in, runs_on, send
 from opserve_client.conform.options import (
     Effort,
     Expected,
@@ -246,6 +249,32 @@ def baseline(
     with access.client() as client:
         named = client.conformance.set_baseline(name, run)
     typer.echo(f"{named.name} is run {named.run}")
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A baseline of the service.")],
+    *,
+    server: Server,
+) -> None:
+    """Take a baseline's name away; its run stays as long as others of its age."""
+    with Access(address=server, ways=context.obj).client() as client:
+        client.conformance.delete_baseline(name)
+
+
+@app.command()
+def runs(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(help="Only runs of this one.")] = "",
+    *,
+    server: Server,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Runs at most.")] = 20,
+    output: Output = Form.TABLE,
+) -> None:
+    """Show the history of a service, the newest run first."""
+    access = Access(address=server, ways=context.obj)
+    show(runs_on(target, access, limit), columns=COLUMNS, output=output)
 
 
 @app.command()

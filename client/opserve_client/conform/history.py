@@ -1,13 +1,14 @@
 """A run in the history of a service: sent there, and what others are compared with."""
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import typer
 
 from opserve.v1.conformance_service_pb2 import CaseResult, Run
+from opserve_client.cli_rows import Row, moment
 from opserve_client.conform.record import (
     RECORD_NAME,
     Result,
@@ -114,9 +115,41 @@ def outcomes_at(place: str, access: Access) -> Outcomes:
     return Outcomes(digest=found.digest, by_case=by_case)
 
 
+COLUMNS = ("begun", "run", "target", "suite", "seed", "state", "results", "worst", "baselines")
+"""Of a run that is told."""
+
+
+def runs_on(target: str, access: Access, limit: int) -> list[Row]:
+    """The newest runs of the history, each with COLUMNS.
+
+    Args:
+        target: Only those of this one; "" means of all.
+        access: The service.
+        limit: How many at most.
+    """
+    with access.client() as client:
+        runs = client.conformance.list_runs(target, limit=limit).runs
+        baselines = client.conformance.list_baselines()
+    return [_row(run, [one.name for one in baselines if one.run == run.id]) for run in runs]
+
+
 def run_in(place: str) -> str | None:
     """The run of the service that a place names; None where it is a path."""
     return place.removeprefix(SERVICE) if place.startswith(SERVICE) else None
+
+
+def _row(run: Run, names: Sequence[str]) -> Row:
+    return {
+        "begun": moment(run.created_at),
+        "run": run.id,
+        "target": run.target,
+        "suite": run.suite,
+        "seed": run.seed,
+        "state": run.state,
+        "results": ", ".join(f"{count.cases} {count.status}" for count in run.counts),
+        "worst": run.worst,
+        "baselines": ", ".join(names),
+    }
 
 
 def _check_service(asked: str, access: Access) -> None:

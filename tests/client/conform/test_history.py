@@ -94,6 +94,28 @@ def test_a_run_comes_into_the_history_and_is_compared_with_there(
     assert moved.run == newest.id
 
 
+def test_the_history_is_shown_with_its_names_until_one_is_forgotten(
+    kept: Addresses, capsys: Capture
+) -> None:
+    server = ("--server", kept.grpc)
+    assert tried(kept.grpc, RIGHT, "--folder", "shown", "--history", "shown/one") == 0
+    assert conform("baseline", "shown", "shown", *server, "--history", "shown/one") == 0
+    capsys.readouterr()
+
+    def told() -> list[tuple[str, str, str]]:
+        assert conform("runs", "shown/one", *server, "--output", "json") == 0
+        rows = json.loads(capsys.readouterr().out)
+        return [(row["target"], row["results"], row["baselines"]) for row in rows]
+
+    unnamed = ("shown/one", "2 PASSED", "")
+    assert told() == [("shown/one", "2 PASSED", "shown"), unnamed]
+    assert conform("forget", "shown", *server) == 0
+    assert told() == [unnamed, unnamed]
+    assert conform("forget", "shown", *server) == 2
+    assert conform("runs", *server, "--limit", "1") == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["begun", "run", "target"]
+
+
 def test_outputs_that_are_verified_come_into_the_history(kept: Addresses, tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()
     at = ("--suite", "mine.jsonl", "--server", kept.grpc, "--history", "elsewhere")
