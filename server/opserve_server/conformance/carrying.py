@@ -64,6 +64,7 @@ class LiveRun:
         principal: Who began it.
         standards: Told beside the layers.
         own: The cases, if the caller defined them.
+        began: Whether it is carried out yet.
         stage: What is done of it.
         under_way: The cases at work, in the suite's order.
         counts: Cases by status.
@@ -76,6 +77,7 @@ class LiveRun:
     principal: Principal
     standards: Standards
     own: Part | None = None
+    began: bool = False
     stage: Stage = Stage.WAITING
     under_way: deque[UnderWay] = field(default_factory=deque[UnderWay])
     counts: Counter[str] = field(default_factory=Counter[str])

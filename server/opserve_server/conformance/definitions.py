@@ -69,8 +69,6 @@ def _own_case(definition: str) -> Case:
     case = case_of(parse_object(definition, _PLACE), _PLACE)
     operator, profile = OPERATORS[case.operator], PROFILES[case.profile]
     arguments = arguments_of(case, operator.schema)
-    if case.is_refused:
-        return case
     if case.profile not in operator.support:
         allowed = ", ".join(operator.support)
         raise refusal(f"{_PLACE}: profile", given=case.profile, allowed=allowed)
@@ -78,8 +76,12 @@ def _own_case(definition: str) -> Case:
         operator.plan(arguments, profile, PlanOptions())
     except InvalidArgument as error:
         name = error.status.name
+        if name == case.expect:
+            return case
         given, allowed = f"a call that is refused ({error.message})", f'"expect": "{name}"'
         raise refusal(_PLACE, given=given, allowed=f"{allowed}, or one that succeeds") from error
+    if case.is_refused:
+        raise refusal(f"{_PLACE}: expect", given=case.expect, allowed='"PASS": it is not refused')
     for name, output in case.outputs.items():
         if output.tensor().repeats_elements:
             steps, allowed = list(output.strides or ()), "one place for each element"

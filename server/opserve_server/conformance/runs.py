@@ -39,7 +39,7 @@ from opserve_server.conformance.choice import (
     page_limit,
     standards_of,
 )
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.desk import Desk, to_its_end
 from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
 from opserve_server.core.runs import Run, RunState
 from opserve_server.core.service import DeterministicLevel, Service
@@ -113,11 +113,11 @@ class SuiteRuns:
 
     async def stop(self) -> None:
         """Ends the runs at work; what they judged is kept."""
-        at_work = list(self._tasks.values())
-        for run in self._tasks:
-            self._cut(self._live[run], RunState.INTERRUPTED)
-        if at_work:
-            await asyncio.wait(at_work)
+        at_work = list(self._live.values())
+        for live in at_work:
+            self._cut(live, RunState.INTERRUPTED)
+        for live in at_work:
+            await live.ended.wait()
 
     @property
     def kept(self) -> KeptRuns:
@@ -164,15 +164,20 @@ class SuiteRuns:
             created_at=now,
             seen_at=now,
         )
-        live, kept = LiveRun(run, principal, standards, own), self.kept
-        self._live[run.id] = live
-        try:
-            await kept.begin(run, kept=self._kept_limit)
-        except BaseException:
-            del self._live[run.id]
-            raise
-        self._tasks[run.id] = asyncio.create_task(self._carry_out(live, kept))
+        live = LiveRun(run, principal, standards, own)
+        await to_its_end(self._start(live, self.kept))
         return run
+
+    async def _start(self, live: LiveRun, kept: KeptRuns) -> None:
+        """Keeps the run and has it carried out: whoever asked for it may be gone by then."""
+        self._live[live.run.id] = live
+        try:
+            await kept.begin(live.run, kept=self._kept_limit)
+        except BaseException:
+            del self._live[live.run.id]
+            live.ended.set()
+            raise
+        self._tasks[live.run.id] = asyncio.create_task(self._carry_out(live, kept))
 
     async def _waited(self, asked: GetRun) -> Run:
         if not 0 <= asked.wait_s <= WAIT_LIMIT_S:
@@ -194,7 +199,8 @@ class SuiteRuns:
         """Tells a run to end, once: a second time would keep its end out of the store."""
         if live.cut is None and live.run.state is RunState.RUNNING:
             live.cut = state
-            self._tasks[live.run.id].cancel()
+            if live.began:
+                self._tasks[live.run.id].cancel()
 
     async def _runs(self, asked: ListRuns) -> RunPage:
         limit = page_limit(asked.limit, RUNS, most=RUNS_LIMIT)
@@ -258,6 +264,10 @@ class SuiteRuns:
         return _told(run, live)
 
     async def _carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
+        task = self._tasks[live.run.id]
+        live.began = True
+        if live.cut is not None:
+            task.cancel()  # before its first step it would have had no end
         try:
             await self._carrier.carry_out(live, kept)
         finally:

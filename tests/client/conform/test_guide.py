@@ -36,7 +36,7 @@ def test_the_examples_run(kept: Addresses, tmp_path: Path) -> None:
         (tmp_path / name).write_text(block)
     script = PREFIX + "".join(blocks("sh")).replace("127.0.0.1:50051", kept.grpc)
     for name in ("run", "verify", "repro"):
-        script = script.replace(f"conform {name}", f"conform {name} --server {kept.grpc}")
+        script = script.replace(f"conform {name} ", f"conform {name} --server {kept.grpc} ")
     script = script.replace("pytest --opserve", f"pytest --opserve-server={kept.grpc} --opserve")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {

@@ -140,8 +140,8 @@ def test_no_depth_of_nesting_breaks_the_reading() -> None:
         assert isinstance(own_case(f"{before}{'[' * depth}{']' * depth}{after}"), Unreadable)
 
 
-def line_of(**arguments: Any) -> str:
-    line: Any = FOLD.to_json()
+def line_of(expect: str = "PASS", **arguments: Any) -> str:
+    line: Any = FOLD.to_json() | {"expect": expect}
     del line["id"]
     line["arguments"] |= arguments
     return json.dumps(line)
@@ -155,6 +155,13 @@ def line_of(**arguments: Any) -> str:
         (line_of(stride=[True, True]), "arguments.stride", "(True, True)", "of integers"),
         (line_of(out=1), "arguments.out", "1", "a member of tensors"),
         (line_of(stride=[0, 1]), "definition", "a call that is refused (stride", "_INVALID"),
+        (line_of("ACLNN_ERR_PARAM_INVALID"), "definition: expect", "_INVALID", "not refused"),
+        (
+            line_of("ACLNN_ERR_PARAM_NULLPTR", stride=[0, 1]),
+            "definition",
+            "a call that is refused (stride",
+            "_INVALID",
+        ),
         (
             line_of().replace('"grad_output"', '"gradient"'),
             "tensors",
@@ -183,6 +190,12 @@ def test_a_call_that_does_not_do_what_it_says_is_refused_by_its_place(
     assert refused.place == place
     assert given in refused.given
     assert allowed in refused.allowed
+
+
+def test_a_call_that_must_be_refused_is_a_case() -> None:
+    case = own_case(line_of("ACLNN_ERR_PARAM_INVALID", stride=[0, 1]))
+    assert isinstance(case, Case)
+    assert case.is_refused
 
 
 def test_a_view_that_shows_its_elements_often_counts_with_all_that_it_shows() -> None:

@@ -35,11 +35,14 @@ class SlowStore:
 
     def __init__(self) -> None:
         self.asked, self.may_end = asyncio.Semaphore(0), asyncio.Semaphore(0)
+        self.begins, self.may_begin = asyncio.Event(), asyncio.Event()
         self.places = list[int]()
         self.state = ""
 
-    async def begin(self, run: Run, *, kept: int) -> None:
+    async def begin(self, *_: Run, **__: int) -> None:
         """Takes any run."""
+        self.begins.set()
+        await self.may_begin.wait()
 
     async def add(self, run: Run, results: Sequence[tuple[int, CaseResult]]) -> None:
         """Keeps results and state, or nothing."""
@@ -82,12 +85,12 @@ class OneDesk:
         return Part(cases=smoke(0).cases[:CASES], total=CASES, digest="")
 
 
-async def made(store: SlowStore, desk: OneDesk) -> tuple[SuiteRuns, str]:
-    """A run without devices."""
+def runs_in(store: SlowStore, desk: OneDesk) -> SuiteRuns:
+    """Runs without devices."""
     service = mock.Mock(spec=Service, draining=False)
     service.open_session.side_effect = malformed("profile", given="this", allowed="none")
     clock = count()  # a second goes by between two looks, so each result is written alone
-    runs = SuiteRuns(
+    return SuiteRuns(
         service,
         cast("Desk", desk),
         Arbiter(service, LIMITS),
@@ -96,6 +99,12 @@ async def made(store: SlowStore, desk: OneDesk) -> tuple[SuiteRuns, str]:
         kept_limit=1,
         clock=lambda: float(next(clock)),
     )
+
+
+async def made(store: SlowStore, desk: OneDesk) -> tuple[SuiteRuns, str]:
+    """A run without devices."""
+    runs = runs_in(store, desk)
+    store.may_begin.set()
     answer = await runs.run(RunSuite(suite="smoke", target="mine"))
     assert isinstance(answer, OneRun)
     return runs, answer.run.id
@@ -139,6 +148,36 @@ async def test_the_end_of_a_run_is_kept_though_it_is_ended_twice(last: str) -> N
 
 async def _cancelled(runs: SuiteRuns, cancel: CancelRun) -> None:
     await runs.run(cancel)
+
+
+async def test_a_run_ends_that_is_told_to_before_the_store_has_it() -> None:
+    store = SlowStore()
+    runs = runs_in(store, OneDesk())
+    asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
+    await store.begins.wait()
+    stopping = asyncio.create_task(runs.stop())
+    await asyncio.sleep(0)
+    store.may_begin.set()
+    store.may_end.release()
+    await asyncio.gather(asking, stopping)
+    assert (store.places, store.state) == ([], "INTERRUPTED")
+
+
+async def test_a_run_goes_on_though_its_caller_goes_while_the_store_takes_it() -> None:
+    store, desk = SlowStore(), OneDesk()
+    desk.may_begin.set()
+    desk.may_end.set()
+    runs = runs_in(store, desk)
+    asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
+    await store.begins.wait()
+    asking.cancel()
+    store.may_begin.set()
+    for _ in range(CASES + 1):
+        await store.asked.acquire()
+        store.may_end.release()
+    await runs.stop()
+    assert asking.cancelled()
+    assert (store.places, store.state) == (list(range(CASES)), "ENDED")
 
 
 async def test_a_run_tells_what_is_done_of_it() -> None:
