@@ -56,7 +56,7 @@ def test_the_index_says_what_became_of_each_case() -> None:
         "refused",
         "integer",
     ]
-    assert index["conclusion"] == "2 of 4 cases failed"
+    assert index["conclusion"] == "2 of 4 cases failed, 1 passed"
 
 
 def test_maps_are_kept_where_something_is_wrong() -> None:

@@ -83,7 +83,7 @@ def cell_of_map(
 def test_the_gravest_cases_come_first(open_report: Open) -> None:
     with open_report(SAMPLE) as page:
         assert statuses(page) == ["FAILED", "FAILED", "SKIPPED", "PASSED"]
-        assert page.inner_text("#verdict") == "2 of 4 cases failed"
+        assert page.inner_text("#verdict") == "2 of 4 cases failed, 1 passed"
         assert page.inner_text("#target") == "my_kernels:backward"
         assert page.inner_text("#count") == "4 of 4 cases"
         assert not page.is_visible("#expectations")
@@ -217,7 +217,7 @@ def test_known_failures_and_those_that_pass_are_told(open_report: Open) -> None:
         Known(pattern=SAMPLE.results[1].case.id, reason="mended"),
     )
     with open_report(SAMPLE, expected=expectations(SAMPLE, known)) as page:
-        assert page.inner_text("#verdict") == "2 of 4 cases failed, 1 of them as known"
+        assert page.inner_text("#verdict") == "2 of 4 cases failed, 1 of them as known, 1 passed"
         tiles = page.locator("#knowns .tile").all_inner_texts()
         assert [tile.split("\n") for tile in tiles] == [
             ["1", "known failure"],

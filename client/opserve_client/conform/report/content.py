@@ -138,10 +138,10 @@ def _conclusion(run: RunRecord, expected: Expectations) -> str:
     failures, cases = len(run.failures), len(run.results)
     missing = run.header.cases - cases
     unfinished = f"; {missing} were not tried" if missing else ""
+    passed = run.counts.get(Status.PASSED, 0)
     if failures:
         known = f", {len(expected.failing)} of them as known" if expected.failing else ""
-        return f"{failures} of {cases} cases failed{known}{unfinished}"
-    passed = run.counts.get(Status.PASSED, 0)
+        return f"{failures} of {cases} cases failed{known}, {passed} passed{unfinished}"
     return f"{passed} of {cases} cases passed, none failed{unfinished}"
 
 
