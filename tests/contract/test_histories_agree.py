@@ -87,6 +87,7 @@ async def test_a_run_that_was_judged_elsewhere_is_in_the_history(
         (failed,) = await client.conformance.list_results(run.id, status="FAILED")
     assert run == found == listed
     assert (run.state, run.origin, run.tool) == ("ENDED", "REPORTED", "opserve 1.2")
+    assert (run.repeats, run.deterministic_level) == (0, "")
     assert (run.suite, run.seed, run.digest, run.cases) == ("my layers", 7, DIGEST, 5)
     assert {one.status: one.cases for one in run.counts} == {
         "PASSED": 2,

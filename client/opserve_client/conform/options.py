@@ -13,7 +13,7 @@ from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_named
 from opserve_client.conform.service import contracts_of, service
-from opserve_client.conform.show import progress, show_start, show_summary
+from opserve_client.conform.show import progress, show_interrupted, show_start, show_summary
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.named import ITSELF, Access, check_target
 from opserve_client.conform.targets.target import InfrastructureError
@@ -198,15 +198,19 @@ def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> 
         service(options.server, profiles, ways) as access,
     ):
         setup = _setup(options, suite, cases, access)
-        with progress(len(cases)) as told:
-            return run_cases(
-                cases,
-                setup,
-                workers=workers,
-                folder=options.kept.folder,
-                resume=options.kept.resume,
-                told=told,
-            )
+        try:
+            with progress(len(cases)) as told:
+                return run_cases(
+                    cases,
+                    setup,
+                    workers=workers,
+                    folder=options.kept.folder,
+                    resume=options.kept.resume,
+                    told=told,
+                )
+        except KeyboardInterrupt:
+            show_interrupted(options.kept.folder)
+            raise
 
 
 def header_of(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -54,6 +55,12 @@ def show_start() -> None:
     typer.echo("a service is started; the first one compiles its kernels", err=True)
 
 
+def show_interrupted(folder: Path | None) -> None:
+    """On standard error, how a run goes on that a key ended."""
+    told = "" if folder is None else f": {folder} has what was judged, and --resume goes on with it"
+    typer.echo(f"interrupted{told}", err=True)
+
+
 def compared(comparison: Comparison) -> list[str]:
     """Lines that tell what differs."""
     drifts = [f"{one.case} {one.before:.3g} -> {one.now:.3g}" for one in comparison.drifts]
@@ -80,6 +87,7 @@ def _lines(summary: Summary) -> list[str]:
         *_named("known failures", [one.case.id for one in summary.known]),
         *_named("known failures that pass", [one.pattern for one in summary.unexpected]),
         *([] if summary.comparison is None else compared(summary.comparison)),
+        *([] if summary.is_judged else ["nothing was judged"]),
         f"{total}; at most {worst_of(summary.record):.3g} of a tolerance used",
     ]
 

@@ -8,6 +8,8 @@ from opserve_client.conform.record import Result, RunRecord
 from opserve_kernels.verdict.changes import Comparison
 from opserve_kernels.verdict.verdict import Status
 
+_LEFT_OUT = {Status.SKIPPED, Status.UNIMPLEMENTED}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
@@ -41,8 +43,18 @@ class Summary:
         return self.expectations.unexpected
 
     @property
+    def is_judged(self) -> bool:
+        """Whether anything was: of a run that left out all it was to try nothing can be said."""
+        return bool(self.record.counts.keys() - _LEFT_OUT)
+
+    @property
     def exit_code(self) -> int:
-        """1 if a case failed; beside a baseline, if one newly failed or was newly left out."""
+        """1 if a case failed; beside a baseline, if one newly failed or was newly left out.
+
+        2 if nothing was judged.
+        """
+        if not self.is_judged:
+            return 2
         if self.comparison is not None:
             failing = {result.case.id for result in self.failures}
             newly = failing & set(self.comparison.new_failures)

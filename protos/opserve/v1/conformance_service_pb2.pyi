@@ -935,7 +935,9 @@ class Run(_message.Message):
     created_at: _builtins.float
     ended_at: _builtins.float
     repeats: _builtins.int
+    """0 of a run that is REPORTED."""
     deterministic_level: _builtins.str
+    """Empty of a run that is REPORTED."""
     stage: _builtins.str
     """WAITING for its turn, MAKING_SUITE or TRYING; empty where this process of the service does not carry it out."""
     case: _builtins.str

@@ -41,7 +41,7 @@ from opserve_server.conformance.choice import (
 )
 from opserve_server.conformance.desk import Desk, to_its_end
 from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
-from opserve_server.core.runs import Run, RunState
+from opserve_server.core.runs import Origin, Run, RunState
 from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.store.runs import Runs as KeptRuns
 
@@ -99,7 +99,7 @@ class SuiteRuns:
         """
         match request:
             case RunSuite():
-                return OneRun(run=self.told(await self._begin(request)))
+                return OneRun(run=await self._begin(request))
             case GetRun():
                 return OneRun(run=self.told(await self._waited(request)))
             case CancelRun():
@@ -136,7 +136,8 @@ class SuiteRuns:
             )
         return self._known_kept
 
-    async def _begin(self, asked: RunSuite) -> Run:
+    async def _begin(self, asked: RunSuite) -> RunInfo:
+        """The run as it was before its first step."""
         _check(asked)
         own = await self._carrier.own_of(asked) if asked.definitions else None
         standards = standards_of(asked.standards, asked.gates)
@@ -165,8 +166,9 @@ class SuiteRuns:
             seen_at=now,
         )
         live = LiveRun(run, principal, standards, own)
+        told = _told(run, live)
         await to_its_end(self._start(live, self.kept))
-        return run
+        return told
 
     async def _start(self, live: LiveRun, kept: KeptRuns) -> None:
         """Keeps the run and has it carried out: whoever asked for it may be gone by then."""
@@ -301,6 +303,7 @@ def _too_many(given: int, allowed: int) -> LimitExceeded:
 
 
 def _told(run: Run, live: LiveRun | None) -> RunInfo:
+    is_ours = run.origin is Origin.DEVICE
     return RunInfo(
         id=run.id,
         target=run.target,
@@ -318,10 +321,10 @@ def _told(run: Run, live: LiveRun | None) -> RunInfo:
         worst=run.worst,
         created_at=run.created_at,
         ended_at=run.ended_at,
-        repeats=run.repeats,
+        repeats=run.repeats if is_ours else 0,
         standards=run.standards,
         gates=run.gates,
-        deterministic_level=run.deterministic_level.value,
+        deterministic_level=run.deterministic_level.value if is_ours else "",
         stage="" if live is None else live.stage.value,
         case=live.under_way[0].sought.case.id if live is not None and live.under_way else "",
         origin=run.origin.value,

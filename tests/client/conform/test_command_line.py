@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from client.conform import kernels
 from opserve_client.cli_connection import Ways
 from opserve_client.conform import command_line
+from opserve_client.conform import options as options_module
 from opserve_client.conform import service as service_module
 from opserve_client.private_service import Addresses
 from opserve_kernels.cases.calls import FoldCall, Setting
@@ -98,6 +100,25 @@ def test_a_run_that_is_wrong_ends_with_1_and_says_so_everywhere(
     found = ET.parse("junit.xml").getroot()  # noqa: S314  our own file
     assert (found.get("tests"), found.get("failures")) == ("2", "2")
     assert "| FAILED | 2 |" in (tmp_path / "step.md").read_text()
+
+
+def test_a_run_that_judges_nothing_says_so_and_is_not_right(
+    service: Addresses, capsys: Capture, tmp_path: Path
+) -> None:
+    (tmp_path / "none").mkdir()
+    assert conform("verify", "none", "--suite", "mine.jsonl", "--server", service.grpc) == 2
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "nothing was judged"
+    assert "2 UNIMPLEMENTED" in told[1]
+
+
+def test_a_key_that_interrupts_is_told_how_to_go_on(
+    service: Addresses, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options_module, "run_cases", mock.Mock(side_effect=KeyboardInterrupt))
+    assert run(service, RIGHT, "--folder", "cut") == 130
+    told = "interrupted: cut has what was judged, and --resume goes on with it"
+    assert told in capsys.readouterr().err
 
 
 def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_told(

@@ -241,6 +241,19 @@ def test_a_projection_has_a_layer_and_names_no_elements(open_report: Open) -> No
         assert page.locator(MAP).count() == 0
 
 
+def test_wrong_outputs_come_first_below_what_the_case_covers(open_report: Open) -> None:
+    (wrong,) = FAILED.verdict.outputs
+    right = replace(wrong, name="right", status=Status.PASSED)
+    case = replace(FAILED.case, tags=("two at once",))
+    verdict = replace(FAILED.verdict, outputs=(right, wrong))
+    record = run(replace(FAILED, case=case, verdict=verdict))
+    with open_report(record, at=f"#case={FAILED.case.id}") as page:
+        page.wait_for_selector("#case h3")
+        names = page.locator("#case .output h4").all_inner_texts()
+        assert [name.split()[0] for name in names] == [wrong.name, "right"]
+        assert "two at once" in page.inner_text("#case .hint >> nth=0")
+
+
 def test_a_text_of_a_target_is_never_markup(open_report: Open) -> None:
     case = fold(2, source=HOSTILE)
     broken = replace(failed(Status.ERROR, HOSTILE), case=case)

@@ -9,18 +9,24 @@ function drawCase(row, detail) {
   panel.replaceChildren(
     make("header", {}, make("h3", {}, statusBadge(row.status), " ", row.operator), close),
     make("p", { class: "id" }, make("code", {}, row.id), " ", link),
+    make("p", { class: "hint" }, [`profile ${row.profile}`, ...(given.tags ?? []), given.source ?? ""].filter(Boolean).join(" · ")),
     make("p", { class: "reason" }, verdict.reason),
     ...(row.known ? [make("p", { class: "known" }, make("b", {}, row.known), `: ${known}`)] : []),
     ...(row.change ? [changeOf(row, before)] : []),
     ...(places.length ? [make("ul", { class: "places" }, ...places.map((text) => make("li", {}, text)))] : []),
     ...(verdict.refusal ? [refusalOf(verdict.refusal)] : []),
-    ...verdict.outputs.map((output) => outputOf(output)),
+    ...wrongFirst(verdict.outputs).map((output) => outputOf(output)),
     ...(verdict.checks.length ? [checksOf(verdict.checks)] : []),
-    callOf(row, given),
+    callOf(given),
     reproductionOf(given, verdict.outputs),
   );
   panel.hidden = false;
   close.addEventListener("click", () => closeCase());
+}
+
+function wrongFirst(outputs) {
+  const isRight = (output) => Number(output.status === "PASSED");
+  return outputs.toSorted((one, other) => isRight(one) - isRight(other));
 }
 
 function changeOf(row, before) {
@@ -81,7 +87,7 @@ function checksOf(checks) {
   ])));
 }
 
-function callOf(row, given) {
+function callOf(given) {
   const tensors = Object.entries(given.tensors).map(([name, tensor]) => [
     name, tensor.dtype, tensor.shape.join(" × "), tensor.format ?? "ND",
     [tensor.strides ? `strides ${tensor.strides.join(", ")}` : "", tensor.offset ? `offset ${tensor.offset}` : "",
@@ -89,7 +95,6 @@ function callOf(row, given) {
   ]);
   const others = Object.entries(given.arguments).map(([name, held]) => [name, JSON.stringify(held)]);
   return section("The call",
-    make("p", { class: "hint" }, [`profile ${row.profile}`, ...(given.tags ?? []), given.source ?? ""].filter(Boolean).join(" · ")),
     table(["Tensor", "Dtype", "Shape", "Format", "Holds"], tensors),
     table(["Argument", "Value"], others));
 }
