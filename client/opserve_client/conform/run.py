@@ -73,7 +73,8 @@ def _begun(folder: Path, header: Header) -> dict[str, Result]:
     except RecordError as error:
         raise InfrastructureError(str(error)) from error
     if record.header != header:
-        raise InfrastructureError(f"{path}: it is of another run: {_difference(record, header)}")
+        told = f"{_difference(record, header)}; without --resume it is written anew"
+        raise InfrastructureError(f"{path}: it is of another run: {told}")
     return {result.case.id: result for result in record.results}
 
 

@@ -102,12 +102,14 @@ def _check(
     places = np.flatnonzero(complaints)
     first = np.unravel_index(places[:LISTED], complaints.shape)
     indices = tuple(tuple(int(i) for i in index) for index in zip(*first, strict=True))
-    told = f"{places.size} of {complaints.size} elements {wrong}, the first at {indices[:1]}"
+    told = right
+    if indices:
+        told = f"{places.size} of {complaints.size} elements {wrong}, the first at {indices[0]}"
     return Check(
         name=name,
         tensor=tensor,
-        status=otherwise if places.size else Status.PASSED,
-        reason=f"{tensor}: {told if places.size else right}",
+        status=otherwise if indices else Status.PASSED,
+        reason=f"{tensor}: {told}",
         elements=int(places.size),
         first=indices,
     )

@@ -1,6 +1,6 @@
 """The arbiter: what must come out of cases, by a device of the profile `reference`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +10,7 @@ from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
-from opserve_kernels.verdict.golden_values import Question, kept_arrays
+from opserve_kernels.verdict.golden_values import kept_arrays
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Code
 from opserve_server.conformance import tasks
@@ -110,26 +110,30 @@ class Arbiter:
 
     async def _answers(self, principal: Principal, asked: tasks.Open) -> Sequence[tasks.Answer]:
         """Golden values and magnitudes, computed in a session of the caller's."""
-        answers: list[tasks.Answer] = []
-        async with leased(self._service, principal, _REFERENCE) as lease:
-            lease.set_deterministic_level(DeterministicLevel.DETERMINISTIC)
-            for call in asked.calls:
-                arrays: dict[str, Array] = {}
-                for question in call.questions:
-                    arrays |= await _answer(lease, question)
-                answers.append(
-                    tasks.Answer(key=call.key, arrays=arrays, projection=call.projection)
-                )
-        return answers
+        sizes = [
+            sum(storage.nbytes for storage in question.storages.values())
+            for call in asked.calls
+            for question in call.questions
+        ]
+        account = self._service.accounts.of(principal.tenant)
+        # Operands that wait count as bytes under way; those at work run_case counts.
+        with account.in_flight(sum(sizes) - max(sizes)):
+            async with leased(self._service, principal, _REFERENCE) as lease:
+                lease.set_deterministic_level(DeterministicLevel.DETERMINISTIC)
+                return [await _answer(lease, call) for call in asked.calls]
 
 
-async def _answer(lease: Lease, question: Question) -> Mapping[str, Array]:
+async def _answer(lease: Lease, call: tasks.Asked) -> tasks.Answer:
     """What is kept of a call's outputs."""
-    case = question.case
-    outcome = await run_case(lease, case, question.storages, read=case.written)
-    if not isinstance(outcome, Ran):
-        raise _no_answer(outcome)
-    return kept_arrays(question, outcome.storages)
+    arrays: dict[str, Array] = {}
+    for question in call.questions:
+        outcome = await run_case(
+            lease, question.case, question.storages, read=question.case.written
+        )
+        if not isinstance(outcome, Ran):
+            raise _no_answer(outcome)
+        arrays |= kept_arrays(question, outcome.storages)
+    return tasks.Answer(key=call.key, arrays=arrays, projection=call.projection)
 
 
 def _no_answer(outcome: Code | Broken) -> Unavailable:

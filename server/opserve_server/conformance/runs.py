@@ -249,7 +249,8 @@ class SuiteRuns:
             return live.run
         found = await kept.get(tenant, run_id) if RUN.fullmatch(run_id) else None
         if found is None:
-            raise HandleNotFound("run", run[:64], allowed="a run of the caller's tenant")
+            allowed = "a run or baseline of the caller's tenant"
+            raise HandleNotFound("run", run[:64], allowed=allowed)
         return self._as_it_is(found)
 
     def _as_it_is(self, run: Run) -> Run:

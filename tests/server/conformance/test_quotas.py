@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from opserve_client import QuotaExceeded
+from opserve_kernels.cases.calls import FoldCall
+from opserve_kernels.cases.case import canonical
 from opserve_server.core.tenants import Resource
 from server.farm import FACES, Farm, open_farm, refusal
 
@@ -32,6 +34,21 @@ async def test_outputs_beyond_the_bytes_under_way_are_refused(farm: Farm, face: 
         told = await refusal(lab.conformance.verify("any", OUTPUTS))
     assert isinstance(told, QuotaExceeded)
     assert (told.parameter, told.limit) == ("bytes_in_flight", 100)
+    assert farm.service.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_operands_that_wait_for_the_arbiter_are_bytes_under_way(
+    farm: Farm, face: str
+) -> None:
+    """Golden values are computed of operands in float64, and then magnitudes of as many."""
+    case = FoldCall(out=(2, 2, 16, 16), kernel=(2, 2)).case()
+    each = sum(tensor.storage_elements for tensor in case.tensors.values()) * 8
+    key = await key_with(farm, bytes_in_flight=each // 2)
+    async with farm.client(face, key) as lab:
+        told = await refusal(lab.conformance.get_golden(canonical(case.to_json())))
+    assert isinstance(told, QuotaExceeded)
+    assert (told.parameter, told.limit) == ("bytes_in_flight", each // 2)
     assert farm.service.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
 
 
