@@ -17,7 +17,7 @@ WINDOW: ViewportSize = {"width": 1400, "height": 960}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIDE = 8  # cells at least
 MOST = 1e4  # times the tolerance
-CASES, SEED, ELEMENTS = 420, 3, 40_000
+CASES, SEED, ELEMENTS = 420, 8, 40_000
 
 
 def main() -> None:
