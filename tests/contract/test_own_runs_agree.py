@@ -23,7 +23,6 @@ WRONG = replace(OWN, arguments={**OWN.arguments, "stride": (0, 1)})
 CASES = (
     OWN,
     replace(WRONG, expect="ACLNN_ERR_PARAM_INVALID"),
-    replace(WRONG, expect="ACLNN_ERR_PARAM_NULLPTR"),
     FOLD.case(Setting(profile="ascend910")),
 )
 LINES = [canonical(case.to_json()) for case in CASES]
@@ -52,12 +51,12 @@ async def test_own_cases_are_run_and_kept_by_the_name_that_they_are_given(
         run = await at_its_end(client, begun)
         results = await ask.list_results(run.id)
         few = await ask.run_suite("mine", target=face, match="mine", definitions=LINES)
-        assert (await at_its_end(client, few)).cases == 3
+        assert (await at_its_end(client, few)).cases == 2
     assert (run.state, run.suite, run.seed, run.cases) == ("ENDED", "mine", 4, len(CASES))
     assert run.digest == Suite(name="mine", seed=4, cases=CASES).digest
     assert [(one.case, one.status) for one in results] == [
         (case.id, status)
-        for case, status in zip(CASES, ("PASSED", "PASSED", "FAILED", "UNIMPLEMENTED"), strict=True)
+        for case, status in zip(CASES, ("PASSED", "PASSED", "UNIMPLEMENTED"), strict=True)
     ]
 
 

@@ -51,15 +51,17 @@ class Summary:
     def exit_code(self) -> int:
         """1 if a case failed; beside a baseline, if one newly failed or was newly left out.
 
-        2 if nothing was judged.
+        2 if nothing was judged, where that is not worse than before.
         """
-        if not self.is_judged:
-            return 2
         if self.comparison is not None:
             failing = {result.case.id for result in self.failures}
             newly = failing & set(self.comparison.new_failures)
-            return int(bool(newly) or bool(self.comparison.newly_skipped))
-        return int(bool(self.failures))
+            is_worse = bool(newly or self.comparison.newly_skipped)
+        else:
+            is_worse = bool(self.failures)
+        if is_worse:
+            return 1
+        return 0 if self.is_judged else 2
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

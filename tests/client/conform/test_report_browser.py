@@ -4,7 +4,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from benchmarks.browser import PROGRAM, browser
-from client.conform.browser import opened
+from benchmarks.browser import PROGRAM
 from client.conform.sample_results import (
     LAST_COLUMN,
     SAMPLE,
@@ -46,17 +45,6 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 HOSTILE = (
     "</script><img src=x onerror='hacked()'><script>hacked()</script> ${1} {{1}} \u2028 'q\" \\"
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Generator[Browser]:
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture
-def open_report(chromium: Browser, tmp_path: Path) -> Open:
-    return partial(opened, chromium, folder=tmp_path)
 
 
 def statuses(page: Page) -> list[str]:
