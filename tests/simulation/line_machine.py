@@ -71,6 +71,9 @@ class LineMachine(RuleBasedStateMachine):
         finally:
             self.do(self.service.stop())
             self.settle()
+            # Errors that nobody looked at would be told while some other test runs.
+            for client in self.clients:
+                answer_of(client.task)
             self.loop.close()
             for device in self.devices.values():
                 device.slabs.close()
