@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import cache
 from typing import Generic, TypeVar
 
@@ -34,6 +35,43 @@ class NamedBuffer:
     status: AnyStatus
 
 
+class Accuracy(StrEnum):
+    """Error bounds that a caller asks for; docs/numerics.md derives both."""
+
+    DIRECT = "direct"
+    """Direct sums: the error of each result is bounded by its own products."""
+    FAST = "fast"
+    """Also transforms (Winograd), whose error is bounded by the products of a neighbourhood."""
+
+
+class DocumentedRules(StrEnum):
+    """How a call is answered that breaks a rule which only the vendor's page states."""
+
+    ERROR = "error"
+    """The call is rejected with the rule's code."""
+    WARN = "warn"
+    """The call follows the vendor's source; the plan lists the broken rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWarning:
+    """A broken rule of the vendor's page, of a call that is accepted all the same.
+
+    Attributes:
+        status: The code with which DocumentedRules.ERROR rejects the call.
+        parameter: The parameter that breaks the rule.
+        given: The value that was given.
+        allowed: The values that the page allows.
+        sentence: The page's sentence, in the page's own language.
+    """
+
+    status: AnyStatus
+    parameter: str
+    given: str
+    allowed: str
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A call made ready before it runs: pure data, the same for equal arguments.
@@ -47,6 +85,7 @@ class Plan:
             PARAMETERS_LIMIT.
         buffers: What must be live and large enough besides the tensors.
         algorithms: Which algorithm computes which gradient: "image: winograd".
+        warnings: Broken rules of the vendor's page, under DocumentedRules.WARN.
     """
 
     workspace_size: int
@@ -54,6 +93,7 @@ class Plan:
     parameters: tuple[int, ...]
     buffers: tuple[NamedBuffer, ...] = ()
     algorithms: tuple[str, ...] = ()
+    warnings: tuple[RuleWarning, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses a plan that 64 bits cannot say: strides of 0 make such tensors (207001)."""
