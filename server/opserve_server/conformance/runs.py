@@ -166,13 +166,13 @@ class SuiteRuns:
             seen_at=now,
         )
         live = LiveRun(run, principal, standards, own)
-        told = _told(run, live)
-        await to_its_end(self._start(live, self.kept))
+        told, kept = _told(run, live), self.kept
+        self._live[run.id] = live  # in the same turn as the check of the limit
+        await to_its_end(self._start(live, kept))
         return told
 
     async def _start(self, live: LiveRun, kept: KeptRuns) -> None:
-        """Keeps the run and has it carried out: whoever asked for it may be gone by then."""
-        self._live[live.run.id] = live
+        """Stores the run and executes it, also when the caller has left by then."""
         try:
             await kept.begin(live.run, kept=self._kept_limit)
         except BaseException:

@@ -163,6 +163,19 @@ async def test_a_run_ends_that_is_told_to_before_the_store_has_it() -> None:
     assert (store.places, store.state) == ([], "INTERRUPTED")
 
 
+async def test_runs_that_are_asked_for_at_once_count_each_other() -> None:
+    store = SlowStore()
+    runs = runs_in(store, OneDesk())
+    asked = RunSuite(suite="smoke", target="mine")
+    asking = [asyncio.create_task(runs.run(asked)) for _ in range(2)]
+    await store.begins.wait()
+    store.may_begin.set()
+    store.may_end.release()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    await runs.stop()
+    assert [type(one) for one in found] == [OneRun, LimitExceeded]
+
+
 async def test_a_run_goes_on_though_its_caller_goes_while_the_store_takes_it() -> None:
     store, desk = SlowStore(), OneDesk()
     desk.may_begin.set()
