@@ -1,12 +1,11 @@
 """What an operator takes, refuses and supports, told from the data that its checks use."""
 
-import inspect
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from opserve_kernels.docstrings import descriptions_of
 from opserve_kernels.operator import Limit, Operator, Rule
 from opserve_kernels.tensor import DataType, Tensor
 
@@ -18,7 +17,6 @@ _KINDS: Mapping[object, str] = {
     bool: "boolean",
     str: "string",
 }
-_ENTRY = re.compile(r"(?P<name>\w+): (?P<text>.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +136,7 @@ def _error(rule: Rule) -> ErrorRow:
 
 def _parameters(schema: type, outputs: tuple[str, ...] = ()) -> tuple[Parameter, ...]:
     hints = get_type_hints(schema)
-    described = _descriptions(schema)
+    described = descriptions_of(schema)
     return tuple(
         _parameter(
             field.name,
@@ -165,19 +163,3 @@ def _parameter(name: str, kind: object, *, written: bool, description: str) -> P
 def _without_none(hint: object) -> object:
     (kind,) = (part for part in get_args(hint) if part is not NoneType)
     return kind
-
-
-def _descriptions(schema: type) -> dict[str, str]:
-    """The entries below "Attributes:" in a docstring."""
-    section = inspect.cleandoc(schema.__doc__ or "").partition("Attributes:\n")[2]
-    names = {field.name for field in fields(schema)}  # pyright: ignore[reportArgumentType]  # one
-    entries: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(section).splitlines():
-        entry = _ENTRY.fullmatch(line)
-        if entry and entry["name"] in names:
-            name = entry["name"]
-            entries[name] = entry["text"]
-        else:
-            entries[name] += f" {line.strip()}"
-    return entries

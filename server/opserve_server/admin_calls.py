@@ -1,18 +1,42 @@
-"""The calls of administration as values: what each asks and answers, on every wire."""
+"""Requests of the calls of administration, as values that every wire fills."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from opserve_server.core.audit import AuditEntry
-from opserve_server.core.infos import DeviceInfo, ResourceUse, SessionInfo
-from opserve_server.core.tenants import Quota, Tenant
+from opserve_server.admin_answers import (
+    Activity,
+    AllTenants,
+    AuditEntries,
+    NewKey,
+    Nothing,
+    OneCertificate,
+    OneKey,
+    OneTenant,
+    SomeCertificates,
+    SomeKeys,
+    SomeSessions,
+    TenantAtWork,
+    UsageRows,
+)
+from opserve_server.core.principal import Scope
+from opserve_server.core.tenants import Quota
+
+SCOPE = Scope.ADMIN
+"""The scope that each of these calls requires."""
 
 # What a request does not say is at its default on every wire; None is what may be absent.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTenant:
-    """Adds a tenant."""
+    """Adds a tenant.
+
+    Attributes:
+        tenant: Name: 1 to 63 lower case letters, digits and hyphens.
+        weight: Share of a device beside that of others with work, 1 to 1000; None: 1.
+        priority_limit: Greatest priority that it may ask for when it waits for a device; None: 0.
+        quota: How much it may use; None: the limits of the service.
+    """
 
     tenant: str = ""
     weight: int | None = None
@@ -27,14 +51,28 @@ class ListTenants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetTenant:
-    """Tells of one tenant, and of what it uses now."""
+    """Tells of one tenant, and of what it uses now.
+
+    Attributes:
+        tenant: Name of the tenant.
+    """
 
     tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTenant:
-    """Changes what is given of a tenant, and leaves the rest."""
+    """Changes what is given of a tenant, and leaves the rest.
+
+    Attributes:
+        tenant: Name of the tenant.
+        weight: New weight; None: as before.
+        priority_limit: New limit; None: as before.
+        disabled: Whether its keys are refused and its sessions closed; None: as before.
+        quota: Limits that change.
+        unlimited: Resources that its quota bounds no more, by the names of the quota's fields.
+        force: Whether to change it even if nobody could administer the service afterwards.
+    """
 
     tenant: str = ""
     weight: int | None = None
@@ -47,7 +85,12 @@ class UpdateTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTenant:
-    """Ends a tenant, its keys and its sessions; nobody else gets its name."""
+    """Ends a tenant, its keys and its sessions; nobody else gets its name.
+
+    Attributes:
+        tenant: Name of the tenant.
+        force: Whether to end it even if nobody could administer the service afterwards.
+    """
 
     tenant: str = ""
     force: bool = False
@@ -55,7 +98,14 @@ class DeleteTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateKey:
-    """Makes an API key, whose text is told this once."""
+    """Makes an API key, whose text is told this once.
+
+    Attributes:
+        tenant: Name of its tenant.
+        principal: Name of the caller within the tenant.
+        scopes: What the caller may do: operate, metrics, admin.
+        lifetime_s: Seconds after which it expires; None: never.
+    """
 
     tenant: str = ""
     principal: str = ""
@@ -65,14 +115,23 @@ class CreateKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListKeys:
-    """Lists keys of a tenant or of all, also revoked and expired ones."""
+    """Lists keys of a tenant or of all, also revoked and expired ones.
+
+    Attributes:
+        tenant: Name of the tenant; empty: all.
+    """
 
     tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokeKey:
-    """Ends a key for good."""
+    """Ends a key for good.
+
+    Attributes:
+        key: Id of the key.
+        force: Whether to end it even if nobody could administer the service afterwards.
+    """
 
     key: str = ""
     force: bool = False
@@ -80,7 +139,14 @@ class RevokeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddCertificate:
-    """Says whose a client certificate is."""
+    """Says whose a client certificate is.
+
+    Attributes:
+        subject: Subject or name in the certificate, as the service reads it.
+        tenant: Name of its tenant.
+        principal: Name of the caller within the tenant.
+        scopes: What the caller may do: operate, metrics, admin.
+    """
 
     subject: str = ""
     tenant: str = ""
@@ -90,14 +156,23 @@ class AddCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListCertificates:
-    """Lists the certificates of a tenant, or of all."""
+    """Lists the certificates of a tenant, or of all.
+
+    Attributes:
+        tenant: Name of the tenant; empty: all.
+    """
 
     tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveCertificate:
-    """Forgets a client certificate."""
+    """Forgets a client certificate.
+
+    Attributes:
+        subject: Subject or name in the certificate.
+        force: Whether to remove it even if nobody could administer the service afterwards.
+    """
 
     subject: str = ""
     force: bool = False
@@ -105,7 +180,13 @@ class RemoveCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListUsage:
-    """Lists device time by day, tenant and profile."""
+    """Lists device time by day, tenant and profile.
+
+    Attributes:
+        tenant: Name of the tenant; empty: all.
+        first_day: First day, YYYY-MM-DD in UTC; empty: as early as the last day allows.
+        last_day: Last day, YYYY-MM-DD in UTC; empty: today.
+    """
 
     tenant: str = ""
     first_day: str = ""
@@ -114,7 +195,16 @@ class ListUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListAudit:
-    """Lists calls of administration and refused callers, the newest first."""
+    """Lists calls of administration and refused callers, the newest first.
+
+    Attributes:
+        tenant: Only entries of this tenant; empty: of unknown callers; None: all.
+        outcome: Only entries with this outcome, such as OK or 401; None: all.
+        since: Only entries from this moment on, seconds since 1970; None: all.
+        until: Only entries before this moment, seconds since 1970; None: all.
+        cursor: Cursor of the previous page; empty: the newest entries.
+        limit: Most entries of the page; 0: the default.
+    """
 
     tenant: str | None = None
     outcome: str | None = None
@@ -126,14 +216,23 @@ class ListAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListSessions:
-    """Tells who has which session: those of a tenant, or of all."""
+    """Tells who has which session: those of a tenant, or of all.
+
+    Attributes:
+        tenant: Name of the tenant; empty: all.
+    """
 
     tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSession:
-    """Ends a session; one that works only with force."""
+    """Ends a session; one that works only with force.
+
+    Attributes:
+        id: Id of the session, as the list of sessions has it.
+        force: Whether to end it while it works.
+    """
 
     id: str = ""
     force: bool = False
@@ -142,145 +241,6 @@ class ReleaseSession:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetActivity:
     """Tells what devices and tenants do now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    """There is nothing to tell."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneTenant:
-    """A tenant."""
-
-    tenant: Tenant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllTenants:
-    """Every tenant."""
-
-    tenants: Sequence[Tenant]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantAtWork:
-    """A tenant, and what it uses now."""
-
-    tenant: Tenant
-    uses: Sequence[ResourceUse]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyInfo:
-    """A key as an administrator sees it; see opserve.v1.Key."""
-
-    id: str
-    tenant: str
-    principal: str
-    scopes: Sequence[str]
-    created_at: float
-    expires_at: float | None
-    revoked_at: float | None
-    last_used_at: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewKey:
-    """A key and its text, a secret."""
-
-    key: KeyInfo
-    text: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneKey:
-    """A key."""
-
-    key: KeyInfo
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SomeKeys:
-    """Keys in the order they were made."""
-
-    keys: Sequence[KeyInfo]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateInfo:
-    """A client certificate, and whose it is."""
-
-    subject: str
-    tenant: str
-    principal: str
-    scopes: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneCertificate:
-    """A certificate."""
-
-    certificate: CertificateInfo
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SomeCertificates:
-    """Certificates by subject."""
-
-    certificates: Sequence[CertificateInfo]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow:
-    """What a tenant used in a day, in UTC, on the devices of a profile."""
-
-    tenant: str
-    day: str
-    profile: str
-    device_s: float
-    calls: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRows:
-    """Device time by day, tenant and profile."""
-
-    rows: Sequence[UsageRow]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntries:
-    """Some entries, the newest first; the cursor asks for the next, and is empty where none is."""
-
-    entries: Sequence[AuditEntry]
-    cursor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SomeSessions:
-    """Sessions, the oldest first."""
-
-    sessions: Sequence[SessionInfo]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantActivity:
-    """What a tenant does now; calls are those since the service started."""
-
-    tenant: str
-    weight: int
-    calls: int
-    uses: Sequence[ResourceUse]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """What devices and tenants do at a moment, seconds since 1970."""
-
-    at: float
-    devices: Sequence[DeviceInfo]
-    tenants: Sequence[TenantActivity]
 
 
 ANSWERS: Mapping[type, type] = {

@@ -11,41 +11,43 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from opserve_server.admin_audit import entry_of, given_in
-from opserve_server.admin_calls import (
+from opserve_server.admin_answers import (
     Activity,
-    AddCertificate,
     AllTenants,
     AuditEntries,
     CertificateInfo,
+    KeyInfo,
+    NewKey,
+    Nothing,
+    OneCertificate,
+    OneKey,
+    OneTenant,
+    SomeCertificates,
+    SomeKeys,
+    SomeSessions,
+    TenantActivity,
+    TenantAtWork,
+    UsageRow,
+    UsageRows,
+)
+from opserve_server.admin_audit import entry_of, given_in
+from opserve_server.admin_calls import (
+    AddCertificate,
     CreateKey,
     CreateTenant,
     DeleteTenant,
     GetActivity,
     GetTenant,
-    KeyInfo,
     ListAudit,
     ListCertificates,
     ListKeys,
     ListSessions,
     ListTenants,
     ListUsage,
-    NewKey,
-    Nothing,
-    OneCertificate,
-    OneKey,
-    OneTenant,
     ReleaseSession,
     RemoveCertificate,
     RevokeKey,
-    SomeCertificates,
-    SomeKeys,
-    SomeSessions,
-    TenantActivity,
-    TenantAtWork,
     UpdateTenant,
-    UsageRow,
-    UsageRows,
 )
 from opserve_server.admin_rules import (
     AUDIT_ENTRIES,

@@ -14,7 +14,7 @@ from opserve_client.wire.grpc_errors import from_rpc_error
 from opserve_client.wire.json_messages import from_json
 from opserve_client.wire.rest_errors import from_response
 from opserve_server.core import errors
-from opserve_server.core.commands import Failed
+from opserve_server.core.results import Failed
 from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.convert import result_of
 from opserve_server.grpc_api.errors import row_of, rpc_status

@@ -8,9 +8,10 @@ from typing_extensions import override
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as core
+from opserve_server.core import results
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.asking import ANY_DEVICE, SessionRequest
-from opserve_server.core.commands import Command, Result, Written
+from opserve_server.core.commands import Command
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.history import (
@@ -24,6 +25,7 @@ from opserve_server.core.history import (
 from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
+from opserve_server.core.results import Result, Written
 from opserve_server.core.service import (
     DeterministicLevel,
     DeviceInfo,
@@ -84,15 +86,15 @@ FOUND = FoundSession(
     last_event=5,
 )
 RESULTS: dict[type[Command], Result] = {
-    core.Allocate: core.Allocated(buffer=7, size_bytes=64),
-    core.Write: core.Written(size_bytes=4),
-    core.Read: core.Content(data=b"\xfb\xff\xfe"),
-    core.GetWorkspaceSize: core.Planned(workspace_size=512, executor=9),
-    core.CreateStream: core.StreamCreated(stream=4),
-    core.QueryStream: core.Queried(complete=True),
-    core.CreateEvent: core.EventCreated(event=5),
-    core.QueryEvent: core.Queried(complete=True),
-    core.EventElapsedTime: core.Elapsed(elapsed_ms=1.5),
+    core.Allocate: results.Allocated(buffer=7, size_bytes=64),
+    core.Write: results.Written(size_bytes=4),
+    core.Read: results.Content(data=b"\xfb\xff\xfe"),
+    core.GetWorkspaceSize: results.Planned(workspace_size=512, executor=9),
+    core.CreateStream: results.StreamCreated(stream=4),
+    core.QueryStream: results.Queried(complete=True),
+    core.CreateEvent: results.EventCreated(event=5),
+    core.QueryEvent: results.Queried(complete=True),
+    core.EventElapsedTime: results.Elapsed(elapsed_ms=1.5),
 }
 """What the core answers; everything else is Done."""
 
@@ -236,7 +238,7 @@ class RecordingService(Service):
     ) -> Result:
         self._fail()
         self.asked.append((session, request_id, [command]))
-        return RESULTS.get(type(command), core.Done())
+        return RESULTS.get(type(command), results.Done())
 
     @override
     def check_count(self, commands: int) -> None:
@@ -252,10 +254,10 @@ class RecordingService(Service):
         request_id: str = "",
     ) -> list[Result]:
         self.asked.append((session, request_id, list(commands)))
-        results = [RESULTS.get(type(command), core.Done()) for command in commands]
+        made = [RESULTS.get(type(command), results.Done()) for command in commands]
         if isinstance(self.error, OpserveError):
-            return [*results[:-1], core.Failed(error=self.error)]
-        return results
+            return [*made[:-1], results.Failed(error=self.error)]
+        return made
 
     @override
     def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:

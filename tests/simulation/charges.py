@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from opserve_server.core.commands import Written
 from opserve_server.core.principal import Principal
+from opserve_server.core.results import Written
 from opserve_server.core.service import Service
 from opserve_server.core.session import Session
 from opserve_server.core.tenants import Resource

@@ -43,7 +43,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.capacity = self.device.slabs.free_bytes
         self.open: ModelSession | None = None
         self.records, self.hurried = 0, 0
-        self.aborts: list[tuple[int, asyncio.Task[c.Result]]] = []
+        self.aborts: list[tuple[int, asyncio.Task[Any]]] = []
         self.service: Service
 
     @initialize()

@@ -50,7 +50,13 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """A case that passed both times, but uses more of its tolerance than before."""
+    """A case that passed both times, but uses more of its tolerance than before.
+
+    Attributes:
+        case: Its id.
+        before: Used fraction of its tolerance before.
+        now: Used fraction of its tolerance now.
+    """
 
     case: str
     before: float

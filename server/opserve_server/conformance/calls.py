@@ -1,15 +1,28 @@
-"""The calls of conformance as values: what each asks and answers, on every wire."""
+"""Requests of the calls of conformance, as values that every wire fills."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NewType
 
 from opserve_kernels.verdict.case_result import CaseResult
-from opserve_kernels.verdict.changes import Drift
-from opserve_server.core.runs import Baseline
+from opserve_server.conformance.answers import (
+    AllBaselines,
+    CasePage,
+    CasesRead,
+    Definition,
+    OneBaseline,
+    OneCase,
+    OneRun,
+    ResultPage,
+    RunChanges,
+    RunPage,
+    Submitted,
+    Suites,
+)
+from opserve_server.core.principal import Scope
 
-Definition = NewType("Definition", str)
-"""A case as a line of a suite has it, JSON; as a part of another document it is an object."""
+SCOPE = Scope.OPERATE
+"""The scope that each of these calls requires."""
+_NO_DEFINITION = Definition("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +32,16 @@ class ListSuites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListCases:
-    """Lists cases of a suite, in its order."""
+    """Lists cases of a suite, in its order.
+
+    Attributes:
+        suite: Name of the suite.
+        seed: Seed that draws the shapes and inputs of the suite.
+        operator: Only cases of this operator; empty: all.
+        match: Only cases whose id, source or tag matches this pattern (*, ?); empty: all.
+        cursor: Cursor of the previous page; empty: the first page.
+        limit: Most cases of the page, up to 1000; 0: 100.
+    """
 
     suite: str = ""
     seed: int = 0
@@ -31,7 +53,13 @@ class ListCases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetCase:
-    """Tells what a case is."""
+    """Tells what a case is.
+
+    Attributes:
+        suite: Name of the suite.
+        case: Id of the case.
+        seed: Seed that draws the shapes and inputs of the suite.
+    """
 
     suite: str = ""
     case: str = ""
@@ -40,7 +68,14 @@ class GetCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadCases:
-    """Reads cases from problems of benchdnn, commands of MIOpenDriver, or definitions."""
+    """Reads cases from problems of benchdnn, commands of MIOpenDriver, or definitions.
+
+    Attributes:
+        form: Format of the text: benchdnn, miopen or json.
+        text: The lines, at most 65536 characters and 400 lines.
+        profile: Profile of the calls that problems and commands become; empty: ascend910b.
+        fill: How inputs are drawn, such as integer, uniform or normal; empty: integer.
+    """
 
     form: str = ""
     text: str = ""
@@ -50,27 +85,51 @@ class ReadCases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetInputs:
-    """Answers an .npz file with the inputs of a case."""
+    """Answers an .npz file with the inputs of a case.
+
+    Attributes:
+        suite: Name of the suite.
+        case: Id of the case.
+        seed: Seed that draws the shapes and inputs of the suite.
+        definition: Definition of a case of the caller's own, in place of suite and case.
+    """
 
     suite: str = ""
     case: str = ""
     seed: int = 0
-    definition: Definition = Definition("")
+    definition: Definition = _NO_DEFINITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetGolden:
-    """Answers an .npz file with what each output must be, and the magnitudes of its sums."""
+    """Answers an .npz file with what each output must be, and the magnitudes of its sums.
+
+    Attributes:
+        suite: Name of the suite.
+        case: Id of the case.
+        seed: Seed that draws the shapes and inputs of the suite.
+        definition: Definition of a case of the caller's own, in place of suite and case.
+    """
 
     suite: str = ""
     case: str = ""
     seed: int = 0
-    definition: Definition = Definition("")
+    definition: Definition = _NO_DEFINITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOutputs:
-    """Tells the verdict on outputs that were sent before, by digest, or which must be sent."""
+    """Tells the verdict on outputs that were sent before, by digest, or which must be sent.
+
+    Attributes:
+        suite: Name of the suite.
+        case: Id of the case.
+        seed: Seed that draws the shapes and inputs of the suite.
+        digests: SHA-256 of each output by its name, 64 hexadecimal digits.
+        standards: Standards of vendors and libraries that are reported beside the layers, by name.
+        gates: Those of them that fail an output which does not meet them.
+        definition: Definition of a case of the caller's own, in place of suite and case.
+    """
 
     suite: str = ""
     case: str = ""
@@ -78,12 +137,23 @@ class SubmitOutputs:
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
     standards: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
-    definition: Definition = Definition("")
+    definition: Definition = _NO_DEFINITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
-    """Judges outputs of a case: arrays of an .npz file, and digests of what was sent before."""
+    """Judges outputs of a case: arrays of an .npz file, and digests of what was sent before.
+
+    Attributes:
+        suite: Name of the suite.
+        case: Id of the case.
+        seed: Seed that draws the shapes and inputs of the suite.
+        code: Status that the call was refused with, its name or number; empty: it was not refused.
+        digests: SHA-256 of outputs that the .npz lacks, by name.
+        standards: Standards of vendors and libraries that are reported beside the layers, by name.
+        gates: Those of them that fail an output which does not meet them.
+        definition: Definition of a case of the caller's own, in place of suite and case.
+    """
 
     suite: str = ""
     case: str = ""
@@ -92,12 +162,27 @@ class Verify:
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
     standards: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
-    definition: Definition = Definition("")
+    definition: Definition = _NO_DEFINITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuite:
-    """Tries a suite on devices of this service; the answer comes at once."""
+    """Tries a suite on devices of this service; the answer comes at once.
+
+    Attributes:
+        suite: Name of the suite; with definitions, the caller's name for them.
+        seed: Seed that draws the shapes and inputs of the suite.
+        target: The caller's name for what is tried: letters, digits and ._:/@+-.
+        profile: Only cases of this profile; empty: all.
+        operator: Only cases of this operator; empty: all.
+        match: Only cases whose id, source or tag matches this pattern (*, ?); empty: all.
+        repeats: Equal calls of each case, whose bits must be equal, up to 10; 0: 1.
+        standards: Standards of vendors and libraries that are reported beside the layers, by name.
+        gates: Those of them that fail an output which does not meet them.
+        deterministic_level: Level of the sessions: OFF, DETERMINISTIC or STRONG; empty:
+            DETERMINISTIC.
+        definitions: Definitions of the caller's own cases, at most 400; empty: those of the suite.
+    """
 
     suite: str = ""
     seed: int = 0
@@ -114,7 +199,12 @@ class RunSuite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetRun:
-    """Tells how far a run is, at once or at its end, but after wait_s seconds at the latest."""
+    """Tells how far a run is, at once or at its end, but after wait_s seconds at the latest.
+
+    Attributes:
+        run: Id of the run, or the name of a baseline.
+        wait_s: Longest wait for the end of the run, seconds, up to 60.
+    """
 
     run: str = ""
     wait_s: float = 0.0
@@ -122,14 +212,24 @@ class GetRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRun:
-    """Ends a run; what is judged stays."""
+    """Ends a run; what is judged stays.
+
+    Attributes:
+        run: Id of the run.
+    """
 
     run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRuns:
-    """Lists the tenant's runs, on one target or all, the newest first."""
+    """Lists the tenant's runs, on one target or all, the newest first.
+
+    Attributes:
+        target: Only runs on this target; empty: all.
+        cursor: Cursor of the previous page; empty: the newest runs.
+        limit: Most runs of the page, up to 200; 0: 20.
+    """
 
     target: str = ""
     cursor: str = ""
@@ -138,7 +238,14 @@ class ListRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResults:
-    """Lists what became of a run's cases, with one status or any, in the suite's order."""
+    """Lists what became of a run's cases, with one status or any, in the suite's order.
+
+    Attributes:
+        run: Id of the run, or the name of a baseline.
+        status: Only cases with this status, such as FAILED; empty: all.
+        cursor: Cursor of the previous page; empty: the first page.
+        limit: Most results of the page, up to 1000; 0: 100.
+    """
 
     run: str = ""
     status: str = ""
@@ -148,7 +255,16 @@ class ListResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRun:
-    """Adds a run whose cases were tried and judged elsewhere: all of it, or nothing."""
+    """Adds a run whose cases were tried and judged elsewhere: all of it, or nothing.
+
+    Attributes:
+        target: The caller's name for what was tried: letters, digits and ._:/@+-.
+        suite: Name of the suite; the service need not have it.
+        seed: Seed that drew the shapes and inputs of the suite.
+        digest: Digest of the whole suite: "sha256:" and 64 hexadecimal digits.
+        tool: What judged the outputs: a program and its version.
+        results: What became of each case, in the order of the suite, each case once.
+    """
 
     target: str = ""
     suite: str = ""
@@ -160,7 +276,12 @@ class ReportRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBaseline:
-    """Gives a name to a run that has ended, or a name to another run."""
+    """Gives a name to a run that has ended, or a name to another run.
+
+    Attributes:
+        name: The name: letters, digits and ._+-, but not 16 hexadecimal digits.
+        run: Id of the run, or the name of another baseline.
+    """
 
     name: str = ""
     run: str = ""
@@ -173,14 +294,23 @@ class ListBaselines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBaseline:
-    """Takes a name away; its run stays as long as others of its age."""
+    """Takes a name away; its run stays as long as others of its age.
+
+    Attributes:
+        name: The name.
+    """
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRuns:
-    """Tells how a run differs from an earlier one; each is named by its id or a baseline's name."""
+    """Tells how a run differs from an earlier one; each is named by its id or a baseline's name.
+
+    Attributes:
+        before: The earlier run: its id or the name of a baseline.
+        now: The later run: its id or the name of a baseline.
+    """
 
     before: str = ""
     now: str = ""
@@ -190,174 +320,6 @@ OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
 OfHistory = ReportRun | SetBaseline | ListBaselines | DeleteBaseline | CompareRuns
 OfAnyCase = GetInputs | GetGolden | SubmitOutputs | Verify
 """Of a case in a suite, or of one of the caller's own, which comes as its definition."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteInfo:
-    """A suite."""
-
-    name: str
-    summary: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suites:
-    """Every suite."""
-
-    suites: Sequence[SuiteInfo]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseInfo:
-    """A case of a suite; see opserve.v1.CaseInfo."""
-
-    id: str
-    operator: str
-    profile: str
-    expect: str
-    tags: Sequence[str]
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CasePage:
-    """Some cases of a suite; the cursor asks for the next ones, and is empty where none is."""
-
-    cases: Sequence[CaseInfo]
-    cursor: str
-    total: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneCase:
-    """A case: the line of JSON that a suite has of it."""
-
-    definition: Definition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedLine:
-    """A line that makes no case; see opserve.v1.RefusedLine."""
-
-    line: int
-    text: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CasesRead:
-    """What lines make: definitions of cases, each with its id; and what makes none."""
-
-    definitions: Sequence[Definition]
-    refused: Sequence[RefusedLine]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """A verdict: its status, the reason in one sentence, and the whole of it as JSON."""
-
-    case: str
-    status: str
-    reason: str
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A verdict, or the names of the outputs that must be sent first."""
-
-    verified: Verified | None
-    missing: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusCount:
-    """How many cases have a status."""
-
-    status: str
-    cases: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
-    """A run; see opserve.v1.Run."""
-
-    id: str
-    target: str
-    suite: str
-    seed: int
-    digest: str
-    profile: str
-    operator: str
-    match: str
-    state: str
-    reason: str
-    cases: int
-    judged: int
-    counts: Sequence[StatusCount]
-    worst: float
-    created_at: float
-    ended_at: float | None
-    repeats: int
-    standards: Sequence[str]
-    gates: Sequence[str]
-    deterministic_level: str
-    stage: str
-    case: str
-    origin: str
-    tool: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneRun:
-    """A run."""
-
-    run: RunInfo
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPage:
-    """Some runs; the cursor asks for older ones, and is empty where none is."""
-
-    runs: Sequence[RunInfo]
-    cursor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultPage:
-    """What became of some cases; the cursor asks for the next, and is empty where none is."""
-
-    results: Sequence[CaseResult]
-    cursor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneBaseline:
-    """A baseline."""
-
-    baseline: Baseline
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllBaselines:
-    """The tenant's baselines by name."""
-
-    baselines: Sequence[Baseline]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunChanges:
-    """How a run differs from an earlier one; see opserve.v1.CompareRunsResponse."""
-
-    before: RunInfo
-    now: RunInfo
-    same_suite: bool
-    new_failures: Sequence[str]
-    fixed: Sequence[str]
-    newly_skipped: Sequence[str]
-    drifts: Sequence[Drift]
-    missing: int
 
 
 ANSWERS: Mapping[type, type] = {

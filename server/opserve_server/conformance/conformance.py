@@ -15,12 +15,24 @@ from opserve_kernels.verdict.judge_case import judge_code
 from opserve_kernels.verdict.verdict import Code, Verdict
 from opserve_server.calls import caller, malformed
 from opserve_server.conformance import tasks
-from opserve_server.conformance.arbiter import Arbiter
-from opserve_server.conformance.calls import (
+from opserve_server.conformance.answers import (
     AllBaselines,
     CasePage,
     CasesRead,
     Definition,
+    OneBaseline,
+    OneCase,
+    OneRun,
+    ResultPage,
+    RunChanges,
+    RunPage,
+    Submitted,
+    SuiteInfo,
+    Suites,
+    Verified,
+)
+from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.calls import (
     GetCase,
     GetGolden,
     GetInputs,
@@ -29,18 +41,8 @@ from opserve_server.conformance.calls import (
     OfAnyCase,
     OfHistory,
     OfRun,
-    OneBaseline,
-    OneCase,
-    OneRun,
     ReadCases,
-    ResultPage,
-    RunChanges,
-    RunPage,
     SubmitOutputs,
-    Submitted,
-    SuiteInfo,
-    Suites,
-    Verified,
     Verify,
 )
 from opserve_server.conformance.choice import (

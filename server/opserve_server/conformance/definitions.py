@@ -15,7 +15,8 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed
-from opserve_server.conformance.calls import CasesRead, Definition, ReadCases, RefusedLine
+from opserve_server.conformance.answers import CasesRead, Definition, RefusedLine
+from opserve_server.conformance.calls import ReadCases
 
 LINES_LIMIT = 400
 """Lines that are read, and cases that they make: in a second of the desk's, and with the longest

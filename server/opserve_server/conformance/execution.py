@@ -17,11 +17,11 @@ from opserve_server.core.commands import (
     Execute,
     Free,
     GetWorkspaceSize,
-    Planned,
     SynchronizeStream,
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, NotSupported
 from opserve_server.core.leases import Lease
+from opserve_server.core.results import Planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

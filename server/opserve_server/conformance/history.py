@@ -11,19 +11,21 @@ from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.changes import Outcomes, compare
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import caller, malformed
-from opserve_server.conformance.calls import (
+from opserve_server.conformance.answers import (
     AllBaselines,
+    OneBaseline,
+    OneRun,
+    ResultPage,
+    RunChanges,
+    RunPage,
+)
+from opserve_server.conformance.calls import (
     CompareRuns,
     DeleteBaseline,
     ListBaselines,
     OfHistory,
     OfRun,
-    OneBaseline,
-    OneRun,
     ReportRun,
-    ResultPage,
-    RunChanges,
-    RunPage,
     SetBaseline,
 )
 from opserve_server.conformance.choice import BASELINE, check_like

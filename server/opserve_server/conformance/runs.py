@@ -13,6 +13,7 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import Status as Code
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import caller, malformed
+from opserve_server.conformance.answers import OneRun, ResultPage, RunInfo, RunPage, StatusCount
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import (
     CancelRun,
@@ -20,12 +21,7 @@ from opserve_server.conformance.calls import (
     ListResults,
     ListRuns,
     OfRun,
-    OneRun,
-    ResultPage,
-    RunInfo,
-    RunPage,
     RunSuite,
-    StatusCount,
 )
 from opserve_server.conformance.carrying import Carrier, LiveRun
 from opserve_server.conformance.choice import (

@@ -10,7 +10,7 @@ from opserve.digests import digest_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.verdict.judge_case import Standards
-from opserve_server.conformance.calls import Verified
+from opserve_server.conformance.answers import Verified
 from opserve_server.conformance.tasks import Sought
 from opserve_server.core.accounts import Account
 

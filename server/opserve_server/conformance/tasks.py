@@ -26,7 +26,8 @@ from opserve_kernels.verdict.judge_case import (
     sized_outputs,
 )
 from opserve_kernels.verdict.verdict import Verdict
-from opserve_server.conformance.calls import CaseInfo, CasePage, ListCases, RunSuite
+from opserve_server.conformance.answers import CaseInfo, CasePage
+from opserve_server.conformance.calls import ListCases, RunSuite
 from opserve_server.conformance.definitions import Unreadable, own_case
 from opserve_server.core.runs import Run
 

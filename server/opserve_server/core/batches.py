@@ -23,7 +23,6 @@ from opserve_server.core.commands import (
     DestroyStream,
     EventElapsedTime,
     Execute,
-    Failed,
     Fill,
     Free,
     GetWorkspaceSize,
@@ -31,7 +30,6 @@ from opserve_server.core.commands import (
     QueryStream,
     Read,
     RecordEvent,
-    Result,
     SetFailureMode,
     SetRepeatable,
     SetTensorBuffer,
@@ -42,6 +40,7 @@ from opserve_server.core.commands import (
 )
 from opserve_server.core.errors import LimitExceeded, OpserveError, unraised
 from opserve_server.core.limits import Limits
+from opserve_server.core.results import Failed, Result
 from opserve_server.core.session import Session
 
 COMMANDS_A_TURN = 64

@@ -6,17 +6,14 @@ from opserve_kernels.status import Status
 from opserve_server.core.commands import (
     CreateEvent,
     DestroyEvent,
-    Done,
-    Elapsed,
-    EventCreated,
     EventElapsedTime,
-    Queried,
     QueryEvent,
     RecordEvent,
     StreamWaitEvent,
     SynchronizeEvent,
 )
 from opserve_server.core.events import Event, Record, elapsed_ms
+from opserve_server.core.results import Done, Elapsed, EventCreated, Queried
 from opserve_server.core.session import Session
 from opserve_server.core.waiting import wait_for_all, wait_seconds
 from opserve_server.core.work import Mark, Wait

@@ -11,6 +11,18 @@ class DeviceInfo:
 
     tags are what the operator of the service says of it, and exclusive tells whether one session
     has it alone.
+
+    Attributes:
+        name: Its name within the service, such as "ascend910b-0".
+        profile: Its profile, such as "ascend910b"; a session asks for this.
+        products: Product names of the vendor.
+        operators: Operators that it supports, as the vendor names them.
+        memory_bytes: Its memory, bytes.
+        free_memory_bytes: Its memory that no session holds, bytes.
+        ready: Whether its worker answers.
+        sessions: Open sessions on it.
+        tags: Labels that the administrator of the service gave it; a session can ask for them.
+        exclusive: Whether one session has it alone.
     """
 
     name: str
@@ -32,6 +44,15 @@ class OpenedSession:
     exclusive_left_s tells after how many seconds an exclusive session ends, and is 0 for others.
     local_lane names the socket by which a client on this host can map its memory, and
     local_lane_token, a secret, is what it shows there; both are empty where there is none.
+
+    Attributes:
+        session: Its name, a secret.
+        device: Its device.
+        lease_s: Seconds that it lives without a call.
+        exclusive_left_s: Seconds until an exclusive session ends; 0 of others.
+        local_lane: Socket through which a client on this host maps its memory; empty where there is
+            none.
+        local_lane_token: Secret that such a client sends to the socket; empty where there is none.
     """
 
     session: str
@@ -44,7 +65,14 @@ class OpenedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSession(OpenedSession):
-    """An open session, and the greatest handle of each kind that it has used."""
+    """An open session, and the greatest handle of each kind that it has used.
+
+    Attributes:
+        last_buffer: Greatest buffer handle that it has used.
+        last_executor: Greatest executor handle that it has used.
+        last_stream: Greatest stream handle that it has used.
+        last_event: Greatest event handle that it has used.
+    """
 
     last_buffer: int
     last_executor: int
@@ -85,7 +113,14 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUse:
-    """How a tenant stands in a resource; a limit of None is the service's own."""
+    """How a tenant stands in a resource; a limit of None is the service's own.
+
+    Attributes:
+        resource: The resource.
+        limit: Most that the tenant may use; None: the limits of the service alone hold.
+        use: What the tenant uses now.
+        refusals: Calls that this limit refused since the service started.
+    """
 
     resource: Resource
     limit: float | None
@@ -95,7 +130,12 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a tenant uses now, and how much it may."""
+    """What a tenant uses now, and how much it may.
+
+    Attributes:
+        tenant: Its name.
+        uses: How it stands in each resource.
+    """
 
     tenant: str
     uses: list[ResourceUse]

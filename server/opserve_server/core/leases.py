@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_server.core.asking import SessionRequest
-from opserve_server.core.commands import Allocate, Allocated, Command, Result
+from opserve_server.core.commands import Allocate, Command
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.principal import Principal
+from opserve_server.core.results import Allocated, Result
 from opserve_server.core.service import Service
 from opserve_server.core.session import DeterministicLevel
 

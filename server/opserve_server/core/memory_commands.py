@@ -10,20 +10,10 @@ from dataclasses import dataclass
 
 from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
-from opserve_server.core.commands import (
-    Allocate,
-    Allocated,
-    Content,
-    Copy,
-    Done,
-    Fill,
-    Free,
-    Read,
-    Write,
-    Written,
-)
+from opserve_server.core.commands import Allocate, Copy, Fill, Free, Read, Write
 from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.results import Allocated, Content, Done, Written
 from opserve_server.core.session import Session
 from opserve_server.core.waiting import wait_for_all
 from opserve_server.pool.slabs import Slab

@@ -15,13 +15,13 @@ from opserve_server.core.commands import (
     Allocate,
     Execute,
     GetWorkspaceSize,
-    Planned,
     SetTensorBuffer,
     SynchronizeStream,
 )
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
+from opserve_server.core.results import Planned
 from opserve_server.core.service import Service
 
 Array = NDArray[Any]

@@ -7,16 +7,15 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_server.core.commands import (
     DestroyExecutor,
-    Done,
     Execute,
     GetWorkspaceSize,
-    Planned,
     SetRepeatable,
     SetTensorBuffer,
 )
 from opserve_server.core.errors import InvalidArgument, WrongState
 from opserve_server.core.executors import kernel_call, plan_executor
 from opserve_server.core.observations import concerns_operator
+from opserve_server.core.results import Done, Planned
 from opserve_server.core.session import Session
 from opserve_server.core.work import KernelRun
 

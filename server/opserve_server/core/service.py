@@ -31,8 +31,6 @@ from opserve_server.core.commands import (
     CreateStream,
     Execute,
     GetWorkspaceSize,
-    Result,
-    Written,
 )
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
@@ -53,6 +51,7 @@ from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.openings import Openings
 from opserve_server.core.principal import Principal
 from opserve_server.core.requests import check_request_id
+from opserve_server.core.results import Result, Written
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant

@@ -13,7 +13,6 @@ from opserve_kernels.operator import PlanOptions
 from opserve_server.core.accounts import Account
 from opserve_server.core.asking import Wanted
 from opserve_server.core.buffers import Buffer
-from opserve_server.core.commands import Content, Result
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
@@ -28,6 +27,7 @@ from opserve_server.core.memory import SessionMemory
 from opserve_server.core.observations import TOLD_CHARACTERS, CopyEnded, Observe, WorkEnded
 from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
+from opserve_server.core.results import Content, Result
 from opserve_server.core.streams import Stream
 from opserve_server.core.tenants import Resource
 

@@ -8,14 +8,12 @@ from opserve_server.core.commands import (
     AbortStream,
     CreateStream,
     DestroyStream,
-    Done,
-    Queried,
     QueryStream,
     SetFailureMode,
-    StreamCreated,
     SynchronizeStream,
 )
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.results import Done, Queried, StreamCreated
 from opserve_server.core.session import Session
 from opserve_server.core.streams import Stream
 from opserve_server.core.waiting import wait_for_all, wait_seconds

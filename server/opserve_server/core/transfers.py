@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from opserve_kernels.status import Status
-from opserve_server.core.commands import Written
 from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.memory_commands import idle_view
+from opserve_server.core.results import Written
 from opserve_server.core.session import Session
 
 _TURN_BYTES = 2**20

@@ -32,10 +32,8 @@ from opserve_server.core.commands import (
     DestroyEvent,
     DestroyExecutor,
     DestroyStream,
-    Done,
     EventElapsedTime,
     Execute,
-    Failed,
     FailureMode,
     Fill,
     Free,
@@ -44,7 +42,6 @@ from opserve_server.core.commands import (
     QueryStream,
     Read,
     RecordEvent,
-    Result,
     SetFailureMode,
     SetRepeatable,
     SetTensorBuffer,
@@ -54,6 +51,7 @@ from opserve_server.core.commands import (
     Write,
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
+from opserve_server.core.results import Done, Failed, Result
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas

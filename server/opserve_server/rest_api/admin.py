@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_server import admin_calls as calls
+from opserve_server.admin_answers import Nothing
 from opserve_server.admin_audit import audited
 from opserve_server.administration import Administration
 from opserve_server.rest_api.openapi import Operation
@@ -22,7 +23,7 @@ _SESSIONS = "/v1/admin/sessions"
 
 def _route(method: str, path: str, request: type) -> ValueRoute:
     answer = calls.ANSWERS[request]
-    return ValueRoute(method, path, request, None if answer is calls.Nothing else answer)
+    return ValueRoute(method, path, request, None if answer is Nothing else answer)
 
 
 ADMIN_ROUTES = (

@@ -14,7 +14,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_server.administration import Administration
 from opserve_server.calls import ready_profiles
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.core import commands as core
+from opserve_server.core import results
 from opserve_server.core.infos import Usage
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import FoundSession, OpenedSession, Service
@@ -248,7 +248,7 @@ def _command_operations(service: Service, limit: int) -> Iterator[Operation]:
         query=WriteQuery,
         takes=OCTETS,
         headers=("Content-Digest",),
-        answer=core.Written,
+        answer=results.Written,
     )
     yield Operation(
         method="GET",
@@ -276,7 +276,7 @@ def _command_operation(service: Service, route: CommandRoute, limit: int) -> Ope
         body=None if reads else given,
         query=given if reads else None,
         headers=() if reads else _ONCE,
-        answer=None if route.answer is core.Done else route.answer,
+        answer=None if route.answer is results.Done else route.answer,
     )
 
 
@@ -293,7 +293,7 @@ def _operator_operations(
             summary=f"Phase one of {operator.call}.",
             body=planned_body(operator.name),
             headers=_ONCE,
-            answer=core.Planned,
+            answer=results.Planned,
         )
         yield Operation(
             method="POST",

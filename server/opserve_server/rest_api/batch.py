@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field, create_model
 
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed, quota_members, shortened
-from opserve_server.core.commands import Command, Content, Failed, GetWorkspaceSize, Result
+from opserve_server.core.commands import Command, GetWorkspaceSize
 from opserve_server.core.errors import ExecutionFailed, OpserveError
+from opserve_server.core.results import Content, Failed, Result
 from opserve_server.rest_api.models import (
     ARGUMENTS,
     STRICT,

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from opserve_server.calls import caller
-from opserve_server.conformance import calls
+from opserve_server.conformance import answers, calls
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Resource
@@ -73,7 +73,7 @@ class CasesReadDocument:
     """What lines make: definitions of cases, each with its id; and what makes none."""
 
     definitions: Sequence[dict[str, Any]]
-    refused: Sequence[calls.RefusedLine]
+    refused: Sequence[answers.RefusedLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,17 +161,17 @@ async def _documented(
 ) -> CaseDocument | CasesReadDocument | SubmittedDocument:
     """An answer whose texts of JSON are parts of the document."""
     match await conformance.run(asked):
-        case calls.OneCase(definition=definition):
+        case answers.OneCase(definition=definition):
             return CaseDocument(definition=json.loads(definition))
-        case calls.CasesRead(definitions=definitions, refused=refused):
+        case answers.CasesRead(definitions=definitions, refused=refused):
             read = [json.loads(definition) for definition in definitions]
             return CasesReadDocument(definitions=read, refused=refused)
-        case calls.Submitted(verified=verified, missing=missing):
+        case answers.Submitted(verified=verified, missing=missing):
             document = None if verified is None else _document(verified)
             return SubmittedDocument(verified=document, missing=missing)
         case answer:
             raise AssertionError(f"{answer} is told as it is")
 
 
-def _document(verified: calls.Verified) -> VerdictDocument:
+def _document(verified: answers.Verified) -> VerdictDocument:
     return VerdictDocument(**asdict(verified) | {"verdict": json.loads(verified.verdict)})

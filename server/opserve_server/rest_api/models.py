@@ -26,7 +26,7 @@ from starlette.requests import Request
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT, malformed
-from opserve_server.conformance.calls import Definition
+from opserve_server.conformance.answers import Definition
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.rest_api.errors import wrong_form

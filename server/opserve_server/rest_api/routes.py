@@ -13,6 +13,7 @@ from starlette.responses import Response
 from opserve_kernels.operator import Operator
 from opserve_server.calls import caller
 from opserve_server.core import commands as core
+from opserve_server.core import results
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import Command, GetWorkspaceSize
 from opserve_server.core.infos import WaitingInfo
@@ -52,7 +53,7 @@ class CommandRoute:
     method: str
     path: str
     command: Any  # type[Command]; a union cannot be called with fields known at run time
-    answer: type = core.Done
+    answer: type = results.Done
 
     @property
     def status(self) -> HTTPStatus:
@@ -65,14 +66,14 @@ class CommandRoute:
 
 
 _STATUS = {
-    core.Done: HTTPStatus.NO_CONTENT,
-    core.Allocated: HTTPStatus.CREATED,
-    core.StreamCreated: HTTPStatus.CREATED,
-    core.EventCreated: HTTPStatus.CREATED,
+    results.Done: HTTPStatus.NO_CONTENT,
+    results.Allocated: HTTPStatus.CREATED,
+    results.StreamCreated: HTTPStatus.CREATED,
+    results.EventCreated: HTTPStatus.CREATED,
 }
 
 COMMAND_ROUTES = (
-    CommandRoute("POST", "/buffers", core.Allocate, core.Allocated),
+    CommandRoute("POST", "/buffers", core.Allocate, results.Allocated),
     CommandRoute("DELETE", "/buffers/{buffer}", core.Free),
     CommandRoute("POST", "/buffers/{buffer}:fill", core.Fill),
     CommandRoute("POST", "/buffers/{destination}:copy", core.Copy),
@@ -80,19 +81,19 @@ COMMAND_ROUTES = (
     CommandRoute("POST", "/executors/{executor}:setRepeatable", core.SetRepeatable),
     CommandRoute("POST", "/executors/{executor}:setTensorBuffer", core.SetTensorBuffer),
     CommandRoute("DELETE", "/executors/{executor}", core.DestroyExecutor),
-    CommandRoute("POST", "/streams", core.CreateStream, core.StreamCreated),
+    CommandRoute("POST", "/streams", core.CreateStream, results.StreamCreated),
     CommandRoute("DELETE", "/streams/{stream}", core.DestroyStream),
-    CommandRoute("GET", "/streams/{stream}", core.QueryStream, core.Queried),
+    CommandRoute("GET", "/streams/{stream}", core.QueryStream, results.Queried),
     CommandRoute("POST", "/streams/{stream}:synchronize", core.SynchronizeStream),
     CommandRoute("POST", "/streams/{stream}:abort", core.AbortStream),
     CommandRoute("POST", "/streams/{stream}:setFailureMode", core.SetFailureMode),
     CommandRoute("POST", "/streams/{stream}:waitEvent", core.StreamWaitEvent),
-    CommandRoute("POST", "/events", core.CreateEvent, core.EventCreated),
+    CommandRoute("POST", "/events", core.CreateEvent, results.EventCreated),
     CommandRoute("DELETE", "/events/{event}", core.DestroyEvent),
-    CommandRoute("GET", "/events/{event}", core.QueryEvent, core.Queried),
+    CommandRoute("GET", "/events/{event}", core.QueryEvent, results.Queried),
     CommandRoute("POST", "/events/{event}:record", core.RecordEvent),
     CommandRoute("POST", "/events/{event}:synchronize", core.SynchronizeEvent),
-    CommandRoute("GET", "/events/{start}:elapsedTime", core.EventElapsedTime, core.Elapsed),
+    CommandRoute("GET", "/events/{start}:elapsedTime", core.EventElapsedTime, results.Elapsed),
 )
 
 
@@ -135,13 +136,13 @@ def plan_endpoint(service: Service, operator: Operator[Any], *, limit: int) -> E
 async def submit(service: Service, limit: int, request: Request) -> Response:
     """Many commands in one round trip."""
     keyed = commands_of(parse(SubmitBody, await read_json(request, limit=limit)))
-    results = await service.submit(
+    ended = await service.submit(
         caller(),
         request.path_params["session"],
         [command for _, command in keyed],
         request_id=_idempotency_key(request),
     )
-    pairs = zip(keyed, results, strict=False)  # the batch may end early
+    pairs = zip(keyed, ended, strict=False)  # the batch may end early
     return _answer(Results(results=[answer_of(key, result) for (key, _), result in pairs]))
 
 
@@ -222,7 +223,7 @@ async def get_timeline(service: Service, request: Request) -> Response:
     return _answer(timeline_of(service.timeline(caller(), request.path_params["session"])))
 
 
-async def _run(service: Service, request: Request, command: Command) -> core.Result:
+async def _run(service: Service, request: Request, command: Command) -> results.Result:
     session: str = request.path_params["session"]
     return await service.run(caller(), session, command, request_id=_idempotency_key(request))
 

@@ -14,8 +14,9 @@ from opserve_kernels.status import Status
 from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.verdict import Status as Verdict
 from opserve_server.calls import malformed
+from opserve_server.conformance.answers import OneRun
 from opserve_server.conformance.arbiter import Arbiter
-from opserve_server.conformance.calls import CancelRun, GetRun, OneRun, RunSuite
+from opserve_server.conformance.calls import CancelRun, GetRun, RunSuite
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.conformance.tasks import Part, Sought

@@ -22,8 +22,9 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.golden_values import kept_arrays, questions_of
 from opserve_kernels.verdict.judge_case import sized_outputs
 from opserve_server.calls import AtWork
+from opserve_server.conformance.answers import Submitted, Verified
 from opserve_server.conformance.arbiter import Arbiter
-from opserve_server.conformance.calls import SubmitOutputs, Submitted, Verified, Verify
+from opserve_server.conformance.calls import SubmitOutputs, Verify
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.sent import AllSent, Recent, Submission

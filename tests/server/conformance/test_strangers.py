@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from opserve.v1.conformance_service_pb2 import VerifyRequest
-from opserve_server.conformance.calls import Verified
+from opserve_server.conformance.answers import Verified
 from opserve_server.conformance.choice import TEXT_LIMIT, check_filters
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL

@@ -14,16 +14,8 @@ from opserve_kernels.cases.suites import smoke
 from opserve_kernels.registry import kernels_of
 from opserve_kernels.verdict.json_form import from_json
 from opserve_kernels.verdict.verdict import Verdict
-from opserve_server.conformance.calls import (
-    GetRun,
-    ListResults,
-    ListRuns,
-    OneRun,
-    ResultPage,
-    RunInfo,
-    RunPage,
-    RunSuite,
-)
+from opserve_server.conformance.answers import OneRun, ResultPage, RunInfo, RunPage
+from opserve_server.conformance.calls import GetRun, ListResults, ListRuns, RunSuite
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
 from opserve_server.core.service import Service

@@ -9,6 +9,7 @@ import pytest
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
+from opserve_server.core import results
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
@@ -42,7 +43,7 @@ class Caller:
         handle: int = (await self.run(c.Allocate(size_bytes=size))).buffer
         return handle
 
-    async def plan(self, **changes: Any) -> c.Planned:
+    async def plan(self, **changes: Any) -> results.Planned:
         """Columns (9, 4) of float16, which need a workspace, summed into an image (1, 4, 4)."""
         arguments = Im2colBackward(
             grad_output=Tensor(
@@ -58,11 +59,11 @@ class Caller:
         command = c.GetWorkspaceSize(
             operator="im2col_backward", arguments=replace(arguments, **changes)
         )
-        planned: c.Planned = await self.run(command)
+        planned: results.Planned = await self.run(command)
         assert planned.workspace_size > 0
         return planned
 
-    async def execute(self, planned: c.Planned, *, stream: int = 0) -> int:
+    async def execute(self, planned: results.Planned, *, stream: int = 0) -> int:
         """Executes on a workspace of the planned size; its handle."""
         workspace = await self.buffer(planned.workspace_size)
         await self.run(c.Execute(executor=planned.executor, workspace=workspace, stream=stream))

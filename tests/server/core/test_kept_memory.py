@@ -6,6 +6,7 @@ import pytest
 
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
+from opserve_server.core import results
 from opserve_server.core.errors import HandleNotFound, OutOfMemory
 from opserve_server.core.principal import LOCAL
 from server.core.caller import SIZE, Caller
@@ -57,7 +58,7 @@ async def test_a_copy_reads_nothing_of_who_got_its_freed_source(caller: Caller) 
     await caller.run(c.Free(buffer=source))
     other = (await caller.service.open_session(LOCAL)).session
     secret = await caller.service.run(LOCAL, other, c.Allocate(size_bytes=whole // 2))
-    assert isinstance(secret, c.Allocated)
+    assert isinstance(secret, results.Allocated)
     fill = c.Fill(buffer=secret.buffer, value=0x5E, size_bytes=whole // 2)
     await caller.service.run(LOCAL, other, fill)
     await caller.finish()

@@ -8,6 +8,7 @@ import pytest
 
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core import commands as c
+from opserve_server.core import results
 from opserve_server.core.errors import QuotaExceeded
 from opserve_server.core.one_shot import OneShotCall, TensorChoice, run_once
 from opserve_server.core.principal import Principal, Scope
@@ -56,18 +57,18 @@ async def opened(service: Service) -> str:
     return (await service.open_session(OURS)).session
 
 
-async def submit(service: Service, session: str, *commands: c.Command) -> Sequence[c.Result]:
+async def submit(service: Service, session: str, *commands: c.Command) -> Sequence[results.Result]:
     return await service.submit(OURS, session, commands)
 
 
 async def test_a_batch_ends_where_it_breaks_a_quota(service: Service) -> None:
     session = await opened(service)
     limit(service, buffers=2)
-    results = await submit(service, session, *[c.Allocate(size_bytes=1)] * 4)
-    assert results[:2] == [c.Allocated(buffer=n, size_bytes=1) for n in (1, 2)]
-    assert len(results) == 3
-    assert isinstance(results[2], c.Failed)
-    assert isinstance(results[2].error, QuotaExceeded)
+    made = await submit(service, session, *[c.Allocate(size_bytes=1)] * 4)
+    assert made[:2] == [results.Allocated(buffer=n, size_bytes=1) for n in (1, 2)]
+    assert len(made) == 3
+    assert isinstance(made[2], results.Failed)
+    assert isinstance(made[2].error, QuotaExceeded)
     assert use(service, Resource.BUFFERS) == 2
 
 

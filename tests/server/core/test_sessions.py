@@ -15,6 +15,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
+from opserve_server.core import results
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     ExecutionFailed,
@@ -125,8 +126,8 @@ async def test_a_batch_stops_at_the_first_failure_and_what_ran_stands(caller: Ca
         c.Free(buffer=5),
     ]
     done, failed = await caller.service.submit(LOCAL, caller.name, commands)
-    assert done == c.Allocated(buffer=5, size_bytes=8)
-    assert isinstance(failed, c.Failed)
+    assert done == results.Allocated(buffer=5, size_bytes=8)
+    assert isinstance(failed, results.Failed)
     await caller.run(c.Free(buffer=5))
 
 
@@ -151,7 +152,7 @@ async def test_a_retry_gets_the_first_answer(caller: Caller) -> None:
     first, second = [
         await caller.service.run(LOCAL, caller.name, command, request_id="one") for _ in range(2)
     ]
-    assert first == second == c.Allocated(buffer=1, size_bytes=8)
+    assert first == second == results.Allocated(buffer=1, size_bytes=8)
     other = c.Allocate(size_bytes=9)
     with pytest.raises(InvalidArgument, match="request_id"):
         await caller.service.run(LOCAL, caller.name, other, request_id="one")
@@ -169,8 +170,8 @@ async def test_a_cancelled_call_with_an_id_goes_on_for_its_retry(caller: Caller)
     first.cancel()
     await asyncio.sleep(1)
     caller.device.finish(caller.device.held[0])
-    results = await caller.service.submit(LOCAL, caller.name, batch, request_id="batch")
-    assert results[-1] == c.Allocated(buffer=50, size_bytes=8)
+    made = await caller.service.submit(LOCAL, caller.name, batch, request_id="batch")
+    assert made[-1] == results.Allocated(buffer=50, size_bytes=8)
 
 
 async def test_a_refused_request_is_tried_again(caller: Caller) -> None:
@@ -239,7 +240,7 @@ async def test_nothing_runs_in_a_session_that_is_ending(caller: Caller) -> None:
     assert caller.device.held[0].stopping
     caller.device.finish(caller.device.held[0])
     *_, failed = await submitted
-    assert isinstance(failed, c.Failed)
+    assert isinstance(failed, results.Failed)
     assert isinstance(failed.error, HandleNotFound)
     await closing
     assert len(caller.device.calls) == 1

@@ -30,6 +30,7 @@ from opserve.v1 import (
 )
 from opserve_kernels.tensor import Tensor
 from opserve_server.core import commands as core
+from opserve_server.core import results
 from opserve_server.core.commands import Command, FailureMode
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.grpc_api.convert import values_of
@@ -131,7 +132,7 @@ async def test_a_call_reaches_the_core_as_its_command(
         request = message(command, session=SESSION, request_id="once")
     response = await method(channel, type(command))(request)
     assert service.asked == [(SESSION, "once" if takes_id else "", [command])]
-    expected = RESULTS.get(type(command), core.Done())
+    expected = RESULTS.get(type(command), results.Done())
     assert {f.name: getattr(response, f.name) for f in fields(expected)} == {
         f.name: getattr(expected, f.name) for f in fields(expected)
     }

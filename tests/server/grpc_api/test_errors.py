@@ -27,9 +27,10 @@ from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
 from opserve.v1.stream_service_pb2_grpc import StreamServiceStub
 from opserve_kernels.status import Status, TbeStatus
 from opserve_server.core import errors
-from opserve_server.core.commands import Command, Result
+from opserve_server.core.commands import Command
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import Principal
+from opserve_server.core.results import Result
 from opserve_server.grpc_api.errors import ERRORS as TABLE
 from server.recording import SESSION, RecordingService
 from server.samples import DOMAINS, ERROR_CLASSES, ERROR_IDS, ERRORS, members_of

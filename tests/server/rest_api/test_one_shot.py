@@ -221,7 +221,7 @@ async def test_an_argument_of_another_form_is_refused_by_name(
 async def test_a_refused_call_leaves_no_session(
     client: httpx2.AsyncClient, service: RecordingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> core.Result:
+    async def refuse(*_: object, **__: object) -> Any:
         raise ExecutionFailed("executor: given 9", executor=9)
 
     monkeypatch.setattr(service, "run", refuse)
@@ -337,7 +337,7 @@ class SlowService(RecordingService):
     @override
     async def run(
         self, principal: Principal, session: str, command: core.Command, *, request_id: str = ""
-    ) -> core.Result:
+    ) -> Any:
         if isinstance(command, core.SynchronizeStream):
             self.now += 1
             self.most = max(self.most, self.now)
@@ -366,7 +366,7 @@ class EndlessService(RecordingService):
     @override
     async def run(
         self, principal: Principal, session: str, command: core.Command, *, request_id: str = ""
-    ) -> core.Result:
+    ) -> Any:
         if isinstance(command, core.SynchronizeStream):
             self.begun.set()
             await asyncio.get_running_loop().create_future()

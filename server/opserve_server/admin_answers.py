@@ -1,0 +1,233 @@
+"""Answers of the calls of administration, as values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from opserve_server.core.audit import AuditEntry
+from opserve_server.core.infos import DeviceInfo, ResourceUse, SessionInfo
+from opserve_server.core.tenants import Tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """There is nothing to tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneTenant:
+    """A tenant.
+
+    Attributes:
+        tenant: The tenant.
+    """
+
+    tenant: Tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllTenants:
+    """Every tenant.
+
+    Attributes:
+        tenants: The tenants, by name.
+    """
+
+    tenants: Sequence[Tenant]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantAtWork:
+    """A tenant, and what it uses now.
+
+    Attributes:
+        tenant: The tenant.
+        uses: How it stands in each resource.
+    """
+
+    tenant: Tenant
+    uses: Sequence[ResourceUse]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyInfo:
+    """A key as an administrator sees it; see opserve.v1.Key.
+
+    Attributes:
+        id: Its public id, 8 hexadecimal digits.
+        tenant: Name of its tenant.
+        principal: Name of the caller within the tenant.
+        scopes: What the caller may do: operate, metrics, admin.
+        created_at: When it was made, seconds since 1970.
+        expires_at: When it expires, seconds since 1970; None: never.
+        revoked_at: When it was revoked, seconds since 1970; None: it was not.
+        last_used_at: When it was last used, to about a minute, seconds since 1970; None: never.
+    """
+
+    id: str
+    tenant: str
+    principal: str
+    scopes: Sequence[str]
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    last_used_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key and its text, a secret.
+
+    Attributes:
+        key: The key.
+        text: Its text, a secret that the service returns this once.
+    """
+
+    key: KeyInfo
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneKey:
+    """A key.
+
+    Attributes:
+        key: The key.
+    """
+
+    key: KeyInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomeKeys:
+    """Keys in the order they were made.
+
+    Attributes:
+        keys: The keys.
+    """
+
+    keys: Sequence[KeyInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateInfo:
+    """A client certificate, and whose it is.
+
+    Attributes:
+        subject: Subject or name in the certificate.
+        tenant: Name of its tenant.
+        principal: Name of the caller within the tenant.
+        scopes: What the caller may do: operate, metrics, admin.
+    """
+
+    subject: str
+    tenant: str
+    principal: str
+    scopes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneCertificate:
+    """A certificate.
+
+    Attributes:
+        certificate: The certificate.
+    """
+
+    certificate: CertificateInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomeCertificates:
+    """Certificates by subject.
+
+    Attributes:
+        certificates: The certificates.
+    """
+
+    certificates: Sequence[CertificateInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """What a tenant used in a day, in UTC, on the devices of a profile.
+
+    Attributes:
+        tenant: Name of the tenant.
+        day: The day, YYYY-MM-DD in UTC.
+        profile: Profile of the devices.
+        device_s: Device time, seconds.
+        calls: Number of operator calls.
+    """
+
+    tenant: str
+    day: str
+    profile: str
+    device_s: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRows:
+    """Device time by day, tenant and profile.
+
+    Attributes:
+        rows: The rows.
+    """
+
+    rows: Sequence[UsageRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntries:
+    """Some entries, the newest first; the cursor asks for the next, and is empty where none is.
+
+    Attributes:
+        entries: The entries.
+        cursor: Cursor of the next page; empty: there is none.
+    """
+
+    entries: Sequence[AuditEntry]
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomeSessions:
+    """Sessions, the oldest first.
+
+    Attributes:
+        sessions: The sessions.
+    """
+
+    sessions: Sequence[SessionInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantActivity:
+    """What a tenant does now; calls are those since the service started.
+
+    Attributes:
+        tenant: Name of the tenant.
+        weight: Its share of a device beside that of others with work.
+        calls: Calls since the service started.
+        uses: How it stands in each resource.
+    """
+
+    tenant: str
+    weight: int
+    calls: int
+    uses: Sequence[ResourceUse]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What devices and tenants do at a moment, seconds since 1970.
+
+    Attributes:
+        at: The moment.
+        devices: The devices.
+        tenants: The tenants.
+    """
+
+    at: float
+    devices: Sequence[DeviceInfo]
+    tenants: Sequence[TenantActivity]

@@ -1,0 +1,127 @@
+"""What a session answers to a command: a frozen dataclass for each."""
+
+from dataclasses import dataclass
+
+from opserve_server.core.errors import OpserveError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The command was carried out and has nothing to tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocated:
+    """A new buffer; buffer 0 where an executor needs no workspace.
+
+    Attributes:
+        buffer: Handle of the buffer.
+        size_bytes: Its size, bytes.
+    """
+
+    buffer: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Bytes that were written.
+
+    Attributes:
+        size_bytes: Number of bytes that were written.
+    """
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Bytes that were read.
+
+    Attributes:
+        data: The bytes.
+    """
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The answer of phase one.
+
+    Attributes:
+        workspace_size: Bytes that the workspace must have.
+        executor: Handle of the executor.
+    """
+
+    workspace_size: int
+    executor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCreated:
+    """A new stream.
+
+    Attributes:
+        stream: Its handle.
+    """
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventCreated:
+    """A new event.
+
+    Attributes:
+        event: Its handle.
+    """
+
+    event: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queried:
+    """Whether a stream's work, or an event's record, is done.
+
+    Attributes:
+        complete: Whether it is done.
+    """
+
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elapsed:
+    """Milliseconds between two events.
+
+    Attributes:
+        elapsed_ms: Milliseconds between them.
+    """
+
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The command was refused; nothing behind it in its batch ran.
+
+    Attributes:
+        error: Why.
+    """
+
+    error: OpserveError
+
+
+Result = (
+    Done
+    | Allocated
+    | Written
+    | Content
+    | Planned
+    | StreamCreated
+    | EventCreated
+    | Queried
+    | Elapsed
+    | Failed
+)
