@@ -11,6 +11,8 @@ from opserve_kernels.status import AnyStatus, Status
 
 MOST_EXTENT = 2**62
 """Greatest size or position of a call: sums of two of them are still 64-bit integers."""
+MOST_ELEMENTS = 2**40
+"""Greatest number of elements of a tensor: 2 TiB in 16 bits, more than any device holds."""
 
 
 class OpserveError(Exception):
@@ -83,4 +85,24 @@ def check_extent(*numbers: int) -> None:
             parameter="call",
             given=largest,
             allowed=MOST_EXTENT,
+        )
+
+
+def check_elements(*counts: int) -> None:
+    """Rejects a call with a tensor that no device could hold (207001).
+
+    Operators check it after all rules of the vendor. Strides of 0 make such tensors, whose buffers
+    are small: the call would pass all other checks and run for hours.
+
+    Args:
+        counts: Elements of each tensor.
+    """
+    largest = max(counts, default=0)
+    if largest > MOST_ELEMENTS:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+            f"call: given a tensor of {largest} elements, allowed at most {MOST_ELEMENTS}",
+            parameter="call",
+            given=f"a tensor of {largest} elements",
+            allowed=f"at most {MOST_ELEMENTS}",
         )

@@ -9,6 +9,7 @@ from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.names import Algorithm, asked_for
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
+from opserve_kernels.errors import check_elements
 from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
 from opserve_kernels.gradient_choice import Choice, choices, possible
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand, Product
@@ -34,8 +35,13 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     """The plan of a call that sums something: input first, then weight, then channel sums.
 
     Raises:
-        InvalidArgument: An algorithm is asked for that cannot compute its gradient.
+        InvalidArgument: 207001, a tensor has more than MOST_ELEMENTS; 161002, an algorithm is
+            requested that cannot compute its gradient.
     """
+    convolution = gradients.convolution
+    check_elements(
+        convolution.image_elements, convolution.output_elements, convolution.weight_elements
+    )
     asked: Mapping[Product, Algorithm] = {}
     if options.algorithms:
         asked = asked_for(options.algorithms, possible(gradients, profile, options))
@@ -92,7 +98,12 @@ def _stages_of(part: Gradients, choice: Choice, workspace: Workspace) -> list[St
 
 
 def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
-    """The plan of a call that has nothing to sum: zeros for every result that has elements."""
+    """The plan of a call that has nothing to sum: zeros for every result that has elements.
+
+    Raises:
+        InvalidArgument: 207001, a result has more than MOST_ELEMENTS.
+    """
+    check_elements(*(result.count for result in results))
     if profile.exact:
         return plan_zeros_exactly(results)
     wanted = [result for result in results if result.count > 0]

@@ -98,7 +98,9 @@ def stages_between(
         start += units
 
 
-def _packed(stages: Iterable[Stage]) -> Iterator[int]:
+def _packed(stages: Iterable[Stage]) -> list[int]:
+    packed: list[int] = []
     for stage in stages:
-        yield from (stage.kind, stage.units, len(stage.parameters), stage.condition)
-        yield from stage.parameters
+        packed += (stage.kind, stage.units, len(stage.parameters), stage.condition)
+        packed += stage.parameters
+    return packed

@@ -1,5 +1,6 @@
 """A correlation of an image with a weight, and the blocks that it is computed in."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import gcd, prod
@@ -82,16 +83,19 @@ class Correlation:
         """Phases of the result."""
         return prod(self.convolution.stride) if self.direction == SCATTER else 1
 
-    def taps_of(self, axis: int, phase: int) -> int:
-        """Taps that a phase of the result meets along an axis."""
+    def phases_by_taps(self, axis: int) -> dict[int, int]:
+        """Phases of the result along an axis, by the taps that each of them meets.
+
+        A phase meets every `period`-th tap from one on, if any. Phases that meet some begin with
+        different ones, so there are no more than three kinds of them.
+        """
         convolution, stride = self.convolution, self.result_stride[axis]
-        dilation, position = convolution.dilation[axis], phase + convolution.padding[axis]
-        common = gcd(dilation, stride)
-        if position % common:
-            return 0
-        period = stride // common
-        first = position // common * pow(dilation // common, -1, period) % period
-        return max(0, -(-(convolution.kernel_size[axis] - first) // period))
+        period = stride // gcd(convolution.dilation[axis], stride)
+        taps, longer = divmod(convolution.kernel_size[axis], period)
+        kinds = Counter({taps + 1: longer})
+        kinds[taps] += period - longer
+        kinds[0] += stride - period
+        return {count: phases for count, phases in kinds.items() if phases}
 
     def reach(self, axis: int) -> tuple[int, int]:
         """The first source position that position 0 needs, and how many more its taps span."""
@@ -241,12 +245,32 @@ def source_line(product: Correlation, blocks: ResultBlocks) -> int:
         return WHOLE
     size, axis = product.source_size, blocks.axis
     stride = 1 if product.direction == SCATTER else product.convolution.stride[axis]
-    most = 0
-    for block in range(blocks.row_blocks):
-        first = blocks.origin[axis] + block * blocks.rows[axis] * stride
-        last = min(first + blocks.extent[axis] * stride, size[axis])
-        most = max(most, last - min(max(first, 0), size[axis]))
+    first, step = blocks.origin[axis], blocks.rows[axis] * stride
+    most = max(
+        rows_inside(size[axis], first + block * step, blocks.extent[axis] * stride)
+        for block in longest_blocks(first, step, blocks.row_blocks)
+    )
     return most * prod(size[axis + 1 :])
+
+
+def longest_blocks(first: int, step: int, count: int) -> set[int]:
+    """Numbers of a few blocks, one of which reads no fewer rows of the image than any other.
+
+    Before the image's first row, each block reads no fewer rows than the block before it; from that
+    row on, no more.
+
+    Args:
+        first: The row that the first block begins with; rows below 0 are padding.
+        step: Rows from one block to the next.
+        count: Blocks, all of one length except the last one, which may be shorter.
+    """
+    inside = -(first // step)
+    return {min(max(0, block), count - 1) for block in (inside - 1, inside, count - 2, count - 1)}
+
+
+def rows_inside(size: int, first: int, count: int) -> int:
+    """How many of `count` rows from `first` on an image of `size` rows has."""
+    return max(0, min(first + count, size) - max(first, 0))
 
 
 def _takes_source_whole(product: Correlation, blocks: ResultBlocks) -> bool:

@@ -9,7 +9,9 @@ from opserve_kernels.algorithms.correlation import (
     channels_of,
     is_plain,
     is_run,
+    longest_blocks,
     outermost,
+    rows_inside,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution
@@ -184,11 +186,12 @@ class _OutputBlocks:
         if row_blocks == 1:
             batches = max(1, round(convolution.batch * prod(size) / _BLOCK_PIXELS))
             batch = -(-convolution.batch // batches)
+        numbers = longest_blocks(-convolution.padding[axis], rows * stride, row_blocks)
         image_rows = max(
-            _inside(image[axis], first - convolution.padding[axis], last - first)
-            for first, last in (
-                (row * stride, (min(row + rows, size[axis]) - 1) * stride + span + 1)
-                for row in range(0, size[axis], rows)
+            rows_inside(image[axis], first * stride - convolution.padding[axis], count)
+            for first, count in (
+                (row, (min(rows, size[axis] - row) - 1) * stride + span + 1)
+                for row in (number * rows for number in numbers)
             )
         )
         meeting = [convolution.most_meeting(other) for other in range(SPATIAL_RANK)]
@@ -203,11 +206,6 @@ class _OutputBlocks:
             output_pixels=batch * rows * pixels_of_row,
             meeting_pixels=batch * prod(meeting),
         )
-
-
-def _inside(size: int, first: int, count: int) -> int:
-    """How many of so many rows an image of a size has."""
-    return max(0, min(first + count, size) - max(first, 0))
 
 
 def _rounded(count: int, step: int) -> int:

@@ -72,7 +72,7 @@ def _reserve(
     if blocks.channel_step == 0:
         place = workspace.reserve(copy + TILE_COLUMNS)
     last_row = min(TILE_COLUMNS, lines.lines * lines.width)
-    panel = (min(DEPTH_BLOCK, max(_depths(product))) - 1) * TILE_COLUMNS + last_row
+    panel = (min(DEPTH_BLOCK, lines.depth) - 1) * TILE_COLUMNS + last_row
     return (
         workspace.reserve(1),
         workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps),
@@ -98,6 +98,7 @@ class _Lines:
         groups: Of a block.
         pitch: From the totals of one channel to the next.
         phase_total: From the totals of one phase to the next.
+        depth: Products of a sum, at most.
         unit_steps: Steps of a unit.
         step_units: Units of a group.
     """
@@ -110,6 +111,7 @@ class _Lines:
     groups: int
     pitch: int
     phase_total: int
+    depth: int
     unit_steps: int
     step_units: int
 
@@ -133,7 +135,8 @@ class _Lines:
         width = min(whole, -(-part // TILE_COLUMNS) * TILE_COLUMNS)
         used = (lines - 1) * width + min(width, inside[2])
         pitch = -(-used // LANES) * LANES
-        steps = sum(max(1, -(-depth // DEPTH_BLOCK)) for depth in _depths(product))
+        depths = _phases_by_depth(product)
+        steps = sum(phases * max(1, -(-depth // DEPTH_BLOCK)) for depth, phases in depths)
         products = rows * lines * width * DEPTH_BLOCK
         unit_steps = min(steps, max(1, _UNIT_PRODUCTS // products))
         return _Lines(
@@ -145,18 +148,19 @@ class _Lines:
             groups=groups,
             pitch=pitch,
             phase_total=rows * pitch,
+            depth=max(depth for depth, _ in depths),
             unit_steps=unit_steps,
             step_units=-(-steps // unit_steps),
         )
 
 
-def _depths(product: Correlation) -> list[int]:
-    """Products of a sum, for each phase of the result."""
-    taps = [
-        [product.taps_of(axis, phase) for phase in range(product.result_stride[axis])]
-        for axis in range(SPATIAL_RANK)
+def _phases_by_depth(product: Correlation) -> list[tuple[int, int]]:
+    """Products of a sum, and how many phases of the result have so many."""
+    axes = [product.phases_by_taps(axis).items() for axis in range(SPATIAL_RANK)]
+    return [
+        (product.source_channels * prod(taps), prod(phases))
+        for taps, phases in (zip(*kinds, strict=True) for kinds in cartesian(*axes))
     ]
-    return [product.source_channels * prod(counts) for counts in cartesian(*taps)]
 
 
 def _line(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:

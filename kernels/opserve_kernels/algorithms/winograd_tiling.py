@@ -111,7 +111,9 @@ class TileBlocks:
 def _part(count: int, tiles: int, most: int) -> int:
     """Of `count` things with so many tiles each, how many to take together.
 
-    A vector that is not full costs as much as a full one, and so do, in part, panels.
+    A vector that is not full costs as much as a full one, and so do, in part, panels. Parts of
+    whole panels waste nothing but in the rest, and no part wastes less. One of any TILE_COLUMNS
+    consecutive parts has whole panels, so the largest parts are enough to look at.
     """
 
     def block(part: int) -> float:
@@ -120,4 +122,5 @@ def _part(count: int, tiles: int, most: int) -> int:
     def cost(part: int) -> float:
         return count // part * block(part) + block(count % part)
 
-    return min(range(min(count, max(1, most // tiles)), 0, -1), key=cost)
+    largest = min(count, max(1, most // tiles))
+    return min(range(largest, max(0, largest - TILE_COLUMNS), -1), key=cost)

@@ -11,7 +11,7 @@ from math import prod
 from opserve_kernels.algorithms.fold_plan import Fold, fold_algorithms, plan_fold
 from opserve_kernels.algorithms.names import Algorithm, asked_for, named
 from opserve_kernels.convolution import check_positions, output_size
-from opserve_kernels.errors import invalid_argument
+from opserve_kernels.errors import check_elements, invalid_argument
 from opserve_kernels.gradients import Product
 from opserve_kernels.im2col_backward.contract import LEAST, SUPPORT
 from opserve_kernels.im2col_backward.schema import Im2colBackward
@@ -78,6 +78,7 @@ def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> P
     if call.grad_output.element_count == 0:
         return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
+    check_elements(call.grad_output.element_count, call.out.element_count)
     return _plan_exactly(call, options) if profile.exact else _plan_rows(call, profile, options)
 
 

@@ -82,7 +82,8 @@ def plan_executor(
         NotSupported: 200001, the profile has no such operator.
         HandleNotFound: 107017, a tensor lies in a dead buffer, or an argument names one.
         InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken;
-            207001, the call is larger than 64 bits can say.
+            207001, a tensor has more elements than any device holds, or the call is larger than
+            64 bits can say.
     """
     check_supported(operator, plans.profile)
     tensors: list[Tensor | None] = []

@@ -1,12 +1,18 @@
 """The arithmetic of phases and taps."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opserve_kernels.algorithms.correlation import Correlation, ResultBlocks
+from opserve_kernels.algorithms.correlation import (
+    Correlation,
+    ResultBlocks,
+    longest_blocks,
+    rows_inside,
+)
 from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import Operand
@@ -50,20 +56,42 @@ def test_a_phase_meets_the_taps_that_lead_to_whole_positions(
     taps: int, stride: int, padding: int, dilation: int
 ) -> None:
     product = correlation(SCATTER, taps=taps, stride=stride, padding=padding, dilation=dilation)
-    for phase in range(stride):
-        met = [tap for tap in range(taps) if (phase + padding - tap * dilation) % stride == 0]
-        assert product.taps_of(2, phase) == len(met)
+    met = [
+        sum((phase + padding - tap * dilation) % stride == 0 for tap in range(taps))
+        for phase in range(stride)
+    ]
+    assert product.phases_by_taps(2) == Counter(met)
 
 
 @given(taps=st.integers(1, 20), stride=st.integers(1, 12), dilation=st.integers(1, 12))
 def test_a_gathered_position_meets_every_tap(taps: int, stride: int, dilation: int) -> None:
     product = correlation(GATHER, taps=taps, stride=stride, padding=0, dilation=dilation)
-    assert product.taps_of(2, 0) == taps
+    assert product.phases_by_taps(2) == {taps: 1}
 
 
 def test_counting_taps_takes_no_time_of_its_own() -> None:
     product = correlation(SCATTER, taps=10**12 + 1, stride=2, padding=0, dilation=1)
-    assert product.taps_of(2, 0) == 5 * 10**11 + 1
+    assert product.phases_by_taps(2) == {5 * 10**11 + 1: 1, 5 * 10**11: 1}
+
+
+@given(
+    size=st.integers(1, 40),
+    first=st.integers(-60, 60),
+    step=st.integers(1, 12),
+    count=st.integers(1, 12),
+    rows=st.integers(1, 30),
+    last_rows=st.integers(1, 30),
+)
+def test_few_blocks_tell_how_many_rows_the_longest_reads(
+    *, size: int, first: int, step: int, count: int, rows: int, last_rows: int
+) -> None:
+    def read(block: int) -> int:
+        length = min(rows, last_rows) if block == count - 1 else rows
+        return rows_inside(size, first + block * step, length)
+
+    looked_at = longest_blocks(first, step, count)
+    assert looked_at <= set(range(count))
+    assert max(map(read, looked_at)) == max(map(read, range(count)))
 
 
 def image(*, channels: int = 4, channel_step: int = 20, entry_step: int = 80) -> Operand:

@@ -3,14 +3,18 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernels.algorithms.direct_cases import Case
 from kernels.algorithms.forced import assert_within_the_bound, forced, transformed
 from kernels.execution import ANY_PLAN, plan_of
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.winograd_cost import direct_cost, transformed_cost
+from opserve_kernels.algorithms.winograd_tiling import TileBlocks, Tiling
 from opserve_kernels.gradients import Product
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
@@ -118,3 +122,16 @@ def test_products_in_padding_count_for_the_image_only_as_no_weight_multiplies_th
 
     assert pays(Product.IMAGE, case)
     assert not pays(Product.WEIGHT, case)
+
+
+@given(batch=st.integers(1, 400), entry=st.integers(1, 60), most=st.integers(24, 4000))
+def test_blocks_of_entries_cost_no_more_than_any_others(batch: int, entry: int, most: int) -> None:
+    def vectors(tiles: int) -> float:
+        return -(-tiles // LANES) + 0.5 * -(-tiles // TILE_COLUMNS)
+
+    def cost(part: int) -> float:
+        return batch // part * vectors(part * entry) + vectors(batch % part * entry)
+
+    tiling = Tiling(batch=batch, kernel=(3, 3), dilation=(1, 1), down=1, across=entry)
+    parts = range(1, min(batch, max(1, most // entry)) + 1)
+    assert TileBlocks.of(tiling, most).batch == max(parts, key=lambda part: (-cost(part), part))

@@ -1,0 +1,233 @@
+"""Calls to plan: ordinary ones drawn at random, and hostile ones at the ends of every argument."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import prod
+from random import Random
+from typing import Any
+
+from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Row, Setting
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.forms.form import Call, Form
+from opserve_kernels.cases.offers import SUPPORT, offered
+from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tbe_rules import BLOCK
+from opserve_server.settings import THREADS_LIMIT
+
+DEMANDING = PlanOptions(threads=THREADS_LIMIT, workspace_limit=0)
+"""Options that take the most planning: every algorithm is tried, the first one in shares."""
+VAST = (
+    *(64, 4099, 65535, 65537, 2**20, 2**20 + 7, 2**31 - 19, 2**31 - 2, 2**31 - 1),
+    *(2**36, 2**39 - 7, 2**40, 2**61 - 1, 2**62 - 57, 2**63 - 25),
+)
+"""Sizes at which walks take long: powers of two, primes beside them, and bounds of the vendor's."""
+_STEPS = ("stride", "dilation", "padding", "kernel", "size")
+_COUNTS = ("batch", "inner", "outer", "groups")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call and the options of its plan."""
+
+    case: Case
+    options: PlanOptions
+
+    def plan(self) -> Plan:
+        """Phase one, which may refuse it."""
+        operator = OPERATORS[self.case.operator]
+        arguments = arguments_of(self.case, operator.schema)
+        operator.infer_outputs(arguments)
+        plan: Plan = operator.plan(arguments, PROFILES[self.case.profile], self.options)
+        return plan
+
+
+def random_calls(seed: int, count: int) -> Iterator[PlannedCall]:
+    """So many calls that are offered, of every operator, on every profile, with any options."""
+    random = Random(seed)  # noqa: S311  # no secret
+    found = 0
+    while found < count:
+        operator = random.choice((*OPERATORS, *("convolution_backward",) * 4))
+        geometry: dict[str, Any] = {
+            "axes": random.choice((1, 2, 2, 2, 3)),
+            "batch": _magnitude(random, 5),
+            "inner": random.choice((1, 1, 16, 64, _magnitude(random, 8))),
+            "outer": random.choice((1, 16, 64, _magnitude(random, 8))),
+            "groups": random.choice((1, 1, 1, 2, _magnitude(random, 8))),
+        }
+        rows = {
+            "kernel": (1, 3, 3, 5, _magnitude(random, 3)),
+            "stride": (1, 1, 2, _magnitude(random, 6)),
+            "dilation": (1, 1, 2, _magnitude(random, 3)),
+            "padding": (0, 0, 1, 2, _magnitude(random, 4)),
+            "size": (_magnitude(random, 12), _magnitude(random, 6)),
+        }
+        for name, row in rows.items():
+            geometry[name] = tuple(random.choice(row) for _ in range(3))
+        geometry["transposed"] = random.random() < 1 / 3
+        call = _call(operator, Geometry(**geometry))
+        profile = random.choice(tuple(SUPPORT[operator]))
+        dtype = random.choice(SUPPORT[operator][profile].dtypes)
+        case = _case(operator, Form(name="", call=call).in_dtype(dtype), profile)
+        if case is None:
+            continue
+        found += 1
+        options = PlanOptions(
+            strict=random.random() < 1 / 3,
+            threads=random.choice((1, 1, 2, 3, 6, THREADS_LIMIT)),
+            workspace_limit=random.choice((None, None, 0, 1 << 16, 1 << 22)),
+        )
+        yield PlannedCall(case, options)
+
+
+def hostile_calls(step: int = 1) -> Iterator[PlannedCall]:
+    """Every argument at every size of VAST, alone and beside others: each `step`-th such call."""
+    plain = Geometry()
+    geometries = (plain, replace(plain, axes=1), replace(plain, transposed=True))
+    places = ((operator, profile) for operator in OPERATORS for profile in SUPPORT[operator])
+    hostile = [one for geometry in geometries for one in _hostile(geometry)]
+    for (operator, profile), geometry in islice(product(places, hostile), 0, None, step):
+        form = Form(name="", call=_call(operator, geometry))
+        form = form.in_dtype(SUPPORT[operator][profile].dtypes[-1])
+        case = _case(operator, form, profile, repeats=geometry.repeats)
+        if case is not None:
+            yield PlannedCall(case, DEMANDING)
+
+
+def largest_call(operator: str, elements: int, more: int) -> PlannedCall:
+    """A call whose largest tensor has so many elements, and with `more` entries some more."""
+    lanes = BLOCK if operator.startswith("conv2d") else 1
+    batch, ones = elements // lanes + more, (1, 1, 1)
+    geometry = Geometry(batch=batch, inner=1, outer=1, size=ones, kernel=ones)
+    form = Form(name="", call=_call(operator, geometry))
+    case = _case(operator, form, "reference", repeats=True)
+    assert case is not None
+    return PlannedCall(case, PlanOptions())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """Numbers that a call of any operator is made of.
+
+    Attributes:
+        axes: Spatial dimensions, where the operator leaves a choice.
+        batch: Entries.
+        inner: Channels of a group, on one side.
+        outer: The same on the other side.
+        groups: Groups of channels.
+        size: Of the image, beyond what the kernel spans.
+        kernel: Taps.
+        stride: Steps.
+        dilation: Distance of taps.
+        padding: On both sides.
+        transposed: Of convolution_backward.
+        repeats: Whether all strides of all tensors are 0, so that buffers are small.
+    """
+
+    axes: int = 2
+    batch: int = 2
+    inner: int = 3
+    outer: int = 4
+    groups: int = 1
+    size: Row = (5, 6, 7)
+    kernel: Row = (3, 3, 3)
+    stride: Row = (1, 1, 1)
+    dilation: Row = (1, 1, 1)
+    padding: Row = (0, 0, 0)
+    transposed: bool = False
+    repeats: bool = True
+
+
+def _hostile(geometry: Geometry) -> Iterator[Geometry]:
+    for value in VAST:
+        for name in _COUNTS:
+            change: dict[str, Any] = {name: value}
+            yield replace(geometry, **change)
+        for name in _STEPS:
+            outer: dict[str, Any] = {name: (value, 1, 1)}
+            inner: dict[str, Any] = {name: (1, value, 1)}
+            first = replace(geometry, **outer)
+            yield first
+            yield replace(geometry, repeats=False, **inner)
+            yield replace(first, inner=1, outer=1, groups=64)
+            yield replace(first, stride=(*first.stride[:1], 8, 7))
+    for value in VAST[2:9]:
+        yield replace(geometry, size=(value, 7, 7), stride=(7, 9, 1), kernel=(9, 5, 1))
+        yield replace(geometry, size=(value, 7, 7), dilation=(value, 2, 1), kernel=(2, 2, 1))
+        yield replace(geometry, size=(value, 7, 7), padding=(value, 2, 1), stride=(63, 1, 1))
+
+
+def _magnitude(random: Random, bits: int) -> int:
+    """A number of any length up to so many bits."""
+    return int(2 ** random.uniform(0, bits))
+
+
+def _call(operator: str, geometry: Geometry) -> Call:
+    axes = geometry.axes if operator == "convolution_backward" else 2
+    kernel, stride, dilation, padding = (
+        row[:axes]
+        for row in (geometry.kernel, geometry.stride, geometry.dilation, geometry.padding)
+    )
+    size = tuple(
+        more + max(0, step * (taps - 1) - 2 * sides)
+        for more, step, taps, sides in zip(geometry.size, dilation, kernel, padding, strict=False)
+    )
+    inner, outer, groups = geometry.inner, geometry.outer, geometry.groups
+    if operator == "im2col_backward":
+        out = (geometry.batch, inner, *size)
+        return FoldCall(out=out, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    if operator == "deconv_grad_filter":
+        return DeconvolutionCall(
+            x=(geometry.batch, *geometry.size[:2], groups * inner),
+            dy=(geometry.batch, *size, groups * outer),
+            kernel=kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            group=groups,
+        )
+    if operator != "convolution_backward":
+        return BlockCall(
+            image=(geometry.batch, groups * inner, *size),
+            weight=(groups * outer, inner, *kernel),
+            strides=stride,
+            padding=(padding[0], padding[0], padding[1], padding[1]),
+            dilations=dilation,
+            groups=groups,
+        )
+    return _convolution(geometry, size)
+
+
+def _convolution(geometry: Geometry, size: Row) -> ConvolutionCall:
+    """Without padding where it is transposed: more might leave nothing of its output."""
+    axes, inner, outer = geometry.axes, geometry.inner, geometry.outer
+    padding = geometry.padding[:axes]
+    if geometry.transposed:
+        inner, outer, padding = outer, inner, (0,) * axes
+    channels = geometry.groups * (outer if geometry.transposed else inner)
+    return ConvolutionCall(
+        input=(geometry.batch, channels, *size),
+        weight=(geometry.groups * outer, inner, *geometry.kernel[:axes]),
+        stride=geometry.stride[:axes],
+        padding=padding,
+        dilation=geometry.dilation[:axes],
+        groups=geometry.groups,
+        transposed=geometry.transposed,
+    )
+
+
+def _case(operator: str, form: Form, profile: str, *, repeats: bool = False) -> Case | None:
+    """The call, if its profile offers it and its kernel has a place."""
+    case = form.case(operator, Setting(profile=profile))
+    if any(prod(tensor.shape) < 1 for tensor in case.tensors.values()):
+        return None
+    if repeats:
+        layouts: Mapping[str, Layout] = {
+            name: Layout(strides=(0,) * len(tensor.shape)) for name, tensor in case.tensors.items()
+        }
+        case = replace(form, layouts=layouts).case(operator, Setting(profile=profile))
+    return offered(case)
