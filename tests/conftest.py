@@ -4,8 +4,16 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from opserve_client.private_service import Addresses, private_service
+
+# The same examples on every machine, however slow; `--hypothesis-profile=search` draws new ones.
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
 
 
 def pytest_configure() -> None:

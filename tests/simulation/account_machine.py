@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -28,11 +28,13 @@ from simulation.charges import (
     check_nothing_is_charged,
     held_by,
 )
+from simulation.choices import WHICH, one_of, pick
 from simulation.model import image_call
 from simulation.virtual_time import VirtualTimeLoop
 
 NAMES = ("ours", "theirs")
 MANY = 1000
+EACH = (*HELD, Resource.BYTES_IN_FLIGHT)
 TIGHT = Quota(
     device_memory_bytes=300 * KIB,
     sessions=2,
@@ -155,11 +157,8 @@ class AccountMachine(RuleBasedStateMachine):
         )
         return total
 
-    def lease(self, data: st.DataObject, having: str = "streams") -> Lease:
-        return data.draw(st.sampled_from([e for e in self.leases if getattr(e, having)]))
-
-    def pick(self, data: st.DataObject, handles: Sequence[int]) -> int:
-        return data.draw(st.sampled_from(handles))
+    def lease(self, which: int, having: str = "streams") -> Lease:
+        return pick([lease for lease in self.leases if getattr(lease, having)], which)
 
     # What must hold after every step
 
@@ -167,20 +166,18 @@ class AccountMachine(RuleBasedStateMachine):
     def use_is_what_the_tables_hold(self) -> None:
         for account in self.service.accounts:
             counted = self.counted(account.tenant.name)
-            for resource in (*HELD, Resource.BYTES_IN_FLIGHT):
-                assert account.use(resource) == counted[resource], resource
+            for resource in EACH:
+                use, held = account.use(resource), counted[resource]
+                assert use == held, f"{resource}: charged {use}, counted {held}"
 
     @invariant()
     def the_device_lacks_what_is_charged(self) -> None:
         charged = sum(account.use(Resource.DEVICE_MEMORY) for account in self.service.accounts)
-        assert charged == self.capacity - self.device.slabs.free_bytes
+        taken = self.capacity - self.device.slabs.free_bytes
+        assert charged == taken, f"device memory: charged {charged}, taken {taken}"
 
     @precondition(lambda self: self.leases)
-    @rule(
-        name=st.sampled_from(NAMES),
-        resource=st.sampled_from([*HELD, Resource.BYTES_IN_FLIGHT]),
-        share=st.sampled_from([1, 2, 3, MANY]),
-    )
+    @rule(name=one_of(*NAMES), resource=one_of(*EACH), share=one_of(1, 2, 3, MANY))
     def a_limit_changes(self, name: str, resource: Resource, share: int) -> None:
         limit: int = getattr(TIGHT, resource)
         fields = {other: getattr(self.quotas[name], other) for other in Resource}
@@ -189,7 +186,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.tell_tenants()
 
     @precondition(lambda self: len(self.leases) > 1)
-    @rule(name=st.sampled_from(NAMES))
+    @rule(name=one_of(*NAMES))
     def a_tenant_is_disabled_and_comes_back(self, name: str) -> None:
         self.tell_tenants(disabled=name)
         assert not [lease for lease in self.leases if lease.session.tenant == name]
@@ -197,7 +194,7 @@ class AccountMachine(RuleBasedStateMachine):
             self.do(self.service.open_session(principal_of(name)))
         self.tell_tenants()
 
-    @rule(name=st.sampled_from(NAMES), asked=st.sampled_from([0, 9, 9, 9]), retried=st.booleans())
+    @rule(name=one_of(*NAMES), asked=one_of(0, 9, 9, 9), retried=st.booleans())
     def open_session(self, name: str, asked: int, retried: bool) -> None:
         """Opens one; its client may have gone before it has the answer, and may ask again."""
         self.requests += 1
@@ -223,9 +220,9 @@ class AccountMachine(RuleBasedStateMachine):
                 self.plan_call(self.leases[-1], repeatable=True)
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), end=st.sampled_from(["closed", "lease over", "both at once"]))
-    def sessions_end(self, data: st.DataObject, end: str) -> None:
-        lease = self.lease(data)
+    @rule(which=WHICH, end=one_of("closed", "lease over", "both at once"))
+    def sessions_end(self, which: int, end: str) -> None:
+        lease = self.lease(which)
 
         async def close() -> None:
             if end != "lease over":
@@ -241,12 +238,12 @@ class AccountMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(
-        data=st.data(),
-        size=st.sampled_from([1, 60 * KIB, 140 * KIB, 160 * KIB]),
-        fate=st.sampled_from(["kept", "freed", "breaks", "retried"]),
+        which=WHICH,
+        size=one_of(1, 60 * KIB, 140 * KIB, 160 * KIB),
+        fate=one_of("kept", "freed", "breaks", "retried"),
     )
-    def allocate(self, data: st.DataObject, size: int, fate: str) -> None:
-        lease = self.lease(data)
+    def allocate(self, which: int, size: int, fate: str) -> None:
+        lease = self.lease(which)
         self.requests += 1
         others = {"request_id": f"allocate {self.requests}"} if fate == "retried" else {}
         self.device.breaks = fate == "breaks"
@@ -262,17 +259,17 @@ class AccountMachine(RuleBasedStateMachine):
             assert self.ask(lease, c.Allocate(size_bytes=size), **others) == made
 
     @precondition(lambda self: any(lease.buffers for lease in self.leases))
-    @rule(data=st.data())
-    def free(self, data: st.DataObject) -> None:
-        lease = self.lease(data, "buffers")
-        buffer = self.pick(data, lease.buffers)
+    @rule(which=WHICH, buffer_index=WHICH)
+    def free(self, which: int, buffer_index: int) -> None:
+        lease = self.lease(which, "buffers")
+        buffer = pick(lease.buffers, buffer_index)
         lease.buffers.remove(buffer)
         self.ask(lease, c.Free(buffer=buffer))
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), repeatable=st.booleans())
-    def plan(self, data: st.DataObject, repeatable: bool) -> None:
-        self.plan_call(self.lease(data), repeatable=repeatable)
+    @rule(which=WHICH, repeatable=st.booleans())
+    def plan(self, which: int, repeatable: bool) -> None:
+        self.plan_call(self.lease(which), repeatable=repeatable)
 
     def plan_call(self, lease: Lease, *, repeatable: bool) -> None:
         asked = [self.ask(lease, c.Allocate(size_bytes=KIB)) for _ in range(2)]
@@ -289,15 +286,22 @@ class AccountMachine(RuleBasedStateMachine):
                 self.ask(lease, c.SetRepeatable(executor=planned.executor))
 
     @precondition(lambda self: any(lease.executors for lease in self.leases))
-    @rule(data=st.data(), times=st.integers(1, 6), timeout_ms=st.sampled_from([None, 100]))
-    def execute(self, data: st.DataObject, times: int, timeout_ms: int | None) -> None:
-        lease = self.lease(data, "executors")
-        executor = self.pick(data, lease.executors)
+    @rule(
+        which=WHICH,
+        executor_index=WHICH,
+        stream_indices=st.lists(WHICH, min_size=1, max_size=6),
+        timeout_ms=one_of(None, 100),
+    )
+    def execute(
+        self, which: int, executor_index: int, stream_indices: list[int], timeout_ms: int | None
+    ) -> None:
+        lease = self.lease(which, "executors")
+        executor = pick(lease.executors, executor_index)
         workspace = self.ask(lease, c.Allocate(workspace_of=executor))
         if workspace is None:
             return
-        for _ in range(times):
-            stream = self.pick(data, lease.streams)
+        for stream_index in stream_indices:
+            stream = pick(lease.streams, stream_index)
             command = c.Execute(
                 executor=executor,
                 stream=stream,
@@ -308,24 +312,24 @@ class AccountMachine(RuleBasedStateMachine):
         self.ask(lease, c.Free(buffer=workspace.buffer))
 
     @precondition(lambda self: any(lease.executors for lease in self.leases))
-    @rule(data=st.data())
-    def destroy_executor(self, data: st.DataObject) -> None:
-        lease = self.lease(data, "executors")
+    @rule(which=WHICH)
+    def destroy_executor(self, which: int) -> None:
+        lease = self.lease(which, "executors")
         self.ask(lease, c.DestroyExecutor(executor=lease.executors.pop()))
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data())
-    def create_stream(self, data: st.DataObject) -> None:
-        lease = self.lease(data)
+    @rule(which=WHICH)
+    def create_stream(self, which: int) -> None:
+        lease = self.lease(which)
         made = self.ask(lease, c.CreateStream())
         if made is not None:
             lease.streams.append(made.stream)
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data())
-    def abort_or_destroy_a_stream(self, data: st.DataObject) -> None:
-        lease = self.lease(data)
-        stream = self.pick(data, lease.streams)
+    @rule(which=WHICH, stream_index=WHICH)
+    def abort_or_destroy_a_stream(self, which: int, stream_index: int) -> None:
+        lease = self.lease(which)
+        stream = pick(lease.streams, stream_index)
 
         async def end() -> None:
             abort = self.service.run(
@@ -350,8 +354,7 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.device.held)
     @rule(fails=st.booleans())
     def the_device_ends_a_call(self, fails: bool) -> None:
-        held = self.device.held[0]
-        self.device.held.remove(held)
+        held = self.device.held.pop(0)
         if fails:
             held.done.set_exception(KernelFailed("planted"))
         else:
@@ -359,9 +362,9 @@ class AccountMachine(RuleBasedStateMachine):
         self.settle()
 
     @precondition(lambda self: any(lease.buffers for lease in self.leases))
-    @rule(data=st.data(), size=st.sampled_from([1, KIB, 2 * KIB]))
-    def begin_to_write(self, data: st.DataObject, size: int) -> None:
-        lease = self.lease(data, "buffers")
+    @rule(which=WHICH, buffer_index=WHICH, size=one_of(1, KIB, 2 * KIB))
+    def begin_to_write(self, which: int, buffer_index: int, size: int) -> None:
+        lease = self.lease(which, "buffers")
         goes_on = self.loop.create_future()
 
         async def chunks() -> AsyncGenerator[bytes]:
@@ -372,7 +375,7 @@ class AccountMachine(RuleBasedStateMachine):
         writing = self.service.write(
             lease.principal,
             lease.session.name,
-            buffer=self.pick(data, lease.buffers),
+            buffer=pick(lease.buffers, buffer_index),
             offset=0,
             size_bytes=size,
             chunks=chunks(),
@@ -383,9 +386,9 @@ class AccountMachine(RuleBasedStateMachine):
         self.settle()
 
     @precondition(lambda self: self.uploads)
-    @rule(data=st.data(), end=st.sampled_from(["goes on", "breaks", "is cancelled"]))
-    def a_write_ends(self, data: st.DataObject, end: str) -> None:
-        upload = data.draw(st.sampled_from(self.uploads))
+    @rule(which=WHICH, end=one_of("goes on", "breaks", "is cancelled"))
+    def a_write_ends(self, which: int, end: str) -> None:
+        upload = pick(self.uploads, which)
         self.uploads.remove(upload)
         if end == "goes on":
             upload.goes_on.set_result(None)

@@ -1,7 +1,7 @@
 """A hypothesis state machine over the core: every step is done to the service and to a model."""
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -11,12 +11,13 @@ from typing_extensions import override
 
 from opserve_kernels.status import Status
 from opserve_server.core import commands as c
+from opserve_server.core import errors
 from opserve_server.core.dispatch import CALLS_OF_A_TENANT
-from opserve_server.core.errors import ExecutionFailed, HandleNotFound, InvalidArgument
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.pool.device import KernelFailed
 from server.core.fakes import LIMITS, FakeDevice, HeldCall, make_service
+from simulation.choices import WHICH, WHICH_IF_ANY, pick
 from simulation.model import (
     HURRY_MS,
     ModelExecutor,
@@ -30,6 +31,7 @@ from simulation.virtual_time import VirtualTimeLoop
 STRANGER = Principal(tenant="stranger", name="nobody", scopes=frozenset({Scope.OPERATE}))
 BUFFER_BYTES = 64
 QUEUED_WORK_LIMIT = 16
+TIMES = st.integers(1, 3)
 Answer = TypeVar("Answer")
 
 
@@ -84,9 +86,6 @@ class CoreMachine(RuleBasedStateMachine):
         self.settle()
         return answer
 
-    def pick(self, data: st.DataObject, handles: Collection[int]) -> int:
-        return data.draw(st.sampled_from(sorted(handles)))
-
     def at_device(self, stream: int) -> int:
         return sum(held.stream == stream for held in self.device.held)
 
@@ -108,7 +107,7 @@ class CoreMachine(RuleBasedStateMachine):
         for handle, stream in self.session.streams.items():
             told = [held.stopping for held in self.device.held if held.stream == handle]
             running = list(stream.queue)[: len(told)]
-            assert told == [work.stopped_by is not None for work in running]
+            assert told == [work.stopped_by is not None for work in running], f"stopped: {told}"
         for handle, task in self.aborts:
             stopping = any(held.stopping for held in self.device.held if held.stream == handle)
             assert task.done() != stopping, "an abort ends with the last call that it stops"
@@ -118,9 +117,12 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def events_and_streams_tell_where_they_are(self) -> None:
         for handle, record in self.session.events.items():
-            assert self.run(c.QueryEvent(event=handle)).complete == (record in self.session.reached)
+            reached = record in self.session.reached
+            complete = self.run(c.QueryEvent(event=handle)).complete
+            assert complete == reached, f"event complete: {complete}, expected {reached}"
         for handle, stream in self.session.streams.items():
-            assert self.run(c.QueryStream(stream=handle)).complete == (not stream.queue)
+            complete = self.run(c.QueryStream(stream=handle)).complete
+            assert complete != bool(stream.queue), f"stream complete: {complete}"
 
     # Sessions
 
@@ -152,7 +154,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.session_is_gone()
 
     def session_is_gone(self) -> None:
-        with pytest.raises(HandleNotFound):
+        with pytest.raises(errors.HandleNotFound):
             self.run(c.QueryStream())
         assert self.device.slabs.free_bytes == self.capacity, "an ended session holds memory"
         assert not self.device.attached
@@ -162,7 +164,7 @@ class CoreMachine(RuleBasedStateMachine):
     @rule()
     def a_stranger_is_answered_as_if_there_were_no_session(self) -> None:
         for name in (self.session.name, "0" * 32):
-            with pytest.raises(HandleNotFound) as refusal:
+            with pytest.raises(errors.HandleNotFound) as refusal:
                 self.do(self.service.run(STRANGER, name, c.QueryStream()))
             assert refusal.value.message == (
                 f"session: given {name}, allowed an open session of the caller"
@@ -183,30 +185,30 @@ class CoreMachine(RuleBasedStateMachine):
         self.session.buffers[made.buffer] = bytes([value]) * BUFFER_BYTES
 
     @precondition(lambda self: self.open and self.session.last["buffer"])
-    @rule(data=st.data())
-    def a_handle_is_never_given_out_twice(self, data: st.DataObject) -> None:
-        wanted = data.draw(st.integers(1, self.session.last["buffer"]))
-        with pytest.raises(InvalidArgument):
+    @rule(which=WHICH)
+    def a_handle_is_never_given_out_twice(self, which: int) -> None:
+        wanted = pick(range(1, self.session.last["buffer"] + 1), which)
+        with pytest.raises(errors.InvalidArgument):
             self.run(c.Allocate(size_bytes=BUFFER_BYTES, buffer=wanted))
 
     @precondition(lambda self: self.open and self.session.buffers)
-    @rule(data=st.data())
-    def free(self, data: st.DataObject) -> None:
-        handle = self.pick(data, self.session.buffers)
+    @rule(which=WHICH)
+    def free(self, which: int) -> None:
+        handle = pick(self.session.buffers, which)
         self.run(c.Free(buffer=handle))
         del self.session.buffers[handle]
         self.session.bury("buffer", handle)
 
     @precondition(lambda self: self.open and self.session.buffers and not self.session.queued)
-    @rule(data=st.data())
-    def read(self, data: st.DataObject) -> None:
-        handle = self.pick(data, self.session.buffers)
+    @rule(which=WHICH)
+    def read(self, which: int) -> None:
+        handle = pick(self.session.buffers, which)
         content = self.run(c.Read(buffer=handle, size_bytes=BUFFER_BYTES)).data
         assert content == self.session.buffers[handle]
 
     @precondition(lambda self: self.open)
-    @rule(data=st.data())
-    def dead_handles_are_refused(self, data: st.DataObject) -> None:
+    @rule(which=WHICH)
+    def dead_handles_are_refused(self, which: int) -> None:
         attempts: dict[str, type[Any]] = {
             "buffer": c.Free,
             "executor": c.Execute,
@@ -215,17 +217,18 @@ class CoreMachine(RuleBasedStateMachine):
         }
         for kind, command in attempts.items():
             if self.session.dead[kind]:
-                handle = self.pick(data, self.session.dead[kind])
-                with pytest.raises(HandleNotFound):
+                handle = pick(self.session.dead[kind], which)
+                with pytest.raises(errors.OpserveError) as refusal:
                     self.run(command(**{kind: handle}))
+                assert isinstance(refusal.value, errors.HandleNotFound), f"dead {kind} found"
 
     # Executors
 
     @precondition(lambda self: self.open and len(self.session.buffers) > 1)
-    @rule(data=st.data(), repeatable=st.booleans())
-    def plan(self, data: st.DataObject, repeatable: bool) -> None:
-        source = self.pick(data, self.session.buffers)
-        target = self.pick(data, self.session.buffers.keys() - {source})
+    @rule(which=WHICH, to=WHICH, repeatable=st.booleans())
+    def plan(self, which: int, to: int, repeatable: bool) -> None:
+        source = pick(self.session.buffers, which)
+        target = pick([handle for handle in self.session.buffers if handle != source], to)
         self.plan_call(source, target, repeatable=repeatable)
 
     def plan_call(self, source: int, target: int, *, repeatable: bool) -> None:
@@ -243,14 +246,13 @@ class CoreMachine(RuleBasedStateMachine):
             self.open and self.session.executors and self.session.queued < QUEUED_WORK_LIMIT
         )
     )
-    @rule(data=st.data(), times=st.integers(1, 3), hurried=st.booleans(), marked=st.booleans())
-    def execute(self, data: st.DataObject, times: int, hurried: bool, marked: bool) -> None:
-        handle = self.pick(data, self.session.executors)
-        stream = self.pick(data, self.session.streams)
+    @rule(which=WHICH, on=WHICH, times=TIMES, hurried=st.booleans(), marked=WHICH_IF_ANY)
+    def execute(self, which: int, on: int, times: int, hurried: bool, marked: int | None) -> None:
+        handle, stream = pick(self.session.executors, which), pick(self.session.streams, on)
         for _ in range(times if self.session.executors[handle].repeatable else 1):
             self.execute_once(handle, stream, hurried=hurried)
-            if marked and self.session.events:
-                self.record_once(self.pick(data, self.session.events), stream)
+            if marked is not None and self.session.events:
+                self.record_once(pick(self.session.events, marked), stream)
 
     def execute_once(self, handle: int, stream: int, *, hurried: bool) -> None:
         executor = self.session.executors[handle]
@@ -274,25 +276,25 @@ class CoreMachine(RuleBasedStateMachine):
                 del self.session.executors[handle]
                 self.session.bury("executor", handle)
         else:
-            with pytest.raises(HandleNotFound):
+            with pytest.raises(errors.HandleNotFound):
                 self.run(command)
         if workspace:
             self.run(c.Free(buffer=workspace))
 
     @precondition(lambda self: self.open and self.session.executors)
-    @rule(data=st.data())
-    def destroy_executor(self, data: st.DataObject) -> None:
-        handle = self.pick(data, self.session.executors)
+    @rule(which=WHICH)
+    def destroy_executor(self, which: int) -> None:
+        handle = pick(self.session.executors, which)
         self.run(c.DestroyExecutor(executor=handle))
         del self.session.executors[handle]
         self.session.bury("executor", handle)
 
     @precondition(lambda self: self.device.held)
-    @rule(data=st.data(), fails=st.booleans())
-    def the_device_ends_a_call(self, data: st.DataObject, fails: bool) -> None:
+    @rule(which=WHICH, fails=st.booleans())
+    def the_device_ends_a_call(self, which: int, fails: bool) -> None:
         first, *rest = self.device.held
         may_end = [first, *(held for held in rest if held.stopping)]
-        self.end_call(data.draw(st.sampled_from(may_end)), fails=fails)
+        self.end_call(pick(may_end, which), fails=fails)
 
     @precondition(lambda self: self.device.held)
     @rule(fails=st.booleans())
@@ -318,9 +320,9 @@ class CoreMachine(RuleBasedStateMachine):
         self.session.advance()
 
     @precondition(lambda self: self.open)
-    @rule(data=st.data())
-    def abort_stream(self, data: st.DataObject) -> None:
-        handle = self.pick(data, self.session.streams)
+    @rule(which=WHICH)
+    def abort_stream(self, which: int) -> None:
+        handle = pick(self.session.streams, which)
         command = c.AbortStream(stream=handle)
         self.session.streams[handle].abort(at_device=self.at_device(handle))
         task = self.loop.create_task(self.service.run(LOCAL, self.session.name, command))
@@ -355,10 +357,9 @@ class CoreMachine(RuleBasedStateMachine):
         self.session.events[handle] = 0
 
     @precondition(lambda self: self.open and self.session.events)
-    @rule(data=st.data())
-    def record(self, data: st.DataObject) -> None:
-        event = self.pick(data, self.session.events)
-        self.record_once(event, self.pick(data, self.session.streams))
+    @rule(which=WHICH, on=WHICH)
+    def record(self, which: int, on: int) -> None:
+        self.record_once(pick(self.session.events, which), pick(self.session.streams, on))
 
     def record_once(self, event: int, stream: int) -> None:
         self.records += 1
@@ -368,19 +369,18 @@ class CoreMachine(RuleBasedStateMachine):
         self.session.advance()
 
     @precondition(lambda self: self.open and self.session.events)
-    @rule(data=st.data())
-    def stream_wait(self, data: st.DataObject) -> None:
-        event = self.pick(data, self.session.events)
-        stream = self.pick(data, self.session.streams)
+    @rule(which=WHICH, on=WHICH)
+    def stream_wait(self, which: int, on: int) -> None:
+        event, stream = pick(self.session.events, which), pick(self.session.streams, on)
         if record := self.session.events[event]:  # one that was never recorded holds nothing up
             self.session.streams[stream].queue.append(ModelWork("wait", record))
         self.run(c.StreamWaitEvent(stream=stream, event=event))
         self.session.advance()
 
     @precondition(lambda self: self.open)
-    @rule(data=st.data())
-    def synchronize(self, data: st.DataObject) -> None:
-        self.synchronize_stream(self.pick(data, self.session.streams))
+    @rule(which=WHICH)
+    def synchronize(self, which: int) -> None:
+        self.synchronize_stream(pick(self.session.streams, which))
 
     def synchronize_stream(self, handle: int) -> None:
         stream = self.session.streams[handle]
@@ -392,7 +392,7 @@ class CoreMachine(RuleBasedStateMachine):
             waiter.cancel()
             self.settle()
         elif stream.failed:
-            with pytest.raises(ExecutionFailed) as failure:
+            with pytest.raises(errors.ExecutionFailed) as failure:
                 self.run(command)
             assert (failure.value.executor, failure.value.status) == stream.failed
             stream.failed = None

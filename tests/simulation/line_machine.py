@@ -19,6 +19,7 @@ from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Tenant
 from server.core.fakes import LIMITS, FakeDevice
 from server.core.waiting_clients import ADMIN
+from simulation.choices import WHICH, one_of, pick
 from simulation.line_model import ModelCaller, ModelLine, ModelSession, ModelWait
 from simulation.virtual_time import VirtualTimeLoop
 
@@ -129,7 +130,8 @@ class LineMachine(RuleBasedStateMachine):
     @invariant()
     def clients_have_the_answers_that_they_should(self) -> None:
         for client in self.clients:
-            assert answer_of(client.task) == expected_of(client), client.wait
+            answer, expected = answer_of(client.task), expected_of(client)
+            assert answer == expected, f"answered {answer!r}, expected {expected!r}: {client.wait}"
         self.clients = [client for client in self.clients if not client.task.done()]
 
     @invariant()
@@ -137,7 +139,8 @@ class LineMachine(RuleBasedStateMachine):
         found = Counter(
             (one.tenant, one.device, one.exclusive) for one in self.service.list_sessions(ADMIN)
         )
-        assert found == Counter((one.tenant, one.device, one.alone) for one in self.model.sessions)
+        granted = Counter((one.tenant, one.device, one.alone) for one in self.model.sessions)
+        assert found == granted, f"sessions: {found}, expected {granted}"
         for device in TAGS:
             there = [one for one in self.model.sessions if one.device == device]
             assert len(there) == 1 or not any(one.alone for one in there), "alone with others"
@@ -152,15 +155,16 @@ class LineMachine(RuleBasedStateMachine):
             )
             for wait in self.model.in_order()
         ]
-        told = self.waiting()
-        assert wanted == [
+        listed = self.waiting()
+        told = [
             (
                 *(one.tenant, one.request_id, one.priority, one.exclusive),
                 *(one.position, one.waited_s, one.left_s),
             )
-            for one in told
+            for one in listed
         ]
-        assert all(one.waits_for for one in told)
+        assert wanted == told, f"waiting: {told}, expected {wanted}"
+        assert all(one.waits_for for one in listed), "a reason to wait is missing"
 
     @invariant()
     def nobody_is_passed_but_by_who_comes_within_its_steps_of_priority(self) -> None:
@@ -170,18 +174,18 @@ class LineMachine(RuleBasedStateMachine):
                 if shares and not other.away and device in other.devices:
                     later_s = first.asked_at - other.asked_at
                     steps = first.priority - other.priority
-                    assert later_s <= steps * BOUNDS.priority_step_s
+                    assert later_s <= steps * BOUNDS.priority_step_s, "a waiting client was passed"
         self.model.granted.clear()
 
     # What clients do
 
     @rule(
-        tenant=st.sampled_from(sorted(QUOTAS)),
-        tags=st.sampled_from(["", "a", "b", "bc"]),
+        tenant=one_of(*sorted(QUOTAS)),
+        tags=one_of("", "a", "b", "bc"),
         priority=st.integers(0, PRIORITIES),
-        alone_s=st.sampled_from([0, 0, 10, 90]),
-        wait_s=st.sampled_from([0, 7, 45, 290, 2000]),
-        way=st.sampled_from(["once", "named", "told"]),
+        alone_s=one_of(0, 0, 10, 90),
+        wait_s=one_of(0, 7, 45, 290, 2000),
+        way=one_of("once", "named", "told"),
     )
     def ask(
         self, tenant: str, tags: str, priority: int, alone_s: int, wait_s: int, way: str
@@ -212,9 +216,9 @@ class LineMachine(RuleBasedStateMachine):
         self.model.ask(wait)
 
     @precondition(lambda self: self.named())
-    @rule(data=st.data(), told=st.booleans())
-    def ask_again(self, data: st.DataObject, told: bool) -> None:
-        wait = data.draw(st.sampled_from(self.named()))
+    @rule(which=WHICH, told=st.booleans())
+    def ask_again(self, which: int, told: bool) -> None:
+        wait = pick(self.named(), which)
         caller = self.call(wait, told=told)
         if not wait.outcome:
             self.model.join(wait, caller)
@@ -243,9 +247,9 @@ class LineMachine(RuleBasedStateMachine):
         return caller
 
     @precondition(lambda self: self.clients)
-    @rule(data=st.data())
-    def a_client_is_cut_off(self, data: st.DataObject) -> None:
-        client = data.draw(st.sampled_from(self.clients))
+    @rule(which=WHICH)
+    def a_client_is_cut_off(self, which: int) -> None:
+        client = pick(self.clients, which)
         client.cut_off = True
         client.task.cancel()
         self.settle()
@@ -254,9 +258,9 @@ class LineMachine(RuleBasedStateMachine):
     # What happens to devices, sessions and tenants
 
     @precondition(lambda self: self.model.sessions)
-    @rule(data=st.data())
-    def a_session_is_closed(self, data: st.DataObject) -> None:
-        session = data.draw(st.sampled_from(self.model.sessions))
+    @rule(which=WHICH)
+    def a_session_is_closed(self, which: int) -> None:
+        session = pick(self.model.sessions, which)
         self.close(session)
         self.model.close(session)
 
@@ -267,12 +271,12 @@ class LineMachine(RuleBasedStateMachine):
         self.do(self.service.release(ADMIN, next(found), force=False))
         self.settle()
 
-    @rule(name=st.sampled_from(sorted(TAGS)))
+    @rule(name=one_of(*sorted(TAGS)))
     def a_device_fails_or_is_ready_again(self, name: str) -> None:
         self.devices[name].ready = not self.devices[name].ready
         self.model.unready ^= {name}
 
-    @rule(tenant=st.sampled_from(sorted(QUOTAS)))
+    @rule(tenant=one_of(*sorted(QUOTAS)))
     def a_tenant_leaves_and_comes_back(self, tenant: str) -> None:
         self.model.closed.add(tenant)
         self.tell_tenants()
@@ -281,7 +285,7 @@ class LineMachine(RuleBasedStateMachine):
         self.model.closed.remove(tenant)
         self.tell_tenants()
 
-    @rule(seconds=st.sampled_from([0, 1, 6, 30, 61]))
+    @rule(seconds=one_of(0, 1, 6, 30, 61))
     def time_passes(self, seconds: int) -> None:
         self.pass_time(seconds)
 

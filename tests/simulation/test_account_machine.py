@@ -1,10 +1,9 @@
 """No interleaving leaks or doubles a charge, and every bug that is planted is found."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from opserve_server.core.accounts import Account
@@ -17,17 +16,9 @@ from opserve_server.core.sessions import Sessions
 from opserve_server.core.streams import Stream
 from opserve_server.core.tenants import Resource
 from opserve_server.pool.slabs import Slab
+from server.core.fakes import KIB
 from simulation.account_machine import AccountMachine
-
-CLEAN = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
-PLANTED = settings(
-    CLEAN, max_examples=400, derandomize=True, database=None, phases=[Phase.generate]
-)
+from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
 
 
 def test_use_is_what_the_tables_hold_whatever_happens() -> None:
@@ -128,22 +119,111 @@ def forget_to_ask(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HandleTable, "next_handle", next_handle)
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
+BUGS: list[Planted[AccountMachine]] = [
+    Planted(
         keep_the_charge_of_a_failed_allocation,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.allocate(0, 140 * KIB, "breaks"),
+        ],
+        "device memory: charged 1048576, taken 131072",
+    ),
+    Planted(
         give_back_twice_when_a_close_meets_the_end_of_the_lease,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.sessions_end(0, "lease over"),
+        ],
+        "sessions: charged -1, counted 0",
+    ),
+    Planted(
         keep_aborted_entries,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.execute(0, 0, [0, 0, 0], None),
+            lambda quotas: quotas.abort_or_destroy_a_stream(0, 0),
+        ],
+        "queued_entries: charged 1, counted 0",
+    ),
+    Planted(
         keep_reclaimed_slabs,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.free(0, 0),
+            lambda quotas: quotas.free(0, 0),
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.allocate(1, 140 * KIB, "kept"),
+        ],
+        "device memory: charged 262144, taken 131072",
+    ),
+    Planted(
         keep_used_executors,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.destroy_executor(0),
+        ],
+        "executors: charged 1, counted 0",
+    ),
+    Planted(
         keep_the_bytes_of_a_broken_copy,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.begin_to_write(0, 0, KIB),
+            lambda quotas: quotas.a_write_ends(0, "breaks"),
+        ],
+        "bytes_in_flight: charged 1024, counted 0",
+    ),
+    Planted(
         reclaim_for_others_alone,
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.free(0, 0),
+            lambda quotas: quotas.free(0, 0),
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.allocate(1, 140 * KIB, "kept"),
+        ],
+        "an unused slab is in the way",
+    ),
+    Planted(
         forget_to_ask,
-    ],
-)
-def test_the_machine_finds_a_planted_bug(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+        [
+            lambda quotas: quotas.open_session("ours", 9, retried=False),
+            lambda quotas: quotas.create_stream(0),
+            lambda quotas: quotas.create_stream(0),
+            lambda quotas: quotas.create_stream(0),
+            lambda quotas: quotas.create_stream(0),
+        ],
+        "streams: 5 beyond 4",
+    ),
+]
+
+
+@by_name(BUGS)
+def test_a_history_finds_nothing_where_no_bug_is_planted(bug: Planted[AccountMachine]) -> None:
+    go_through(AccountMachine(), [AccountMachine.start, *bug.steps])
+
+
+@by_name(BUGS)
+def test_a_history_finds_the_bug_that_is_planted(
+    bug: Planted[AccountMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
+    bug.plant(monkeypatch)
+    with pytest.raises(AssertionError, match=bug.message):
+        go_through(AccountMachine(), [AccountMachine.start, *bug.steps])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_use_is_what_the_tables_hold_in_new_histories() -> None:
+    run_state_machine_as_test(AccountMachine, settings=SEARCH)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@by_name(BUGS)
+def test_the_search_finds_the_bug_that_is_planted(
+    bug: Planted[AccountMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug.plant(monkeypatch)
+    with pytest.raises(AssertionError):
         run_state_machine_as_test(AccountMachine, settings=PLANTED)

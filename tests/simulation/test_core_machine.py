@@ -2,33 +2,22 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from opserve_server.core import dispatch, operator_commands
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.commands import Execute
 from opserve_server.core.dispatch import Dispatcher, RoundRobin, Source
-from opserve_server.core.errors import ExecutionFailed, OpserveError
+from opserve_server.core.errors import ExecutionFailed, OutOfMemory
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.history import Outcome
 from opserve_server.core.session import Session
 from opserve_server.core.streams import Stream
 from opserve_server.core.work import Entry, KernelRun, Mark
 from simulation.core_machine import CoreMachine
-
-CLEAN = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
-PLANTED = settings(
-    CLEAN, max_examples=400, derandomize=True, database=None, phases=[Phase.generate]
-)
+from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
 
 
 def test_the_core_behaves_as_its_model() -> None:
@@ -106,7 +95,7 @@ def pass_a_record(patch: pytest.MonkeyPatch) -> None:
     """A call goes to the device although a record stands before it."""
     original = Stream._advance
 
-    def advance(self: Stream) -> None:
+    def advance(self: Stream, _: "asyncio.Future[None] | None" = None) -> None:
         self._queue = deque(sorted(self._queue, key=lambda e: isinstance(e.work, Mark)))
         original(self)
 
@@ -169,27 +158,154 @@ def ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "_miss_deadline", miss)
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
+FOUND = (AssertionError, pytest.fail.Exception, OutOfMemory)
+BUGS: list[Planted[CoreMachine]] = [
+    Planted(
         leak_a_buffer,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=None),
+            lambda core: core.the_device_ends_all_work(fails=False),
+            lambda core: core.close_session(),
+        ],
+        "size_bytes: given 1048576, allowed at most the 917504 bytes that are free",
+    ),
+    Planted(
         free_under_a_running_call,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=None),
+            lambda core: core.allocate(value=1, skip=0),
+            lambda core: core.the_device_ends_a_call(0, fails=False),
+        ],
+        "memory of a running call was handed out",
+    ),
+    Planted(
         reuse_a_handle,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=None),
+            lambda core: core.allocate(value=0, skip=0),
+        ],
+        "buffer handle 4 was given out before",
+    ),
+    Planted(
         lose_an_error,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=0),
+            lambda core: core.the_device_ends_all_work(fails=True),
+        ],
+        "DID NOT RAISE .*ExecutionFailed",
+    ),
+    Planted(
         run_an_executor_twice,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=None),
+            lambda core: core.dead_handles_are_refused(0),
+        ],
+        "dead executor found",
+    ),
+    Planted(
         fire_an_event_early,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=0),
+        ],
+        "event complete: True, expected False",
+    ),
+    Planted(
         pass_a_record,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(1, 0, 2, hurried=False, marked=0),
+        ],
+        "a call went past what holds it",
+    ),
+    Planted(
         idle_between_calls,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(1, 0, 2, hurried=False, marked=None),
+        ],
+        "the device lacks a call",
+    ),
+    Planted(
         forget_a_stream,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.create_stream(),
+            lambda core: core.execute(0, 2, 1, hurried=False, marked=None),
+        ],
+        "the device lacks a call",
+    ),
+    Planted(
         keep_aborted_calls,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(1, 0, 3, hurried=False, marked=None),
+            lambda core: core.abort_stream(0),
+            lambda core: core.the_device_ends_all_work(fails=False),
+        ],
+        "the device has a call that was dropped",
+    ),
+    Planted(
         run_on_after_an_abort,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=None),
+            lambda core: core.abort_stream(0),
+        ],
+        r"stopped: \[False\]",
+    ),
+    Planted(
         end_an_abort_early,
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=False, marked=None),
+            lambda core: core.abort_stream(0),
+        ],
+        "an abort ends with the last call that it stops",
+    ),
+    Planted(
         ignore_deadlines,
-    ],
-)
-def test_the_machine_finds_a_planted_bug(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+        [
+            lambda core: core.open_session(),
+            lambda core: core.execute(0, 0, 1, hurried=True, marked=None),
+            lambda core: core.deadlines_pass(),
+        ],
+        r"stopped: \[False\]",
+    ),
+]
+
+
+@by_name(BUGS)
+def test_a_history_finds_nothing_where_no_bug_is_planted(bug: Planted[CoreMachine]) -> None:
+    go_through(CoreMachine(), [CoreMachine.start, *bug.steps])
+
+
+@by_name(BUGS)
+def test_a_history_finds_the_bug_that_is_planted(
+    bug: Planted[CoreMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    with pytest.raises((AssertionError, pytest.fail.Exception, OpserveError)):
+    bug.plant(monkeypatch)
+    with pytest.raises(FOUND, match=bug.message):
+        go_through(CoreMachine(), [CoreMachine.start, *bug.steps])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_core_behaves_as_its_model_in_new_histories() -> None:
+    run_state_machine_as_test(CoreMachine, settings=SEARCH)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@by_name(BUGS)
+def test_the_search_finds_the_bug_that_is_planted(
+    bug: Planted[CoreMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug.plant(monkeypatch)
+    with pytest.raises(FOUND):
         run_state_machine_as_test(CoreMachine, settings=PLANTED)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from opserve_server.core.accounts import Account
@@ -14,22 +13,8 @@ from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.room import Room
 from opserve_server.core.session import Session
 from opserve_server.core.waiting_line import Place, PlaceKey, WaitingLine
+from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
 from simulation.line_machine import LineMachine
-
-CLEAN = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
-PLANTED = settings(
-    CLEAN,
-    max_examples=400,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    report_multiple_bugs=False,
-)
 
 
 def test_the_line_behaves_as_its_model() -> None:
@@ -110,22 +95,120 @@ def look_at_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WaitingLine, "_look_again", look_again)
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
+def ask(  # as the machine's rule, with what most histories give
+    tenant: str,
+    tags: str,
+    *,
+    priority: int = 0,
+    alone_s: int = 0,
+    wait_s: int = 0,
+    way: str = "once",
+) -> Callable[[LineMachine], None]:
+    """A step: a client asks for a session."""
+    return lambda line: line.ask(tenant, tags, priority, alone_s, wait_s, way)
+
+
+NONE_READY: list[Callable[[LineMachine], None]] = [
+    lambda line: line.a_device_fails_or_is_ready_again("one"),
+    lambda line: line.a_device_fails_or_is_ready_again("two"),
+    lambda line: line.a_device_fails_or_is_ready_again("three"),
+]
+
+BUGS: list[Planted[LineMachine]] = [
+    Planted(
         let_priority_win_for_ever,
+        [
+            *NONE_READY,
+            ask("lab", "", wait_s=45),
+            lambda line: line.time_passes(30),
+            ask("lab", "", priority=1, wait_s=45),
+        ],
+        "waiting: .*, expected ",
+    ),
+    Planted(
         let_others_take_what_is_kept,
+        [*[ask("lab", "")] * 3, ask("lab", "", alone_s=10, wait_s=7), ask("lab", "")],
+        "answered 'one', expected 'two'",
+    ),
+    Planted(
         keep_a_device_for_ever,
+        [ask("lab", "", alone_s=10), lambda line: line.time_passes(30)],
+        "sessions: .*, expected ",
+    ),
+    Planted(
         grant_to_who_is_away,
+        [
+            *NONE_READY,
+            ask("lab", "", wait_s=45, way="named"),
+            lambda line: line.a_client_is_cut_off(0),
+            lambda line: line.a_device_fails_or_is_ready_again("one"),
+            lambda line: line.time_passes(6),
+        ],
+        "sessions: .*, expected ",
+    ),
+    Planted(
         count_all_in_the_line,
+        [*NONE_READY, ask("lab", "a", wait_s=45), ask("lab", "b", wait_s=45)],
+        "waiting: .*, expected ",
+    ),
+    Planted(
         forget_who_waits_behind,
+        [
+            *[ask("lab", "")] * 3,
+            ask("lab", "", alone_s=10, wait_s=7),
+            ask("lab", "a", wait_s=45),
+            lambda line: line.a_client_is_cut_off(0),
+        ],
+        "answered '', expected 'one'",
+    ),
+    Planted(
         wait_without_an_end,
+        [
+            *NONE_READY,
+            ask("lab", "", alone_s=10, wait_s=7),
+            lambda line: line.time_passes(30),
+        ],
+        "answered '', expected 'WaitTimedOut'",
+    ),
+    Planted(
         look_at_nothing,
-    ],
-)
-def test_the_machine_finds_a_planted_bug(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+        [
+            *NONE_READY,
+            ask("lab", "a", wait_s=45),
+            lambda line: line.a_device_fails_or_is_ready_again("one"),
+            lambda line: line.time_passes(6),
+        ],
+        "answered '', expected 'one'",
+    ),
+]
+
+
+@by_name(BUGS)
+def test_a_history_finds_nothing_where_no_bug_is_planted(bug: Planted[LineMachine]) -> None:
+    go_through(LineMachine(), [LineMachine.start, *bug.steps])
+
+
+@by_name(BUGS)
+def test_a_history_finds_the_bug_that_is_planted(
+    bug: Planted[LineMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
+    bug.plant(monkeypatch)
+    with pytest.raises(AssertionError, match=bug.message):
+        go_through(LineMachine(), [LineMachine.start, *bug.steps])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_line_behaves_as_its_model_in_new_histories() -> None:
+    run_state_machine_as_test(LineMachine, settings=SEARCH)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@by_name(BUGS)
+def test_the_search_finds_the_bug_that_is_planted(
+    bug: Planted[LineMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug.plant(monkeypatch)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(LineMachine, settings=PLANTED)
