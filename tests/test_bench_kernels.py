@@ -43,11 +43,10 @@ def a_line(
     *,
     over: float = 2.0,
     better: float = 1.5,
-    strict: float = 1.8,
     algorithm: str = "",
     error: float = 1e-7,
 ) -> Line:
-    values = {Part.ALL: over, Part.ALL_BEST: better, Part.STRICT: strict}
+    values = {Part.ALL: over, Part.ALL_BEST: better}
     return Line(
         suite=suite,
         shape="a shape",
@@ -333,11 +332,20 @@ def test_what_was_not_measured_is_not_met_and_says_why() -> None:
     assert goal_named(found, "fold").value is None
 
 
-def test_strict_goal_is_told_of_strict_plans() -> None:
-    lines = [a_line(over=9.0, strict=3.0, algorithm="image: winograd"), a_line(strict=0.75)]
-    strict = goal_named(goals_of(lines), "strict")
-    assert strict.value == pytest.approx(1.5)
-    assert not strict.met
+def test_rows_with_winograd_have_a_goal_of_their_own() -> None:
+    lines = [a_line(over=1.5), *(a_line(Suite.FAST, over=over) for over in (3.0, 0.75))]
+    fast = goal_named(goals_of(lines), "fast")
+    assert fast.value == pytest.approx(1.5)
+    assert not fast.met
+    assert goal_named(goals_of(lines), "NCHW", "all gradients", "PyTorch").value == 1.5
+
+
+def test_only_rows_of_accuracy_fast_are_planned_with_winograd() -> None:
+    shape = convolution("x", "b2 c64 o64 i28x28 k3 p1")
+    call = ("convolution_backward", "ascend910b")
+    arguments = subject.gradients_arguments(shape, DataType.FLOAT, ALL)
+    plans = [subject.plan_of(*call, arguments, how)[0] for how in (subject.DIRECT, subject.FAST)]
+    assert ["winograd" in " ".join(plan.algorithms) for plan in plans] == [False, True]
 
 
 def test_errors_are_told_by_kind_of_algorithm_and_of_fp32_alone() -> None:

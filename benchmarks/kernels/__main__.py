@@ -12,6 +12,7 @@ from rich.progress import track
 
 from benchmarks.kernels import peer
 from benchmarks.kernels.comparisons import (
+    compare_fast,
     compare_filters,
     compare_folds,
     compare_gradients,
@@ -66,6 +67,7 @@ def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
     of_suites = ((HALVES, Suite.FLOAT16), (HALVES, Suite.BFLOAT16))
     named: list[tuple[str, Comparison]] = [
         *((shape.name, partial(compare_in_depth, shape)) for shape in CONVOLUTIONS),
+        *((shape.name, partial(compare_fast, shape)) for shape in CONVOLUTIONS),
         *(
             (shape.name, partial(compare_gradients, shape, suite))
             for shapes, suite in ((random_shapes(seed), Suite.RANDOM), *of_suites)

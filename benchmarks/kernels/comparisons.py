@@ -14,7 +14,6 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 _OURS, _THEIRS, _CHANNELS_LAST = "ours", "theirs", "theirs, channels last"
-_STRICT = "ours, strict"
 _PRODUCTS = 2  # grad_input and grad_weight; grad_bias is not counted as work
 _DTYPES = {Suite.FLOAT16: DataType.FLOAT16, Suite.BFLOAT16: DataType.BF16}
 _ALL: subject.Mask = (True, True, True)
@@ -37,24 +36,16 @@ class _Contest:
 
 
 def compare_in_depth(shape: ConvolutionShape, rounds: int) -> Line:
-    """All gradients, strict too, and each large one; also against PyTorch's better layout."""
+    """All gradients and each large one; also against PyTorch's better layout."""
     suite = Suite.CONVOLUTION
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, suite)
-    strict = PlanOptions(strict=True)
-    calls: dict[str, peer.Peer] = {
-        _OURS: contest.ours,
-        _STRICT: subject.gradients_call(shape, arrays, DataType.FLOAT, _ALL, strict),
-        _THEIRS: contest.theirs,
-    }
+    calls: dict[str, peer.Peer] = {_OURS: contest.ours, _THEIRS: contest.theirs}
     if shape.rank in peer.HAS_CHANNELS_LAST:
         calls[_CHANNELS_LAST] = peer.channels_last_peer(shape, arrays, _ALL)
     samples = by_turns(calls, rounds)
     best = faster(samples, _THEIRS, _CHANNELS_LAST)
-    ratios = {
-        Part.ALL_BEST: ratio(samples, over=best, under=_OURS),
-        Part.STRICT: ratio(samples, over=_THEIRS, under=_STRICT),
-    }
+    ratios = {Part.ALL_BEST: ratio(samples, over=best, under=_OURS)}
     for part, mask in _SINGLE.items():
         single: dict[str, peer.Peer] = {
             _OURS: subject.gradients_call(shape, arrays, DataType.FLOAT, mask),
@@ -69,6 +60,13 @@ def compare_gradients(shape: ConvolutionShape, suite: Suite, rounds: int) -> Lin
     arrays = convolution_arrays(shape, _DTYPES.get(suite, DataType.FLOAT))
     contest = _gradients(shape, arrays, suite)
     return _line(suite, shape, contest, _both(contest, rounds), {})
+
+
+def compare_fast(shape: ConvolutionShape, rounds: int) -> Line:
+    """All gradients against contiguous tensors, with Winograd's algorithm where it is faster."""
+    arrays = convolution_arrays(shape, DataType.FLOAT)
+    contest = _gradients(shape, arrays, Suite.FAST, subject.FAST)
+    return _line(Suite.FAST, shape, contest, _both(contest, rounds), {})
 
 
 def compare_on_threads(shape: ConvolutionShape, rounds: int) -> Line:
@@ -120,7 +118,7 @@ def _gradients(
     shape: ConvolutionShape,
     arrays: Mapping[str, Array],
     suite: Suite,
-    options: PlanOptions = subject.ANY_PLAN,
+    options: PlanOptions = subject.DIRECT,
 ) -> _Contest:
     theirs = peer.gradients_peer(shape, arrays, _ALL)
     dtype = _DTYPES.get(suite, DataType.FLOAT)

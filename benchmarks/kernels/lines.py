@@ -11,9 +11,10 @@ THREADS = 2
 
 
 class Suite(StrEnum):
-    """What a shape was measured for."""
+    """What a shape was measured for; all but FAST with direct sums, as a session has by default."""
 
     CONVOLUTION = "convolution"
+    FAST = "convolution, fast"
     RANDOM = "random"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
@@ -29,7 +30,6 @@ class Part(StrEnum):
     GRAD_WEIGHT = "grad_weight"
     ALL = "all"
     ALL_BEST = "all_better_layout"
-    STRICT = "all_strict"  # without Winograd's algorithm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

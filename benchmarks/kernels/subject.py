@@ -15,7 +15,7 @@ from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.im2col_backward.schema import Im2colBackward
-from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stage_ends
@@ -26,7 +26,7 @@ Bytes = NDArray[np.uint8]
 Mask = tuple[bool, bool, bool]
 Arguments = Any
 """A dataclass of an operator's schema."""
-ANY_PLAN = PlanOptions()
+DIRECT, FAST = (PlanOptions(accuracy=accuracy) for accuracy in Accuracy)
 
 _FORMATS = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 _KEEP_DTYPE = 0
@@ -87,7 +87,7 @@ def gradients_call(
     arrays: Mapping[str, Array],
     dtype: DataType,
     mask: Mask,
-    options: PlanOptions = ANY_PLAN,
+    options: PlanOptions = DIRECT,
 ) -> Call:
     """convolution_backward."""
     arguments = gradients_arguments(shape, dtype, mask)
@@ -162,7 +162,7 @@ def filter_of(shape: ConvolutionShape, weight: Array) -> Array:
 
 
 def plan_of(
-    name: str, profile: str, arguments: Arguments, options: PlanOptions = ANY_PLAN
+    name: str, profile: str, arguments: Arguments, options: PlanOptions = DIRECT
 ) -> tuple[Plan, Mapping[str, Tensor]]:
     """The plan of a call and the outputs that a caller would make for it."""
     operator = OPERATORS[name]
@@ -175,7 +175,7 @@ def _prepared(
     profile: str,
     arguments: Arguments,
     arrays: Mapping[str, Array],
-    options: PlanOptions = ANY_PLAN,
+    options: PlanOptions = DIRECT,
 ) -> Call:
     plan, outputs = plan_of(name, profile, arguments, options)
     operator = OPERATORS[name]

@@ -18,6 +18,8 @@ from opserve_client.errors import OPSERVE, invalid_argument, invalid_handle, inv
 
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="Owned")
+ACCURACIES = {"direct": "direct", "fast": "fast"}
+DOCUMENTED_RULES = {"error": "error", "warn": "warn"}
 LARGEST_UINT32 = 2**32 - 1
 LARGEST_UINT64 = 2**64 - 1
 _INT64 = range(-(2**63), 2**63)

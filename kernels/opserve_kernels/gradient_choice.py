@@ -10,7 +10,7 @@ from opserve_kernels.algorithms.winograd_cost import direct_cost, transformed_co
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.copy_stages import COPY_ELEMENTS
 from opserve_kernels.gradients import Gradients, Product
-from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operator import Accuracy, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import products_of
@@ -61,7 +61,8 @@ def _possible(part: Gradients, options: PlanOptions) -> Iterator[Algorithm]:
         yield from DIRECT[product]
         if depthwise_plan.fits(part):
             yield Algorithm.DEPTHWISE
-        if winograd_plan.fits(part.convolution) and not part.diagonal and not options.strict:
+        is_fast = options.accuracy is Accuracy.FAST
+        if is_fast and winograd_plan.fits(part.convolution) and not part.diagonal:
             yield Algorithm.WINOGRAD
 
 

@@ -107,11 +107,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What a session asks of all its plans; the right result is none of it.
+    """What a session asks of all its plans.
 
     Attributes:
-        strict: Only algorithms whose error is bounded by the products of each sum, as
-            docs/numerics.md has it, not by those of its neighbourhood: no Winograd.
+        accuracy: Error bound that every result keeps; DIRECT excludes Winograd's algorithm.
+        documented_rules: Answer to a call that breaks a rule which only the vendor's page states.
         workspace_limit: Bytes of workspace that a plan is to keep within, by a slower algorithm if
             one needs less; where none does, the plan is the smallest. None: any size.
         threads: Shares that a plan has at most.
@@ -119,7 +119,8 @@ class PlanOptions:
             that cannot do so is refused. Gradients that are not named take what is fastest.
     """
 
-    strict: bool = False
+    accuracy: Accuracy = Accuracy.DIRECT
+    documented_rules: DocumentedRules = DocumentedRules.ERROR
     workspace_limit: int | None = None
     threads: int = 1
     algorithms: tuple[str, ...] = ()

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.samples.sample import Bytes, Sample
-from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 
 GUARD_BYTES = 4096
 GUARD = 0x5C
 NAN_BYTE = 0xFF  # four of them are a NaN
-ANY_PLAN = PlanOptions()
+ANY_PLAN = PlanOptions(accuracy=Accuracy.FAST)
+"""Any algorithm computes, whichever is fastest."""
 
 
 def plan_of(sample: Sample, options: PlanOptions = ANY_PLAN) -> Plan:

@@ -13,13 +13,13 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.forms.form import Call, Form
 from opserve_kernels.cases.offers import SUPPORT, offered
 from opserve_kernels.cases.schema_form import arguments_of
-from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tbe_rules import BLOCK
 from opserve_server.settings import THREADS_LIMIT
 
-DEMANDING = PlanOptions(threads=THREADS_LIMIT, workspace_limit=0)
+DEMANDING = PlanOptions(accuracy=Accuracy.FAST, threads=THREADS_LIMIT, workspace_limit=0)
 """Options that take the most planning: every algorithm is tried, the first one in shares."""
 VAST = (
     *(64, 4099, 65535, 65537, 2**20, 2**20 + 7, 2**31 - 19, 2**31 - 2, 2**31 - 1),
@@ -77,7 +77,7 @@ def random_calls(seed: int, count: int) -> Iterator[PlannedCall]:
             continue
         found += 1
         options = PlanOptions(
-            strict=random.random() < 1 / 3,
+            accuracy=Accuracy.DIRECT if random.random() < 1 / 3 else Accuracy.FAST,
             threads=random.choice((1, 1, 2, 3, 6, THREADS_LIMIT)),
             workspace_limit=random.choice((None, None, 0, 1 << 16, 1 << 22)),
         )
@@ -106,7 +106,7 @@ def largest_call(operator: str, elements: int, more: int) -> PlannedCall:
     form = Form(name="", call=_call(operator, geometry))
     case = _case(operator, form, "reference", repeats=True)
     assert case is not None
-    return PlannedCall(case, PlanOptions())
+    return PlannedCall(case, PlanOptions(accuracy=Accuracy.FAST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

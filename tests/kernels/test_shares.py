@@ -1,7 +1,7 @@
 """Shares of a call write its results once, and need nothing of each other."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import accumulate, pairwise
 from typing import Any
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.execution import GUARD, GUARD_BYTES, kernel_of, masked, plan_of, results
+from kernels.execution import ANY_PLAN, GUARD, GUARD_BYTES, kernel_of, masked, plan_of, results
 from kernels.oracles.expectation import assert_meets
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
@@ -56,11 +56,15 @@ class Prepared:
 
     @staticmethod
     def of(
-        sample: Sample, threads: int = THREADS, *, before: int = GUARD, strict: bool = False
+        sample: Sample,
+        threads: int = THREADS,
+        *,
+        before: int = GUARD,
+        options: PlanOptions = ANY_PLAN,
     ) -> "Prepared":
         """Outputs and workspace are full of one byte before."""
         operator = OPERATORS[sample.operator]
-        plan = plan_of(sample, PlanOptions(threads=threads, strict=strict))
+        plan = plan_of(sample, replace(options, threads=threads))
         buffers = sample.buffers()
         for name in sample.outputs:
             buffers[name][:] = before
@@ -103,7 +107,7 @@ def written_by_each_share(sample: Sample) -> list[list[NDArray[np.bool_]]]:
     A byte that is written has one of two values less than two memories that differ in every byte.
     """
     written: list[list[NDArray[np.bool_]]] = []
-    for share in range(len(plan_of(sample, PlanOptions(threads=THREADS)).shares)):
+    for share in range(len(plan_of(sample, replace(ANY_PLAN, threads=THREADS)).shares)):
         runs = [Prepared.of(sample, before=before) for before in (0x00, 0xFF)]
         for run in runs:
             run.run(*run.bounds[share])
@@ -135,29 +139,30 @@ def test_shares_in_any_order_are_within_the_bound(sample: Sample) -> None:
 @settings(deadline=None, max_examples=300)
 @given(sample=calls(), threads=st.integers(2, 5))
 def test_any_call_gives_what_one_thread_gives(sample: Sample, threads: int) -> None:
-    call = Prepared.of(sample, threads, strict=True)
+    call = Prepared.of(sample, threads, options=PlanOptions())
     call.run_by_turns()
     found = call.results(sample)
-    for name, array in results(sample, options=PlanOptions(strict=True)).items():
+    for name, array in results(sample, options=PlanOptions()).items():
         np.testing.assert_array_equal(found[name], array, name)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_a_call_has_as_many_shares_as_threads_where_it_can_be_cut(threads: int) -> None:
     sample = convolution("", (8, 16, 9, 9), (16, 16, 3, 3), values=Values.INTEGERS)
-    assert len(plan_of(sample, PlanOptions(threads=threads)).shares) == threads
+    assert len(plan_of(sample, replace(ANY_PLAN, threads=threads)).shares) == threads
 
 
 @each_sample
 def test_a_plan_for_as_many_threads_as_a_device_may_have_fits_a_message(sample: Sample) -> None:
-    plan = plan_of(sample, PlanOptions(threads=THREADS_LIMIT))
+    plan = plan_of(sample, replace(ANY_PLAN, threads=THREADS_LIMIT))
     assert len(plan.parameters) <= PARAMETERS_LIMIT
 
 
 @pytest.mark.parametrize("threads", [16, 64])
 def test_a_plan_that_no_message_could_hold_has_one_share(threads: int) -> None:
     sample = convolution("", (64, 64, 9, 9), (64, 64, 3, 3), padding=(1, 1))
-    asked = PlanOptions(threads=threads, algorithms=("image: winograd", "weight: dots"))
+    ways = ("image: winograd", "weight: dots")
+    asked = replace(ANY_PLAN, threads=threads, algorithms=ways)
     plan = plan_of(sample, asked)
     assert len(plan.shares) == 1
     assert len(plan.parameters) <= PARAMETERS_LIMIT

@@ -59,6 +59,8 @@ ASKED = SessionRequest(
     wait_s=60.0,
     exclusive=True,
     exclusive_s=9.0,
+    accuracy="fast",
+    documented_rules="warn",
 )
 """A request without a default in it."""
 WAITING = WaitingInfo(
@@ -78,6 +80,8 @@ FOUND = FoundSession(
     device=DEVICE,
     lease_s=30.0,
     exclusive_left_s=4.5,
+    accuracy="fast",
+    documented_rules="warn",
     local_lane=LOCAL_LANE,
     local_lane_token=LANE_TOKEN,
     last_buffer=7,
@@ -85,11 +89,20 @@ FOUND = FoundSession(
     last_stream=4,
     last_event=5,
 )
+WARNING = results.RuleWarning(
+    code=161002,
+    name="ACLNN_ERR_PARAM_INVALID",
+    domain="opserve",
+    parameter="bias_sizes",
+    given="[4]",
+    allowed="[8]",
+    sentence="必须与weight一致",
+)
 RESULTS: dict[type[Command], Result] = {
     core.Allocate: results.Allocated(buffer=7, size_bytes=64),
     core.Write: results.Written(size_bytes=4),
     core.Read: results.Content(data=b"\xfb\xff\xfe"),
-    core.GetWorkspaceSize: results.Planned(workspace_size=512, executor=9),
+    core.GetWorkspaceSize: results.Planned(workspace_size=512, executor=9, warnings=(WARNING,)),
     core.CreateStream: results.StreamCreated(stream=4),
     core.QueryStream: results.Queried(complete=True),
     core.CreateEvent: results.EventCreated(event=5),
@@ -186,6 +199,8 @@ class RecordingService(Service):
             session=SESSION,
             device=DEVICE,
             lease_s=asked.lease_s or 30.0,
+            accuracy="direct",
+            documented_rules="error",
             local_lane=LOCAL_LANE,
             local_lane_token=LANE_TOKEN,
         )

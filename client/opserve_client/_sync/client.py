@@ -2,7 +2,7 @@
 """The client: a connection to a service, over gRPC or REST."""
 
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Literal, Self
 from uuid import uuid4
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
@@ -25,7 +25,15 @@ from opserve_client._sync.transports.base import Transport
 from opserve_client._sync.transports.grpc import GrpcTransport
 from opserve_client._sync.transports.rest import RestTransport
 from opserve_client.access import Access, TlsFiles, access_to
-from opserve_client.arguments import boolean, seconds, text, unsigned
+from opserve_client.arguments import (
+    ACCURACIES,
+    DOCUMENTED_RULES,
+    boolean,
+    choice,
+    seconds,
+    text,
+    unsigned,
+)
 from opserve_client.handles import Handles
 from opserve_client.wire.methods import (
     GET_SESSION,
@@ -124,6 +132,8 @@ class Client:
         wait_s: float | None = None,
         exclusive: bool = False,
         exclusive_s: float | None = None,
+        accuracy: Literal["direct", "fast"] = "direct",
+        documented_rules: Literal["error", "warn"] = "error",
         on_position: Callable[[Waiting], object] | None = None,
     ) -> runtime_blocking.Opening[Session]:
         """Leases a device; a context manager, which closes the session.
@@ -141,6 +151,11 @@ class Client:
             exclusive: Whether nobody else may have a session on the device meanwhile.
             exclusive_s: Seconds after which an exclusive session ends, whatever it does; None means
                 the service's limit.
+            accuracy: Error bound of every result: "direct", each by its own products, or "fast",
+                which also allows Winograd's algorithm.
+            documented_rules: Answer to a call that breaks a rule which only the vendor's page
+                states: "error" rejects the call, "warn" accepts it and returns the broken rules as
+                warnings.
             on_position: Told of the place in the line when the wait begins, and every few seconds.
 
         Raises:
@@ -159,6 +174,10 @@ class Client:
             wait_s=_seconds_or_0(wait_s, parameter="wait_s"),
             exclusive=boolean(exclusive, parameter="exclusive"),
             exclusive_s=_seconds_or_0(exclusive_s, parameter="exclusive_s"),
+            accuracy=choice(accuracy, ACCURACIES, parameter="accuracy"),
+            documented_rules=choice(
+                documented_rules, DOCUMENTED_RULES, parameter="documented_rules"
+            ),
         )
         return runtime_blocking.opening(self._open_session(request, on_position))
 

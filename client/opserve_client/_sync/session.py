@@ -70,6 +70,9 @@ class Session:
         name: Its secret name; whoever holds it holds the session.
         device: The device it has.
         lease_s: Seconds without any call after which the service closes it.
+        accuracy: Error bound of every result: "direct" or "fast".
+        documented_rules: Answer to a call that breaks a rule of the vendor's page alone: "error" or
+            "warn".
         default_stream: Stream 0.
     """
 
@@ -83,6 +86,7 @@ class Session:
         self.name = opened.session
         self.device = opened.device
         self.lease_s = opened.lease_s
+        self.accuracy, self.documented_rules = opened.accuracy, opened.documented_rules
         self._closed = False
         self._connection = connection
         lane = LocalLane(opened.local_lane, opened.session, opened.local_lane_token)

@@ -118,22 +118,72 @@ class GetWorkspaceSizeResponse(_message.Message):
 
     WORKSPACE_SIZE_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     workspace_size: _builtins.int
     """Bytes of workspace that phase two needs; exact."""
     executor: _builtins.int
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleWarning]:
+        """Broken rules of the vendor's page, of a session whose documented_rules are "warn"."""
+
     def __init__(
         self,
         *,
         workspace_size: _builtins.int = ...,
         executor: _builtins.int = ...,
+        warnings: _abc.Iterable[Global___RuleWarning] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "workspace_size", b"workspace_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "warnings", b"warnings", "workspace_size", b"workspace_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetWorkspaceSizeResponse: _TypeAlias = GetWorkspaceSizeResponse  # noqa: Y015
+
+@_typing.final
+class RuleWarning(_message.Message):
+    """A rule that only the vendor's page states, broken by a call that is accepted as the vendor's source does."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    GIVEN_FIELD_NUMBER: _builtins.int
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
+    code: _builtins.int
+    """The code that rejects the call where documented_rules are "error": 161002."""
+    name: _builtins.str
+    """The vendor's name of the code: "ACLNN_ERR_PARAM_INVALID"."""
+    domain: _builtins.str
+    """The family of the code: "opserve" (aclnn), "opserve.tbe" or "opserve.ft_dsp"."""
+    parameter: _builtins.str
+    """The parameter that breaks the rule, the given value and the values that the page allows."""
+    given: _builtins.str
+    allowed: _builtins.str
+    sentence: _builtins.str
+    """The page's sentence, in the page's own language."""
+    def __init__(
+        self,
+        *,
+        code: _builtins.int = ...,
+        name: _builtins.str = ...,
+        domain: _builtins.str = ...,
+        parameter: _builtins.str = ...,
+        given: _builtins.str = ...,
+        allowed: _builtins.str = ...,
+        sentence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "code", b"code", "domain", b"domain", "given", b"given", "name", b"name", "parameter", b"parameter", "sentence", b"sentence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuleWarning: _TypeAlias = RuleWarning  # noqa: Y015
 
 @_typing.final
 class ExecuteRequest(_message.Message):

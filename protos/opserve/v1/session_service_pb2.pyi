@@ -147,6 +147,8 @@ class OpenSessionRequest(_message.Message):
     EXCLUSIVE_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_S_FIELD_NUMBER: _builtins.int
     TELL_AFTER_S_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in
     English or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference.
@@ -172,6 +174,14 @@ class OpenSessionRequest(_message.Message):
     request_id then goes on waiting in its place, which is kept for a few seconds (5 unless the service is set
     otherwise). 0 means no answer but in the end; the wait is then cut to that of any call (300 s).
     """
+    accuracy: _builtins.str
+    """Error bound of every result of the session: "direct", each by its own products, or "fast", which also allows
+    transforms (Winograd); docs/numerics.md derives both. Empty means "direct".
+    """
+    documented_rules: _builtins.str
+    """Answer to a call that breaks a rule which only the vendor's page states: "error" rejects the call, "warn" accepts
+    it as the vendor's source does and returns the broken rules as warnings. Empty means "error".
+    """
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Tags that the device must have, all of them."""
@@ -189,10 +199,12 @@ class OpenSessionRequest(_message.Message):
         exclusive: _builtins.bool = ...,
         exclusive_s: _builtins.float = ...,
         tell_after_s: _builtins.float = ...,
+        accuracy: _builtins.str = ...,
+        documented_rules: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "exclusive_s", b"exclusive_s", "lease_s", b"lease_s", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tell_after_s", b"tell_after_s", "wait_s", b"wait_s", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "documented_rules", b"documented_rules", "exclusive", b"exclusive", "exclusive_s", b"exclusive_s", "lease_s", b"lease_s", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tell_after_s", b"tell_after_s", "wait_s", b"wait_s", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,6 +221,8 @@ class OpenSessionResponse(_message.Message):
     LOCAL_LANE_TOKEN_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_LEFT_S_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """128 random bits in hexadecimal. Whoever holds the name holds the session. Empty while the request waits."""
     lease_s: _builtins.float
@@ -220,6 +234,9 @@ class OpenSessionResponse(_message.Message):
     """A secret of the session, 32 hexadecimal digits, that its client shows there. Empty where there is no lane."""
     exclusive_left_s: _builtins.float
     """Seconds after which an exclusive session ends; 0 for others."""
+    accuracy: _builtins.str
+    """As the session has them: "direct" or "fast", and "error" or "warn"."""
+    documented_rules: _builtins.str
     @_builtins.property
     def device(self) -> Global___Device: ...
     @_builtins.property
@@ -236,10 +253,12 @@ class OpenSessionResponse(_message.Message):
         local_lane_token: _builtins.str = ...,
         exclusive_left_s: _builtins.float = ...,
         waiting: Global___Waiting | None = ...,
+        accuracy: _builtins.str = ...,
+        documented_rules: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "exclusive_left_s", b"exclusive_left_s", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "device", b"device", "documented_rules", b"documented_rules", "exclusive_left_s", b"exclusive_left_s", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -368,6 +387,8 @@ class GetSessionResponse(_message.Message):
     LAST_EVENT_FIELD_NUMBER: _builtins.int
     LOCAL_LANE_TOKEN_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_LEFT_S_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     lease_s: _builtins.float
     local_lane: _builtins.str
@@ -379,6 +400,9 @@ class GetSessionResponse(_message.Message):
     local_lane_token: _builtins.str
     exclusive_left_s: _builtins.float
     """Seconds after which an exclusive session ends; 0 for others."""
+    accuracy: _builtins.str
+    """As the session has them: "direct" or "fast", and "error" or "warn"."""
+    documented_rules: _builtins.str
     @_builtins.property
     def device(self) -> Global___Device: ...
     def __init__(
@@ -394,10 +418,12 @@ class GetSessionResponse(_message.Message):
         last_event: _builtins.int = ...,
         local_lane_token: _builtins.str = ...,
         exclusive_left_s: _builtins.float = ...,
+        accuracy: _builtins.str = ...,
+        documented_rules: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "exclusive_left_s", b"exclusive_left_s", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "device", b"device", "documented_rules", b"documented_rules", "exclusive_left_s", b"exclusive_left_s", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

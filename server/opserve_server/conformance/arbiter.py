@@ -16,14 +16,15 @@ from opserve_kernels.verdict.verdict import Code
 from opserve_server.conformance import tasks
 from opserve_server.conformance.desk import Desk, TurnByTurn
 from opserve_server.conformance.execution import Broken, Ran, run_case
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import LimitExceeded, Unavailable
 from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
-from opserve_server.core.service import DeterministicLevel, Service
+from opserve_server.core.service import Service
 from opserve_server.npz import ArrayLimits
 
 ResultT = TypeVar("ResultT")
-_REFERENCE = "reference"
+_REFERENCE = SessionRequest(profile="reference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,6 @@ class Arbiter:
         # Operands that wait count as bytes under way; those at work run_case counts.
         with account.in_flight(sum(sizes) - max(sizes)):
             async with leased(self._service, principal, _REFERENCE) as lease:
-                lease.set_deterministic_level(DeterministicLevel.DETERMINISTIC)
                 return [await _answer(lease, call) for call in asked.calls]
 
 

@@ -19,6 +19,7 @@ from opserve_server.conformance.definitions import Unreadable
 from opserve_server.conformance.desk import Desk, TurnByTurn, to_its_end
 from opserve_server.conformance.tasks import Part, Sought
 from opserve_server.conformance.trial import Trial, unjudged
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     InvalidArgument,
     LimitExceeded,
@@ -194,7 +195,8 @@ class Carrier:
     async def _trial_on(self, profile: str, live: LiveRun, stack: AsyncExitStack) -> Trial | str:
         """Its session lasts until the stack ends; why there is none, where no device has it."""
         try:
-            lease = await stack.enter_async_context(leased(self._service, live.principal, profile))
+            asked = SessionRequest(profile=profile)
+            lease = await stack.enter_async_context(leased(self._service, live.principal, asked))
         except InvalidArgument as error:
             return error.message
         lease.set_deterministic_level(live.run.deterministic_level)

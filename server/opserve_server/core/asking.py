@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
 
+from opserve_kernels.operator import Accuracy, DocumentedRules
 from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
 from opserve_kernels.status import Status
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.limits import Limits
+
+Choice = TypeVar("Choice", bound=StrEnum)
+_SHOWN_CHARACTERS = 64  # of a text that names nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,9 @@ class SessionRequest:
         wait_s: Longest wait for such a device, seconds; 0 means none.
         exclusive: Whether nobody else is to have a session on the device meanwhile.
         exclusive_s: Seconds after which an exclusive session ends; 0 means the longest.
+        accuracy: Error bound of its results, an Accuracy; empty means "direct".
+        documented_rules: Answer to calls that break a rule of the vendor's page alone, a
+            DocumentedRules; empty means "error".
     """
 
     profile: str = ""
@@ -33,6 +42,8 @@ class SessionRequest:
     wait_s: float = 0.0
     exclusive: bool = False
     exclusive_s: float = 0.0
+    accuracy: str = ""
+    documented_rules: str = ""
 
 
 ANY_DEVICE = SessionRequest()
@@ -51,6 +62,8 @@ class Wanted:
         priority: How far ahead it waits.
         wait_s: Longest wait, seconds; 0 means none.
         exclusive_s: Seconds that the device is its alone; None: it shares.
+        accuracy: Error bound of its results.
+        documented_rules: Answer to calls that break a rule of the vendor's page alone.
     """
 
     devices: tuple[Device, ...]
@@ -60,6 +73,8 @@ class Wanted:
     priority: int
     wait_s: float
     exclusive_s: float | None
+    accuracy: Accuracy
+    documented_rules: DocumentedRules
 
     @property
     def profile(self) -> str:
@@ -98,7 +113,23 @@ def wanted_of(
         priority=_priority(asked.priority, priority_limit),
         wait_s=min(_at_least_0(asked.wait_s, parameter="wait_s"), wait_limit_s),
         exclusive_s=(exclusive_s or limits.exclusive_limit_s) if asked.exclusive else None,
+        accuracy=choice_of(asked.accuracy, Accuracy.DIRECT, parameter="accuracy"),
+        documented_rules=choice_of(
+            asked.documented_rules, DocumentedRules.ERROR, parameter="documented_rules"
+        ),
     )
+
+
+def choice_of(given: str, default: Choice, *, parameter: str) -> Choice:
+    """The member that a text names; empty names the default.
+
+    Raises:
+        InvalidArgument: 107000, the text names no member.
+    """
+    members = {member.value: member for member in type(default)}
+    if given and given not in members:
+        raise _out_of_bounds(parameter, given[:_SHOWN_CHARACTERS], " or ".join(members))
+    return members.get(given, default)
 
 
 def _devices_of(

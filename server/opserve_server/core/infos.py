@@ -50,6 +50,9 @@ class OpenedSession:
         device: Its device.
         lease_s: Seconds that it lives without a call.
         exclusive_left_s: Seconds until an exclusive session ends; 0 of others.
+        accuracy: Error bound of its results: "direct" or "fast".
+        documented_rules: Answer to a call that breaks a rule of the vendor's page alone: "error" or
+            "warn".
         local_lane: Socket through which a client on this host maps its memory; empty where there is
             none.
         local_lane_token: Secret that such a client sends to the socket; empty where there is none.
@@ -59,6 +62,8 @@ class OpenedSession:
     device: DeviceInfo
     lease_s: float
     exclusive_left_s: float = 0.0
+    accuracy: str
+    documented_rules: str
     local_lane: str
     local_lane_token: str = field(repr=False)
 

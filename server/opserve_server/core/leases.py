@@ -20,12 +20,14 @@ _CHUNK_BYTES = 2**20
 
 
 @asynccontextmanager
-async def leased(service: Service, principal: Principal, profile: str) -> AsyncGenerator["Lease"]:
-    """A session of the caller's on a device of a profile, until the block ends.
+async def leased(
+    service: Service, principal: Principal, asked: SessionRequest
+) -> AsyncGenerator["Lease"]:
+    """A session of the caller's, until the block ends.
 
     A service that drains finishes the block's call.
     """
-    opened = await service.open_session(principal, SessionRequest(profile=profile))
+    opened = await service.open_session(principal, asked)
     try:
         with service.whole_call(principal, opened.session):
             yield Lease(service, principal, opened.session)

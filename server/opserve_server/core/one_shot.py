@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import (
     Allocate,
     Execute,
@@ -21,7 +22,7 @@ from opserve_server.core.commands import (
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
-from opserve_server.core.results import Planned
+from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
 
 Array = NDArray[Any]
@@ -74,24 +75,35 @@ class OneShotCall:
     """What to compute.
 
     Attributes:
-        profile: Profile of the device; empty means the default one.
+        session: What the call's session is asked for with.
         operator: The operator.
         arguments: Fields of its schema; tensors are TensorChoices.
         arrays: The arrays that they name: row-major, little-endian, of a type in NUMPY_TYPES.
         output_bytes_limit: Bytes of all outputs at most.
     """
 
-    profile: str
+    session: SessionRequest
     operator: Operator[Any]
     arguments: Mapping[str, object]
     arrays: Mapping[str, Array]
     output_bytes_limit: int
 
 
-async def run_once(
-    service: Service, principal: Principal, call: OneShotCall
-) -> dict[str, tuple[Array, DataType]]:
-    """Runs a call; the answer holds each output that its mask asks for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotAnswer:
+    """The answer to a whole call.
+
+    Attributes:
+        outputs: Each output that the mask asks for, by name.
+        warnings: Broken rules of the vendor's page, where those are warnings.
+    """
+
+    outputs: Mapping[str, tuple[Array, DataType]]
+    warnings: tuple[RuleWarning, ...]
+
+
+async def run_once(service: Service, principal: Principal, call: OneShotCall) -> OneShotAnswer:
+    """Runs a call.
 
     Raises:
         InvalidArgument: 100000, an array is missing or not of the data type that is named; or
@@ -100,20 +112,21 @@ async def run_once(
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
-    async with leased(service, principal, call.profile) as lease:
+    async with leased(service, principal, call.session) as lease:
         return await _run(lease, call, arguments, inputs)
 
 
 async def _run(
     lease: Lease, call: OneShotCall, arguments: object, inputs: Mapping[str, Array]
-) -> dict[str, tuple[Array, DataType]]:
+) -> OneShotAnswer:
     # The call is planned before it has memory: what phase one refuses has cost nothing.
     planned = await lease.run(GetWorkspaceSize(operator=call.operator.name, arguments=arguments))
     assert isinstance(planned, Planned)
     output_bytes = _output_bytes(call, arguments)
     account = lease.service.accounts.of(lease.principal.tenant)
     with account.in_flight(sum(array.nbytes for array in inputs.values()) + output_bytes):
-        return await _compute(lease, call, arguments, inputs, planned.executor)
+        outputs = await _compute(lease, call, arguments, inputs, planned.executor)
+    return OneShotAnswer(outputs=outputs, warnings=planned.warnings)
 
 
 async def _compute(

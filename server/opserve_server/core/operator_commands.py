@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from opserve_kernels import operator
 from opserve_kernels.errors import null_argument
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
@@ -15,7 +16,7 @@ from opserve_server.core.commands import (
 from opserve_server.core.errors import InvalidArgument, WrongState
 from opserve_server.core.executors import kernel_call, plan_executor
 from opserve_server.core.observations import concerns_operator
-from opserve_server.core.results import Done, Planned
+from opserve_server.core.results import Done, Planned, RuleWarning
 from opserve_server.core.session import Session
 from opserve_server.core.work import KernelRun
 
@@ -55,7 +56,24 @@ def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
         buffer_of=session.buffers.get,
     )
     session.executors.put(handle, executor)
-    return Planned(workspace_size=executor.plan.workspace_size, executor=handle)
+    plan = executor.plan
+    return Planned(
+        workspace_size=plan.workspace_size,
+        executor=handle,
+        warnings=tuple(map(_warning, plan.warnings)),
+    )
+
+
+def _warning(broken: operator.RuleWarning) -> RuleWarning:
+    return RuleWarning(
+        code=broken.status.value,
+        name=broken.status.name,
+        domain=broken.status.domain,
+        parameter=broken.parameter,
+        given=broken.given,
+        allowed=broken.allowed,
+        sentence=broken.sentence,
+    )
 
 
 def _execute(session: Session, command: Execute) -> None:

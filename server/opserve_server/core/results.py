@@ -46,16 +46,41 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWarning:
+    """A broken rule of the vendor's page, of a call that is accepted all the same.
+
+    Attributes:
+        code: The code that rejects the call where documented rules are errors.
+        name: The vendor's name of the code.
+        domain: Family of the code.
+        parameter: The parameter that breaks the rule.
+        given: The value that was given.
+        allowed: The values that the page allows.
+        sentence: The page's sentence, in the page's own language.
+    """
+
+    code: int
+    name: str
+    domain: str
+    parameter: str
+    given: str
+    allowed: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """The answer of phase one.
 
     Attributes:
         workspace_size: Bytes that the workspace must have.
         executor: Handle of the executor.
+        warnings: Broken rules of the vendor's page, where documented rules are warnings.
     """
 
     workspace_size: int
     executor: int
+    warnings: tuple[RuleWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

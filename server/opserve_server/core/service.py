@@ -346,6 +346,8 @@ class Service:
             "device": self._describe(session.device),
             "lease_s": session.lease_s,
             "exclusive_left_s": session.exclusive_left_s,
+            "accuracy": session.plan_options.accuracy.value,
+            "documented_rules": session.plan_options.documented_rules.value,
             "local_lane": self._local_lane,
             "local_lane_token": session.lane_token.hex() if self._local_lane else "",
         }
@@ -377,5 +379,7 @@ class _Lease(TypedDict):
     device: DeviceInfo
     lease_s: float
     exclusive_left_s: float
+    accuracy: str
+    documented_rules: str
     local_lane: str
     local_lane_token: str

@@ -5,6 +5,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
 from math import inf
@@ -39,8 +40,8 @@ _RESULT_BYTES = 64
 class DeterministicLevel(StrEnum):
     """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do.
 
-    Above OFF, plans are strict: the error of each sum is bounded by its own products. At STRONG a
-    call runs on one thread, so that its bytes are the same on a device with more of them.
+    At STRONG a call runs on one thread, so that its bytes are the same on a device with more of
+    them.
     """
 
     OFF = "OFF"
@@ -57,7 +58,6 @@ class Session:
         device: Where it runs.
         lease_s: Seconds that it lives after the last call.
         exclusive_s: Seconds that it has its device alone, and lives at most; None: it shares.
-        workspace_limit: Bytes of workspace that its plans are to keep within; None: any size.
         plan_options: What its calls are planned with from now on.
         calls: Calls in progress; a session with one does not expire.
         opened_at: When it began, seconds of the event loop's clock.
@@ -86,9 +86,8 @@ class Session:
         self._dispatcher = dispatcher
         self._observe = observe
         self.lease_s, self.exclusive_s = wanted.lease_s, wanted.exclusive_s
-        self.workspace_limit = wanted.workspace_limit
+        self.plan_options = _plan_options(wanted, device)
         self.limits = limits
-        self.set_deterministic_level(DeterministicLevel.OFF)
         self.time = asyncio.get_running_loop().time
         self.opened_at, self.expires_at, self.used_at = self.time(), 0.0, 0.0
         self.calls = 0
@@ -192,11 +191,8 @@ class Session:
 
     def set_deterministic_level(self, level: DeterministicLevel) -> None:
         """Sets how far results must repeat, of calls that are planned from now on."""
-        self.plan_options = PlanOptions(
-            strict=level != DeterministicLevel.OFF,
-            workspace_limit=self.workspace_limit,
-            threads=1 if level == DeterministicLevel.STRONG else self.device.threads,
-        )
+        threads = 1 if level == DeterministicLevel.STRONG else self.device.threads
+        self.plan_options = replace(self.plan_options, threads=threads)
 
     @property
     def stopped_by(self) -> Stream | None:
@@ -259,6 +255,15 @@ class _InProgress:
     def __exit__(self, *_: object) -> None:
         self._session.calls -= 1
         self._session.touch()
+
+
+def _plan_options(wanted: Wanted, device: Device) -> PlanOptions:
+    return PlanOptions(
+        accuracy=wanted.accuracy,
+        documented_rules=wanted.documented_rules,
+        workspace_limit=wanted.workspace_limit,
+        threads=device.threads,
+    )
 
 
 def _held_bytes(results: list[Result]) -> int:

@@ -1,7 +1,7 @@
 """Between messages on the wire and the core's commands and results."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
@@ -51,7 +51,7 @@ from opserve_server.core.commands import (
     Write,
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
-from opserve_server.core.results import Done, Failed, Result
+from opserve_server.core.results import Done, Failed, Planned, Result
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
@@ -102,6 +102,8 @@ def batch_of(
 
 def values_of(result: object) -> dict[str, Any]:
     """The fields of a core result, by the names they have on the wire."""
+    if isinstance(result, Planned) and result.warnings:
+        return asdict(result)
     kind: type = type(result)
     return {name: getattr(result, name) for name in _field_names(kind)}
 

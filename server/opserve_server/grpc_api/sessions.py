@@ -25,6 +25,8 @@ def session_request_of(message: OpenSessionRequest) -> SessionRequest:
         wait_s=message.wait_s,
         exclusive=message.exclusive,
         exclusive_s=message.exclusive_s,
+        accuracy=message.accuracy,
+        documented_rules=message.documented_rules,
     )
 
 

@@ -113,6 +113,8 @@ SpelledDataType = Annotated[
     PlainValidator(_spelled),
     WithJsonSchema({"type": "string", "enum": list(SPELLINGS)}),
 ]
+SESSION_TEXTS = ("profile", "accuracy", "documented_rules")
+"""Members of a one-shot call that its session is opened with."""
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -273,7 +275,8 @@ class ListOperatorsQuery(BaseModel):
 class OpenSessionBody(BaseModel):
     """A lease on one device of a profile with all of some tags, at once or after a wait.
 
-    0 seconds of a lease mean the default, and 0 bytes no limit. With tell_after_s the answer comes
+    0 seconds of a lease mean the default, and 0 bytes no limit. accuracy is "direct" (the default)
+    or "fast", documented_rules "error" (the default) or "warn". With tell_after_s the answer comes
     after so many seconds, and tells how the request waits if it still does: the same request with
     the same Idempotency-Key then goes on waiting.
     """
@@ -287,6 +290,8 @@ class OpenSessionBody(BaseModel):
     wait_s: float = 0.0
     exclusive: bool = False
     exclusive_s: float = 0.0
+    accuracy: str = ""
+    documented_rules: str = ""
     tell_after_s: float = 0.0
 
 
@@ -308,5 +313,8 @@ def planned_body(operator: str) -> type[BaseModel]:
 def run_body(operator: str) -> type[BaseModel]:
     """The `args` part of one operator's one-shot call."""
     arguments = RUN_ARGUMENTS[operator]
-    members: dict[str, Any] = {"profile": (str, ""), "arguments": (arguments, arguments())}
+    members: dict[str, Any] = {
+        **dict.fromkeys(SESSION_TEXTS, (str, "")),
+        "arguments": (arguments, arguments()),
+    }
     return create_model(f"{OPERATORS[operator].call}Run", __config__=STRICT, **members)

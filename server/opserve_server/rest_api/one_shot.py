@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,18 +15,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_kernels.operator import Operator
-from opserve_kernels.tensor import DataType
-from opserve_server.calls import BodyTooLarge, caller, malformed
+from opserve_server.calls import BodyTooLarge, caller, malformed, shortened
 from opserve_server.core.accounts import Holding
-from opserve_server.core.one_shot import OneShotCall, run_once
+from opserve_server.core.asking import SessionRequest
+from opserve_server.core.one_shot import OneShotAnswer, OneShotCall, run_once
+from opserve_server.core.results import RuleWarning
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Resource
 from opserve_server.npz import ArrayLimits, dump_arrays, load_arrays
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type, while_connected
-from opserve_server.rest_api.models import parse, run_body, values_of
+from opserve_server.rest_api.models import SESSION_TEXTS, parse, run_body, values_of
 from opserve_server.rest_api.routes import Endpoint
 
 DTYPES_HEADER = "X-Opserve-Dtypes"
+WARNINGS_HEADER = "X-Opserve-Warnings"
+_WARNINGS_BYTES = 6144
+"""Of the header: many proxies refuse more than 8 KiB of headers."""
 _PARTS = 2
 
 
@@ -59,7 +64,7 @@ def run_endpoint(
             async with turn:
                 arrays = await arrays_in(form, limits)
                 call = OneShotCall(
-                    profile=args["profile"],
+                    session=SessionRequest(**{name: args[name] for name in SESSION_TEXTS}),
                     operator=operator,
                     arguments=values_of(args["arguments"]),
                     arrays=arrays,
@@ -129,11 +134,26 @@ async def arrays_in(form: FormData, limits: RunLimits) -> Mapping[str, NDArray[A
     return await asyncio.to_thread(load_arrays, part.file, part.size or 0, limits=bounds)
 
 
-async def _answer(outputs: Mapping[str, tuple[NDArray[Any], DataType]]) -> Response:
-    arrays = {name: array for name, (array, _) in outputs.items()}
-    dtypes = {name: dtype.value for name, (_, dtype) in outputs.items()}
+async def _answer(answer: OneShotAnswer) -> Response:
+    arrays = {name: array for name, (array, _) in answer.outputs.items()}
+    dtypes = {name: dtype.value for name, (_, dtype) in answer.outputs.items()}
+    headers = {DTYPES_HEADER: json.dumps(dtypes)}
+    if answer.warnings:
+        headers[WARNINGS_HEADER] = _listed(answer.warnings)
     return Response(
-        await asyncio.to_thread(dump_arrays, arrays),
-        media_type=OCTETS,
-        headers={DTYPES_HEADER: json.dumps(dtypes)},
+        await asyncio.to_thread(dump_arrays, arrays), media_type=OCTETS, headers=headers
     )
+
+
+def _listed(warnings: Sequence[RuleWarning]) -> str:
+    """A JSON list in ASCII, of as many warnings as fit and the number of those left out."""
+    entries = [json.dumps({name: _short(v) for name, v in asdict(w).items()}) for w in warnings]
+    ends = accumulate(len(entry) + 2 for entry in entries)
+    fits = sum(end <= _WARNINGS_BYTES for end in ends)
+    if fits < len(entries):
+        entries[fits:] = [json.dumps({"left_out": len(entries) - fits})]
+    return f"[{', '.join(entries)}]"
+
+
+def _short(value: object) -> object:
+    return shortened(value) if isinstance(value, str) else value

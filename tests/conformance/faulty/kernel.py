@@ -7,7 +7,7 @@ import numpy as np
 
 from conformance.faulty.correct import Array, Call, sums_of
 from conformance.faulty.forms import call_of
-from kernels.cases.runs import ANY, plan_of
+from kernels.cases.runs import plan_of
 from kernels.oracles.expectation import Doubles
 from kernels.oracles.rounding import round_to, round_to_half, round_to_hf32, saturate
 from opserve_kernels.cases.arrays import Placed
@@ -30,7 +30,7 @@ _FLOAT, _HALF = DataType.FLOAT, DataType.FLOAT16
 def refused(case: Case) -> AnyStatus | None:
     """The code of the contract."""
     try:
-        plan_of(case, ANY)
+        plan_of(case)
     except InvalidArgument as refusal:
         return refusal.status
     return None

@@ -33,7 +33,7 @@ def possible(sample: Sample, options: PlanOptions = ANY_PLAN) -> list[str]:
 def forced(sample: Sample, algorithm: Algorithm) -> PlanOptions:
     """Whatever it can compute of a call, it computes."""
     ways = [way for way in possible(sample) if way.endswith(f": {algorithm}")]
-    return PlanOptions(algorithms=tuple(ways))
+    return replace(ANY_PLAN, algorithms=tuple(ways))
 
 
 def with_gaps(sample: Sample) -> Sample:

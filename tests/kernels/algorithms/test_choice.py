@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from kernels.algorithms.forced import CALLS, NOTHING, forced, possible
-from kernels.execution import plan_of
+from kernels.execution import ANY_PLAN, plan_of
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.preference import preferred
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operator import Accuracy, PlanOptions
 
 EVERY_SAMPLE = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
 WIDE = convolution("wide", (2, 64, 28, 28), (64, 64, 3, 3), padding=(1, 1))
@@ -47,20 +47,20 @@ def test_usual_calls_are_computed_by_the_algorithm_for_them(
 )
 def test_asking_for_what_was_chosen_gives_the_same_plan(sample: Sample) -> None:
     plan = plan_of(sample)
-    assert plan_of(sample, PlanOptions(algorithms=plan.algorithms)) == plan
+    assert plan_of(sample, replace(ANY_PLAN, algorithms=plan.algorithms)) == plan
 
 
 @pytest.mark.parametrize(
     ("asked", "options"),
     [
-        ((NOTHING,), PlanOptions()),
-        (("image: dots",), PlanOptions()),
-        (("output: packed",), PlanOptions()),
-        (("image: depthwise",), PlanOptions()),
-        (("image: exact",), PlanOptions()),
-        (("image: packed", "image: flat"), PlanOptions()),
-        (("image: packed", "image: packed"), PlanOptions()),
-        (("image: winograd",), PlanOptions(strict=True)),
+        ((NOTHING,), ANY_PLAN),
+        (("image: dots",), ANY_PLAN),
+        (("output: packed",), ANY_PLAN),
+        (("image: depthwise",), ANY_PLAN),
+        (("image: exact",), ANY_PLAN),
+        (("image: packed", "image: flat"), ANY_PLAN),
+        (("image: packed", "image: packed"), ANY_PLAN),
+        (("image: winograd",), PlanOptions()),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(
@@ -73,7 +73,7 @@ def test_what_cannot_be_is_refused_with_what_can(
     for product, algorithms in direct.items():
         for algorithm in ("columns", *algorithms):
             assert f"{product}: {algorithm}" in refusal.value.allowed
-    assert ("winograd" in refusal.value.allowed) != options.strict
+    assert ("winograd" in refusal.value.allowed) == (options.accuracy is Accuracy.FAST)
 
 
 def test_a_call_without_products_has_nothing_to_ask_for() -> None:
@@ -87,7 +87,7 @@ def test_geometries_beyond_proportion_are_for_columns_only() -> None:
 
 
 def test_what_is_asked_for_stays_under_a_limit_of_the_workspace() -> None:
-    asked = PlanOptions(algorithms=("weight: winograd",), workspace_limit=1)
+    asked = replace(ANY_PLAN, algorithms=("weight: winograd",), workspace_limit=1)
     assert "weight: winograd" in plan_of(WIDE, asked).algorithms
     assert "image: winograd" not in plan_of(WIDE, asked).algorithms
 

@@ -11,7 +11,7 @@ from kernels.samples import conv2d_backprop_filter as dw
 from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.deconv_grad_filter import deconvolution
 from kernels.samples.sample import Sample
-from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operator import Accuracy, PlanOptions
 
 _IMAGE, _FILTER, _PADDING = (2, 48, 28, 27), (64, 48, 3, 3), (1, 1, 1, 1)
 _LARGE: list[tuple[Sample, Callable[..., dict[str, Expectation]]]] = [
@@ -44,15 +44,16 @@ every_large = pytest.mark.parametrize(
 
 
 @every_large
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("accuracy", list(Accuracy))
 def test_large_calls_are_within_the_bound_of_their_algorithm(
-    sample: Sample, expected: Callable[..., dict[str, Expectation]], strict: bool
+    sample: Sample, expected: Callable[..., dict[str, Expectation]], accuracy: Accuracy
 ) -> None:
-    options = PlanOptions(strict=strict)
-    assert is_transformed(sample, options) != strict
+    options = PlanOptions(accuracy=accuracy)
+    transformed = accuracy is Accuracy.FAST
+    assert is_transformed(sample, options) == transformed
 
     found = results(sample, options=options)
 
-    expectations = expected(sample, sample.buffers(), transformed=not strict)
+    expectations = expected(sample, sample.buffers(), transformed=transformed)
     for name, expectation in expectations.items():
         assert_meets(found[name], expectation)

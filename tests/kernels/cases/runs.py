@@ -20,10 +20,10 @@ from opserve_kernels.verdict.judge_case import Golden, judge_output, sized_outpu
 from opserve_kernels.verdict.verdict import OutputVerdict
 
 Array = NDArray[Any]
-STRICT, ANY = PlanOptions(strict=True), PlanOptions()
+DIRECT = PlanOptions()
 
 
-def plan_of(case: Case, options: PlanOptions = STRICT) -> Plan:
+def plan_of(case: Case, options: PlanOptions = DIRECT) -> Plan:
     operator = OPERATORS[case.operator]
     plan: Plan = operator.plan(arguments_of(case, operator.schema), PROFILES[case.profile], options)
     return plan

@@ -1,14 +1,15 @@
-"""What a session asks of its plans: strict sums by the deterministic level, and less workspace."""
+"""Options of a session's plans: accuracy, documented rules, threads and workspace."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operator import Accuracy, DocumentedRules, Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core.asking import SessionRequest
+from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.session import DeterministicLevel
 from server.core.caller import Caller
@@ -29,17 +30,61 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[PlanOptions]:
 
 
 @pytest.mark.parametrize("level", list(DeterministicLevel))
-async def test_a_deterministic_level_makes_plans_strict(
-    caller: Caller, asked: list[PlanOptions], level: DeterministicLevel
+@pytest.mark.parametrize("accuracy", list(Accuracy))
+async def test_the_accuracy_of_a_session_does_not_depend_on_its_deterministic_level(
+    caller: Caller, asked: list[PlanOptions], level: DeterministicLevel, accuracy: Accuracy
 ) -> None:
+    opened = await caller.service.open_session(LOCAL, SessionRequest(accuracy=accuracy.value))
+    caller.name = opened.session
     caller.service.set_deterministic_level(LOCAL, caller.name, level)
     await caller.plan()
-    assert [options.strict for options in asked] == [level != DeterministicLevel.OFF]
+    assert [options.accuracy for options in asked] == [accuracy]
+
+
+async def test_a_session_has_direct_sums_and_documented_rules_as_errors_by_default(
+    caller: Caller, asked: list[PlanOptions]
+) -> None:
+    await caller.plan()
+    (options,) = asked
+    assert (options.accuracy, options.documented_rules) == (Accuracy.DIRECT, DocumentedRules.ERROR)
+    found = caller.service.get_session(LOCAL, caller.name)
+    assert (found.accuracy, found.documented_rules) == ("direct", "error")
+
+
+async def test_documented_rules_of_a_session_reach_its_plans(
+    caller: Caller, asked: list[PlanOptions]
+) -> None:
+    opened = await caller.service.open_session(LOCAL, SessionRequest(documented_rules="warn"))
+    caller.name = opened.session
+    await caller.plan()
+    assert [options.documented_rules for options in asked] == [DocumentedRules.WARN]
+    assert caller.service.get_session(LOCAL, caller.name).documented_rules == "warn"
+
+
+@pytest.mark.parametrize("parameter", ["accuracy", "documented_rules"])
+async def test_a_value_that_is_no_choice_is_refused_with_those_that_are(
+    caller: Caller, parameter: str
+) -> None:
+    request = SessionRequest(**{parameter: "exact" * 100})  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument) as refusal:
+        await caller.service.open_session(LOCAL, request)
+    assert refusal.value.status.value == 107000
+    assert refusal.value.parameter == parameter
+    assert refusal.value.given == ("exact" * 100)[:64]
+    assert (
+        refusal.value.allowed
+        == {
+            "accuracy": "direct or fast",
+            "documented_rules": "error or warn",
+        }[parameter]
+    )
 
 
 async def test_a_plan_of_another_level_is_made_anew(
     caller: Caller, asked: list[PlanOptions]
 ) -> None:
+    caller.device.threads = 3
+    caller.service.set_deterministic_level(LOCAL, caller.name, DeterministicLevel.OFF)
     await caller.plan()
     caller.service.set_deterministic_level(LOCAL, caller.name, DeterministicLevel.STRONG)
     await caller.plan()

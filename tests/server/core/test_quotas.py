@@ -9,6 +9,7 @@ import pytest
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core import commands as c
 from opserve_server.core import results
+from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.errors import QuotaExceeded
 from opserve_server.core.one_shot import OneShotCall, TensorChoice, run_once
 from opserve_server.core.principal import Principal, Scope
@@ -20,7 +21,7 @@ OURS = Principal(tenant="ours", name="test", scopes=frozenset({Scope.OPERATE}))
 COLUMNS = np.ones((1, 9, 4), "<f2")
 IMAGE_BYTES = 16 * 2
 IM2COL = OneShotCall(
-    profile="",
+    session=ANY_DEVICE,
     operator=OPERATORS["im2col_backward"],
     arguments={
         "grad_output": TensorChoice(array="columns"),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, get_args
 
 import grpc
@@ -42,6 +42,7 @@ from server.recording import (
     RESULTS,
     SESSION,
     WAITING,
+    WARNING,
     RecordingService,
 )
 from server.samples import COMMANDS, OPERATOR_CALLS
@@ -133,9 +134,7 @@ async def test_a_call_reaches_the_core_as_its_command(
     response = await method(channel, type(command))(request)
     assert service.asked == [(SESSION, "once" if takes_id else "", [command])]
     expected = RESULTS.get(type(command), results.Done())
-    assert {f.name: getattr(response, f.name) for f in fields(expected)} == {
-        f.name: getattr(expected, f.name) for f in fields(expected)
-    }
+    assert response == type(response)(**asdict(expected))
 
 
 @pytest.mark.parametrize("command", OPERATOR_CALLS, ids=lambda command: command.operator)
@@ -171,7 +170,9 @@ async def test_a_batch_reaches_the_core_in_order_and_is_answered_in_order(
     names = [result.WhichOneof("result") for result in response.results]
     assert names == [snake(type(command)) for command in COMMANDS]
     assert response.results[4].read.data == b"\xfb\xff\xfe"
-    assert response.results[6].get_workspace_size.executor == 9
+    planned = response.results[6].get_workspace_size
+    assert planned.executor == 9
+    assert planned.warnings == [operator_service_pb2.RuleWarning(**asdict(WARNING))]
 
 
 def test_the_oneof_of_a_batch_has_every_command() -> None:
@@ -219,6 +220,8 @@ async def test_sessions_reach_the_core(
     assert opened.local_lane_token == found.local_lane_token == LANE_TOKEN
     assert (found.last_buffer, found.last_executor) == (7, 9)
     assert found.exclusive_left_s == 4.5
+    assert (opened.accuracy, opened.documented_rules) == ("direct", "error")
+    assert (found.accuracy, found.documented_rules) == ("fast", "warn")
     assert (found.last_stream, found.last_event) == (4, 5)
     assert renewed.lease_s == 30.0
     assert service.others == [

@@ -75,7 +75,7 @@ def wire(value: object) -> Any:  # JSON
         case bytes():
             return base64.b64encode(value).decode()
         case tuple():
-            return list(cast("tuple[int, ...]", value))  # a schema has no other tuples
+            return [wire(item) for item in cast("tuple[object, ...]", value)]
         case _ if is_dataclass(value) and not isinstance(value, type):
             return {f.name: wire(getattr(value, f.name)) for f in fields(value)}
         case _:
@@ -121,7 +121,7 @@ async def test_a_route_reaches_the_core_as_its_command(
     if expected is None:
         assert response.content == b""
     else:
-        assert response.json() == {f.name: getattr(expected, f.name) for f in fields(expected)}
+        assert response.json() == wire(expected)
 
 
 def test_every_command_has_a_route() -> None:
@@ -232,8 +232,7 @@ async def test_sessions_reach_the_core(
 ) -> None:
     listed = await client.get("/v1/devices")
     once = {"Idempotency-Key": "once"}
-    asked = asdict(ASKED)
-    opened = await client.post("/v1/sessions", json=asked, headers=once)
+    opened = await client.post("/v1/sessions", json=asdict(ASKED), headers=once)
     found = await client.get(S)
     renewed = await client.post(f"{S}:keepAlive")
     level = await client.post(f"{S}:setDeterministicLevel", json={"level": "STRONG"})
@@ -246,17 +245,15 @@ async def test_sessions_reach_the_core(
         "device": device,
         "lease_s": 2.5,
         "exclusive_left_s": 0.0,
+        "accuracy": "direct",
+        "documented_rules": "error",
         "local_lane": LOCAL_LANE,
         "local_lane_token": LANE_TOKEN,
     }
-    assert found.json() == opened.json() | {
-        "lease_s": 30.0,
-        "exclusive_left_s": 4.5,
-        "last_buffer": 7,
-        "last_executor": 9,
-        "last_stream": 4,
-        "last_event": 5,
-    }
+    last = {"last_buffer": 7, "last_executor": 9, "last_stream": 4, "last_event": 5}
+    left = {"lease_s": 30.0, "exclusive_left_s": 4.5}
+    chosen = {"accuracy": "fast", "documented_rules": "warn"}
+    assert found.json() == opened.json() | left | chosen | last
     assert renewed.json() == {"lease_s": 30.0}
     assert (level.status_code, closed.status_code) == (204, 204)
     assert service.others == [
