@@ -47,6 +47,7 @@ from opserve_client.operators.convolution_backward import (
 )
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter, DeconvGradFilterResult
 from opserve_client.operators.im2col_backward import Im2colBackward, Im2colBackwardResult
+from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.tensors import TensorSpec
 from opserve_kernels.formats import (
     fractal_z_shape,
@@ -88,6 +89,7 @@ __all__ = [
     "DeconvError",
     "DeconvGradFilter",
     "DeconvGradFilterResult",
+    "DocumentedRuleWarning",
     "Event",
     "ExecutionFailed",
     "Executor",

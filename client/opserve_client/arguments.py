@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from numbers import Real
 from operator import index
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,10 @@ from opserve_client.errors import OPSERVE, invalid_argument, invalid_handle, inv
 
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="Owned")
-ACCURACIES = {"direct": "direct", "fast": "fast"}
-DOCUMENTED_RULES = {"error": "error", "warn": "warn"}
+AccuracyName = Literal["direct", "fast"]
+DocumentedRulesName = Literal["error", "warn"]
+ACCURACIES: Mapping[str, AccuracyName] = {"direct": "direct", "fast": "fast"}
+DOCUMENTED_RULES: Mapping[str, DocumentedRulesName] = {"error": "error", "warn": "warn"}
 LARGEST_UINT32 = 2**32 - 1
 LARGEST_UINT64 = 2**64 - 1
 _INT64 = range(-(2**63), 2**63)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -16,11 +17,18 @@ from rich.table import Table
 from opserve_client import cli_admin, cli_keys, cli_tenants, cli_top
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.access import KEY_VARIABLE, TlsFiles
-from opserve_client.cli_connection import Address, Ways, connected
+from opserve_client.cli_connection import (
+    Accuracy,
+    Address,
+    DocumentedRules,
+    Ways,
+    connected,
+)
 from opserve_client.cli_rows import printable
 from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
 from opserve_client.operator_pages import show_all, show_one
+from opserve_client.rule_warnings import DocumentedRuleWarning
 
 app = typer.Typer(
     name="opserve",
@@ -168,19 +176,31 @@ def operators(
 
 
 @app.command()
-def run(  # arguments of the command
+def run(  # noqa: PLR0913  # arguments of the command
     context: typer.Context,
     call: Annotated[str, typer.Argument(help=_CALL_HELP)],
     arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help=_ARGUMENTS_HELP)],
     tensors: Annotated[Path, typer.Argument(metavar="TENSORS.npz", help="Arrays: .npz or .npy.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where results go, .npz.")],
     address: Address = DEFAULT_ADDRESS,
+    *,
+    accuracy: Accuracy = "direct",
+    documented_rules: DocumentedRules = "error",
 ) -> None:
     """Run one operator on arrays in files."""
     request = read_arguments(arguments)
     arrays = read_tensors(tensors)
-    with connected(context, address) as client, client.open_session(request.profile) as session:
+    with (
+        warnings.catch_warnings(record=True, category=DocumentedRuleWarning) as broken,
+        connected(context, address) as client,
+        client.open_session(
+            request.profile, accuracy=accuracy, documented_rules=documented_rules
+        ) as session,
+    ):
+        warnings.simplefilter("always", DocumentedRuleWarning)
         results = run_file(session, call, request.arguments, arrays)
+    for one in broken:
+        typer.echo(f"opserve: warning: {one.message}", err=True)
     dtypes = write_tensors(output, results)
     table = Table("output", "shape", "dtype")
     for name, array in results.items():

@@ -7,6 +7,7 @@ import typer
 
 from opserve_client._sync.client import Client
 from opserve_client.access import TlsFiles
+from opserve_client.arguments import AccuracyName, DocumentedRulesName
 
 Address = Annotated[
     str,
@@ -14,6 +15,16 @@ Address = Annotated[
         help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST; grpcs:// and "
         "https:// under TLS."
     ),
+]
+
+
+Accuracy = Annotated[
+    AccuracyName,
+    typer.Option(help="Error bound: of each result's own products, or with Winograd's algorithm."),
+]
+DocumentedRules = Annotated[
+    DocumentedRulesName,
+    typer.Option(help="Answer to a call that breaks a rule which only the vendor's page states."),
 ]
 
 

@@ -20,6 +20,7 @@ from opserve_kernels.algorithms.direct_plan import (
     CORRELATE,
     DEPTHWISE,
     MULTIPLY_DOTS,
+    RANGES,
     TRANSFORM,
     TRANSFORM_WEIGHT,
 )
@@ -27,6 +28,7 @@ from opserve_kernels.algorithms.dots import run_dots
 from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.outer import run_outer
 from opserve_kernels.algorithms.packed import run_packed
+from opserve_kernels.algorithms.ranges import run_ranges
 from opserve_kernels.algorithms.run_sums import add_run
 from opserve_kernels.algorithms.winograd import run_winograd
 from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
@@ -155,6 +157,8 @@ def _run_product(  # arrays and integers
         run_dots(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == ADD_OUTER:
         run_outer(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+    elif kind == RANGES:
+        run_ranges(stage, scratch, x, x_half, w, w_half, first, last)
     else:
         run_depthwise(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
 
@@ -164,7 +168,7 @@ def _run_stage(  # a case for each kind
     kind: int, stage: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
 ) -> bool:
     """Units first .. last-1 of a stage; False if it is none of those that are compiled whole."""
-    if kind in (CORRELATE, MULTIPLY_DOTS, ADD_OUTER, DEPTHWISE):
+    if kind in (CORRELATE, MULTIPLY_DOTS, ADD_OUTER, DEPTHWISE, RANGES):
         _run_product(kind, stage, buffers, scratch, first, last)
     elif kind == FILL:
         _fill(stage, scratch, first, last)

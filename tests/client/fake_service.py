@@ -43,6 +43,8 @@ class FakeService:
         described: The operators that it describes.
         planned: The latest call of phase one.
         workspace_size: What phase one asks for.
+        broken: Broken rules of the vendor's page that phase one returns.
+        opened: The latest request for a session.
         buffers: Live buffers.
         executors: Live executors.
     """
@@ -59,6 +61,8 @@ class FakeService:
         self.operators: list[str] = []
         self.described: list[OperatorDescription] = []
         self.planned = operator_pb2.GetWorkspaceSizeRequest()
+        self.broken: list[operator_pb2.RuleWarning] = []
+        self.opened = session_pb2.OpenSessionRequest()
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
     def __call__(self, method: Method[Any, Any], request: Message) -> Message:
@@ -84,6 +88,7 @@ class FakeService:
                 )
                 return session_pb2.ListDevicesResponse(devices=[device])
             case session_pb2.OpenSessionRequest():
+                self.opened = request
                 return session_pb2.OpenSessionResponse(session="5e55", lease_s=self.lease_s)
             case stream_pb2.CreateStreamRequest():
                 return stream_pb2.CreateStreamResponse(stream=self._make("stream", request.stream))
@@ -185,7 +190,7 @@ class FakeService:
         self.executors[handle] = getattr(request, name)
         self.planned = request
         return operator_pb2.GetWorkspaceSizeResponse(
-            workspace_size=self.workspace_size, executor=handle
+            workspace_size=self.workspace_size, executor=handle, warnings=self.broken
         )
 
     def _tensors(self, executor: int) -> list[Tensor]:

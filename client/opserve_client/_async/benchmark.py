@@ -17,6 +17,7 @@ from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.benchmark import Benchmark
 from opserve_client.errors import OpserveError
 from opserve_client.operators import OperatorCall, check_owners, plain
+from opserve_client.rule_warnings import warn_of_results
 from opserve_client.run_batches import History, Prepared, first_error, planned_call, prepare
 from opserve_client.wire import methods
 
@@ -64,6 +65,7 @@ async def _placed(
     """Plans the call and fills its tensors; what runs it."""
     commands, results = await calls.submit(lambda last: planned_call(prepared, last))
     made.note(commands, results)
+    warn_of_results(results)
     _check(results)
     executor = results[0].get_workspace_size.executor
     for part, result in zip(prepared.parts, results[2::2], strict=True):

@@ -1,7 +1,7 @@
 """The client: a connection to a service, over gRPC or REST."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from typing import Self
 from uuid import uuid4
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
@@ -27,6 +27,8 @@ from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
+    AccuracyName,
+    DocumentedRulesName,
     boolean,
     choice,
     seconds,
@@ -131,8 +133,8 @@ class AsyncClient:
         wait_s: float | None = None,
         exclusive: bool = False,
         exclusive_s: float | None = None,
-        accuracy: Literal["direct", "fast"] = "direct",
-        documented_rules: Literal["error", "warn"] = "error",
+        accuracy: AccuracyName = "direct",
+        documented_rules: DocumentedRulesName = "error",
         on_position: Callable[[Waiting], object] | None = None,
     ) -> runtime_async.Opening[AsyncSession]:
         """Leases a device; a context manager, which closes the session.

@@ -6,6 +6,7 @@ from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.errors import OpserveError
 from opserve_client.operators import OperatorCall, ResultT_co, check_owners, plain
+from opserve_client.rule_warnings import warn_of_results
 from opserve_client.run_batches import (
     SMALL_BYTES,
     History,
@@ -46,6 +47,7 @@ async def _run_at_once(
 ) -> Mapping[str, Array]:
     commands, results = await calls.submit(lambda last: whole_call(prepared, last))
     history.note(commands, results)
+    warn_of_results(results)
     error = first_error(results)
     # A call without a workspace has none to free: the batch ends with the refusal of that.
     if error and len(results) < len(commands):
@@ -62,6 +64,7 @@ async def _run_in_steps(
 ) -> Mapping[str, Array]:
     commands, results = await calls.submit(lambda last: planned_call(prepared, last))
     history.note(commands, results)
+    warn_of_results(results)
     error = first_error(results)
     if error:
         raise error

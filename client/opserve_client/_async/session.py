@@ -47,6 +47,7 @@ from opserve_client.operators import (
     plain,
     tensor_fields,
 )
+from opserve_client.rule_warnings import warn_of
 from opserve_client.run_batches import first_error
 from opserve_client.tensors import Array, TensorSpec
 from opserve_client.wire import methods
@@ -185,7 +186,10 @@ class AsyncSession:
         executor = AsyncExecutor(
             self._calls, handle=planned.executor, tensor_fields=tensor_fields(call)
         )
-        return AsyncPlan(workspace_size=planned.workspace_size, executor=executor)
+        warnings = warn_of(planned.warnings)
+        return AsyncPlan(
+            workspace_size=planned.workspace_size, executor=executor, warnings=warnings
+        )
 
     async def allocate(self, size_bytes: int) -> AsyncBuffer:
         """Allocates device memory; its content is undefined.

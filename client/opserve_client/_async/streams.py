@@ -13,6 +13,7 @@ from opserve_client._async.memory import AsyncBuffer, AsyncTensor
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.arguments import LARGEST_UINT32, choice, milliseconds, own, unsigned
 from opserve_client.errors import invalid_argument
+from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.wire import methods
 
 _FAILURE_MODES = {
@@ -90,10 +91,12 @@ class AsyncPlan:
     Attributes:
         workspace_size: Bytes of workspace that phase two needs; exact, may be 0.
         executor: What a stream executes.
+        warnings: Broken rules of the vendor's page, in a session whose documented_rules are "warn".
     """
 
     workspace_size: int
     executor: AsyncExecutor
+    warnings: tuple[DocumentedRuleWarning, ...] = ()
 
 
 class AsyncStream:

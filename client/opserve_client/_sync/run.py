@@ -7,6 +7,7 @@ from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client.errors import OpserveError
 from opserve_client.operators import OperatorCall, ResultT_co, check_owners, plain
+from opserve_client.rule_warnings import warn_of_results
 from opserve_client.run_batches import (
     SMALL_BYTES,
     History,
@@ -45,6 +46,7 @@ def run(calls: SessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
 def _run_at_once(calls: SessionCalls, prepared: Prepared, history: History) -> Mapping[str, Array]:
     commands, results = calls.submit(lambda last: whole_call(prepared, last))
     history.note(commands, results)
+    warn_of_results(results)
     error = first_error(results)
     # A call without a workspace has none to free: the batch ends with the refusal of that.
     if error and len(results) < len(commands):
@@ -59,6 +61,7 @@ def _run_at_once(calls: SessionCalls, prepared: Prepared, history: History) -> M
 def _run_in_steps(calls: SessionCalls, prepared: Prepared, history: History) -> Mapping[str, Array]:
     commands, results = calls.submit(lambda last: planned_call(prepared, last))
     history.note(commands, results)
+    warn_of_results(results)
     error = first_error(results)
     if error:
         raise error

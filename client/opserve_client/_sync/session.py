@@ -48,6 +48,7 @@ from opserve_client.operators import (
     plain,
     tensor_fields,
 )
+from opserve_client.rule_warnings import warn_of
 from opserve_client.run_batches import first_error
 from opserve_client.tensors import Array, TensorSpec
 from opserve_client.wire import methods
@@ -184,7 +185,8 @@ class Session:
         command = Command(get_workspace_size=request)
         planned = self._calls.make(methods.GET_WORKSPACE_SIZE, command)
         executor = Executor(self._calls, handle=planned.executor, tensor_fields=tensor_fields(call))
-        return Plan(workspace_size=planned.workspace_size, executor=executor)
+        warnings = warn_of(planned.warnings)
+        return Plan(workspace_size=planned.workspace_size, executor=executor, warnings=warnings)
 
     def allocate(self, size_bytes: int) -> Buffer:
         """Allocates device memory; its content is undefined.

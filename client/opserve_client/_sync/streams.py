@@ -14,6 +14,7 @@ from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client.arguments import LARGEST_UINT32, choice, milliseconds, own, unsigned
 from opserve_client.errors import invalid_argument
+from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.wire import methods
 
 _FAILURE_MODES = {
@@ -89,10 +90,12 @@ class Plan:
     Attributes:
         workspace_size: Bytes of workspace that phase two needs; exact, may be 0.
         executor: What a stream executes.
+        warnings: Broken rules of the vendor's page, in a session whose documented_rules are "warn".
     """
 
     workspace_size: int
     executor: Executor
+    warnings: tuple[DocumentedRuleWarning, ...] = ()
 
 
 class Stream:

@@ -8,12 +8,13 @@ option, a service that does not answer, a file that cannot be read.
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from opserve_client.cli_connection import Ways
+from opserve_client.cli_connection import Accuracy, DocumentedRules, Ways
 from opserve_client.cli_rows import Form, Output, show
 from opserve_client.conform.history import COLUMNS, PLACES, outcomes_at, run_in, runs_on, send
 from opserve_client.conform.options import (
@@ -31,6 +32,7 @@ from opserve_client.conform.repro import SEARCHED, case_named, snippet_of, told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.show import show_comparison
 from opserve_client.conform.targets.arrays_files import write_case
+from opserve_client.conform.targets.device import Terms
 from opserve_client.conform.targets.named import FORMS, ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
@@ -113,6 +115,8 @@ def run(  # noqa: PLR0913  options of the command
     operator: Operators = None,
     match: Patterns = None,
     target: TargetName = ITSELF,
+    accuracy: Accuracy = "direct",
+    documented_rules: DocumentedRules = "error",
     server: Server = "",
     jobs: Jobs = 2,
     repeats: Repeats = 1,
@@ -132,16 +136,15 @@ def run(  # noqa: PLR0913  options of the command
     github: Github = False,
 ) -> None:
     """Try a target on the cases of a suite."""
-    options = Options(
-        suite=suite,
-        seed=seed,
-        wanted=wanted_of(operator, match),
-        target=target,
-        server=server,
+    wanted = wanted_of(operator, match)
+    plain = Options(suite=suite, seed=seed, wanted=wanted, target=target, server=server)
+    options = replace(
+        plain,
         effort=Effort(jobs=jobs, repeats=repeats, timeout_s=timeout),
         standards=standards_of(standard, gate),
         kept=Kept(folder=folder, resume=resume, history=history),
         expected=Expected(known_failures=known_failures, baseline=baseline),
+        terms=Terms(accuracy=accuracy, documented_rules=documented_rules),
     )
     files = Files(junit=junit, report=report, metrics=metrics, badge=badge)
     raise typer.Exit(perform(options, Outputs(files=files, json=json, github=github), context.obj))
@@ -285,6 +288,8 @@ def repro(  # noqa: PLR0913  options of the command
     seed: Seed = None,
     suite: Annotated[str, typer.Option(help="That has it; standard, then exhaustive.")] = "",
     target: TargetName = ITSELF,
+    accuracy: Accuracy = "direct",
+    documented_rules: DocumentedRules = "error",
     server: Server = "",
     timeout: Timeout = 60.0,
     snippet: Annotated[Path | None, typer.Option(help="Write a program that tries it.")] = None,
@@ -297,6 +302,7 @@ def repro(  # noqa: PLR0913  options of the command
         wanted=Wanted(),
         server=server,
         effort=Effort(jobs=1, timeout_s=timeout),
+        terms=Terms(accuracy=accuracy, documented_rules=documented_rules),
     )
     alone = Suite(name=suite or "repro", seed=drawn_by, cases=(found,))
     (result,) = tried(options, alone, alone.cases, context.obj).results

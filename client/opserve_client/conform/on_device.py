@@ -1,6 +1,6 @@
 """A case on a session: its tensors as they lie in memory, the call, and the memory after it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from time import perf_counter
 
 import numpy as np
@@ -13,6 +13,7 @@ from opserve_client.conform.targets.target import Array, Broken, Ran, Refused
 from opserve_client.data_types import DataType, Format
 from opserve_client.errors import ExecutionFailed, OpserveError
 from opserve_client.operators import OPERATORS, get_workspace_size_request
+from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.run_batches import SMALL_BYTES, History, execute_and_wait
 from opserve_client.tensors import TensorSpec
 from opserve_kernels.cases.arrays import view_of
@@ -29,12 +30,12 @@ def plan_on(session: Session, case: Case) -> Ran | Refused:
     request = _request(case, {}, executor)
     destroy = Command(destroy_executor=DestroyExecutorRequest(executor=executor))
     try:
-        session.submit([Command(get_workspace_size=request), destroy])
+        results = session.submit([Command(get_workspace_size=request), destroy])
     except OpserveError as error:
         if error.results:
             raise
         return _refused(error)
-    return Ran(outputs={})
+    return Ran(outputs={}, warnings=_warnings_in(results))
 
 
 def run_on(
@@ -102,7 +103,7 @@ def _run_at_once(
         )
         for name in wanted
     }
-    return _ran(case, found, seconds)
+    return _ran(case, found, seconds, _warnings_in(results))
 
 
 def _run_in_steps(
@@ -126,7 +127,7 @@ def _run_in_steps(
     started = perf_counter()
     try:
         call = _call(case, numbers, workspace, last.executor + 1)
-        _submitted(session, call, history)
+        results = _submitted(session, call, history)
     except OpserveError as error:
         return _failed(error, planned=len(error.results))
     seconds = perf_counter() - started
@@ -136,7 +137,7 @@ def _run_in_steps(
         )
         for name in wanted
     }
-    return _ran(case, found, seconds)
+    return _ran(case, found, seconds, _warnings_in(results))
 
 
 def _submitted(session: Session, commands: list[Command], history: History) -> list[CommandResult]:
@@ -199,6 +200,20 @@ def _refused(error: OpserveError) -> Refused:
     return Refused(code=Code(number=number, name=error.name), reason=error.message)
 
 
-def _ran(case: Case, storages: Mapping[str, Array], seconds: float) -> Ran:
+def _ran(
+    case: Case,
+    storages: Mapping[str, Array],
+    seconds: float,
+    warnings: tuple[DocumentedRuleWarning, ...],
+) -> Ran:
     outputs = {name: view_of(storages[name], case.tensors[name]) for name in case.written}
-    return Ran(outputs=outputs, storages=storages, seconds=seconds)
+    return Ran(outputs=outputs, storages=storages, seconds=seconds, warnings=warnings)
+
+
+def _warnings_in(results: Iterable[CommandResult]) -> tuple[DocumentedRuleWarning, ...]:
+    return tuple(
+        DocumentedRuleWarning(broken)
+        for result in results
+        if result.HasField("get_workspace_size")
+        for broken in result.get_workspace_size.warnings
+    )

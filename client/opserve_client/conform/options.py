@@ -15,7 +15,8 @@ from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_na
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.show import progress, show_interrupted, show_start, show_summary
 from opserve_client.conform.summary import Summary
-from opserve_client.conform.targets.named import ITSELF, Access, check_target
+from opserve_client.conform.targets.device import Terms
+from opserve_client.conform.targets.named import ITSELF, PLAIN_TERMS, Access, check_target
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup, Workers
 from opserve_client.conform.writers.badge import badge
@@ -106,6 +107,7 @@ class Options:
         standards: Told besides.
         kept: Where the record stays.
         expected: What is known before.
+        terms: Of the sessions, those for golden values included.
     """
 
     suite: str
@@ -117,6 +119,7 @@ class Options:
     standards: Standards = NO_STANDARDS
     kept: Kept = _NOWHERE
     expected: Expected = _NOTHING
+    terms: Terms = PLAIN_TERMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +242,12 @@ def header_of(
 def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access) -> Setup:
     header = header_of(suite, cases, target=options.target, contracts=contracts_of(access))
     return Setup(
-        header=replace(header, repeats=options.effort.repeats),
+        header=replace(
+            header,
+            repeats=options.effort.repeats,
+            accuracy=options.terms.accuracy,
+            documented_rules=options.terms.documented_rules,
+        ),
         access=access,
         timeout_s=options.effort.timeout_s,
         standards=options.standards,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import case_of
 from opserve_kernels.errors import InvalidArgument
@@ -39,6 +40,8 @@ class Header:
         target: What was tried, as it was named.
         contracts: Revision of each operator's contract, by operator.
         repeats: Times that each call was made.
+        accuracy: Error bound of the sessions' results.
+        documented_rules: Answer to calls that break a rule of the vendor's page alone.
     """
 
     tool: str
@@ -50,6 +53,8 @@ class Header:
     target: str
     contracts: Mapping[str, str]
     repeats: int = 1
+    accuracy: AccuracyName = "direct"
+    documented_rules: DocumentedRulesName = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +65,13 @@ class Result:
         case: The case.
         verdict: On it.
         seconds: That the target took for one call; 0 where there was none.
+        warnings: Broken rules of the vendor's page, of a call that was accepted all the same.
     """
 
     case: Case
     verdict: Verdict
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -110,7 +117,8 @@ def result_line(result: Result) -> str:
     """A line of a record; of outputs that are right, no maps."""
     outputs = tuple(map(_slim, result.verdict.outputs))
     verdict = to_json(replace(result.verdict, outputs=outputs))
-    return _line({"case": result.case.to_json(), "seconds": result.seconds, "verdict": verdict})
+    form = {"case": result.case.to_json(), "seconds": result.seconds, "verdict": verdict}
+    return _line({**form, "warnings": result.warnings} if result.warnings else form)
 
 
 def write_record(record: RunRecord, path: Path) -> None:
@@ -171,6 +179,7 @@ def _result(line: str, place: str) -> Result:
     try:
         case = case_of(form["case"], "case")
         verdict = from_json(form["verdict"])
-        return Result(case=case, verdict=verdict, seconds=float(form["seconds"]))
+        seconds, warnings = float(form["seconds"]), tuple(map(str, form.get("warnings", ())))
+        return Result(case=case, verdict=verdict, seconds=seconds, warnings=warnings)
     except (KeyError, TypeError, ValueError, InvalidArgument) as error:
         raise RecordError(f"{place}: {error!r}") from error

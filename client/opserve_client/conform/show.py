@@ -81,12 +81,14 @@ def _lines(summary: Summary) -> list[str]:
         f"{one.verdict.status} {one.case.id}{words_on(one.case)}: {one.verdict.reason}"
         for one in summary.failures
     ]
+    warned = [f"{one.case.id}: {'; '.join(one.warnings)}" for one in summary.warned]
     total = f"{header.target} on {header.suite}, seed {header.seed}: {told}"
     return [
         *_named("failures", failures),
         *_named("known failures", [one.case.id for one in summary.known]),
         *_named("known failures that pass", [one.pattern for one in summary.unexpected]),
         *([] if summary.comparison is None else compared(summary.comparison)),
+        *_named("page rules broken by accepted calls", warned),
         *([] if summary.is_judged else ["nothing was judged"]),
         f"{total}; at most {worst_of(summary.record):.3g} of a tolerance used",
     ]

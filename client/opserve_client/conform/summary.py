@@ -43,6 +43,11 @@ class Summary:
         return self.expectations.unexpected
 
     @property
+    def warned(self) -> tuple[Result, ...]:
+        """Cases whose calls broke rules of the vendor's page and were accepted."""
+        return tuple(one for one in self.record.results if one.warnings)
+
+    @property
     def is_judged(self) -> bool:
         """Whether anything was: of a run that left out all it was to try nothing can be said."""
         return bool(self.record.counts.keys() - _LEFT_OUT)
@@ -71,6 +76,8 @@ class Summary:
             "digest": header.digest,
             "seed": header.seed,
             "target": header.target,
+            "accuracy": header.accuracy,
+            "documented_rules": header.documented_rules,
             "contracts": dict(header.contracts),
             "cases": len(self.record.results),
             "counts": {status.value: n for status, n in sorted(self.record.counts.items())},
@@ -78,6 +85,9 @@ class Summary:
             "failures": [_told(result) for result in self.failures],
             "known_failures": [_told(result) for result in self.known],
             "unexpected_passes": [one.pattern for one in self.unexpected],
+            "warnings": [
+                {"case": one.case.id, "warnings": list(one.warnings)} for one in self.warned
+            ],
             "comparison": None if self.comparison is None else self.comparison.to_json(),
             "exit_code": self.exit_code,
         }

@@ -1,7 +1,7 @@
 """One case: drawn, run on the target as often as asked, judged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from opserve_client.conform.goldens import Goldens
@@ -24,7 +24,7 @@ from opserve_kernels.verdict.judge_case import (
     judge_case,
     judge_code,
 )
-from opserve_kernels.verdict.verdict import Status, Verdict
+from opserve_kernels.verdict.verdict import Code, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,8 @@ class Trial:
             contract=self.contracts[case.operator],
             standards=self.standards,
         )
-        return Result(case=case, verdict=verdict, seconds=min(run.seconds for run in runs))
+        seconds, warnings = min(run.seconds for run in runs), _told(runs[0])
+        return Result(case=case, verdict=verdict, seconds=seconds, warnings=warnings)
 
     def close(self) -> None:
         """Ends what the target and the golden values hold."""
@@ -91,7 +92,7 @@ class Trial:
         contract = self.contracts[case.operator]
         match outcome:
             case Ran():
-                verdict = judge_code(case, None, contract)
+                return _accepted(case, outcome, contract)
             case Refused(code=code):
                 verdict = judge_code(case, code, contract)
             case Missing(reason=reason):
@@ -101,6 +102,20 @@ class Trial:
             case _:
                 assert_never(outcome)
         return Result(case=case, verdict=verdict)
+
+
+def _accepted(case: Case, ran: Ran, contract: str) -> Result:
+    """Of a call that must be refused: its warnings are as good as the code that they name."""
+    named = (Code(number=broken.code, name=broken.name) for broken in ran.warnings)
+    code = next((code for code in named if code.name == case.expect), None)
+    verdict = judge_code(case, code, contract)
+    if code is not None:
+        verdict = replace(verdict, reason=f"accepted with a warning of {code.text}")
+    return Result(case=case, verdict=verdict, warnings=_told(ran))
+
+
+def _told(ran: Ran) -> tuple[str, ...]:
+    return tuple(str(broken) for broken in ran.warnings)
 
 
 def unjudged(case: Case, status: Status, reason: str, contract: str) -> Verdict:

@@ -19,7 +19,7 @@ from typing import Self
 
 from opserve_client.conform.goldens import Goldens
 from opserve_client.conform.record import Header, Result
-from opserve_client.conform.targets.device import Sessions
+from opserve_client.conform.targets.device import Sessions, Terms
 from opserve_client.conform.targets.named import Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import Trial, unjudged
@@ -58,9 +58,10 @@ def make_trial(setup: Setup) -> Trial:
         InfrastructureError: There is no such target.
     """
     header = setup.header
-    sessions = Sessions(setup.access.client())
+    terms = Terms(accuracy=header.accuracy, documented_rules=header.documented_rules)
+    sessions = Sessions(setup.access.client(), terms)
     return Trial(
-        target=target_named(header.target, setup.access, timeout_s=setup.timeout_s),
+        target=target_named(header.target, setup.access, timeout_s=setup.timeout_s, terms=terms),
         goldens=Goldens(sessions, header.contracts, Cache(cache_folder())),
         contracts=header.contracts,
         seed=header.seed,

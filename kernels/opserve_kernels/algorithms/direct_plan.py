@@ -1,8 +1,9 @@
 """A convolution's products as stages of a call: by direct algorithms, or by Winograd's.
 
-What transforms would spread, and what is not finite beside the padding of dots, these algorithms
-find only while they run. They raise a flag and leave the product to the stage behind them, of an
-algorithm that multiplies no padding.
+Two kinds of operands are found only while a call runs: those whose range is too wide for
+transforms, which a stage in front of Winograd's measures, and those that are not finite beside the
+padding of dots. A flag is raised then and leaves the product to the stage behind, of an algorithm
+that multiplies no padding.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from opserve_kernels.algorithms.outer_plan import plan_outer
 from opserve_kernels.algorithms.packed_plan import plan_packed
 from opserve_kernels.algorithms.preference import preferred
 from opserve_kernels.algorithms.product import GATHER, SCATTER
+from opserve_kernels.algorithms.ranges_plan import plan_ranges
 from opserve_kernels.algorithms.weight_costs import weight_costs
 from opserve_kernels.algorithms.winograd_plan import plan_winograd, plan_winograd_weight
 from opserve_kernels.convolution import Convolution
@@ -24,7 +26,7 @@ from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
 # Kinds of stages; those of opserve_kernels.gradient_plan and exact_plan have other numbers.
-CORRELATE, MULTIPLY_DOTS, DEPTHWISE, TRANSFORM, TRANSFORM_WEIGHT, ADD_OUTER = range(20, 26)
+CORRELATE, MULTIPLY_DOTS, DEPTHWISE, TRANSFORM, TRANSFORM_WEIGHT, ADD_OUTER, RANGES = range(20, 27)
 
 INTO_TENSOR = -1
 """Where a gradient of the weight goes that is put into its tensor."""
@@ -94,12 +96,15 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
         flag = workspace.reserve(1)
         with workspace.passing():
             if by is Algorithm.DOTS:
-                stage = plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)
+                stages = [plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)]
             else:
                 assert place == INTO_TENSOR
-                stage = plan_winograd_weight(TRANSFORM_WEIGHT, product, flag, workspace)
+                stages = [
+                    _ranges((image, output), flag, workspace),
+                    plan_winograd_weight(TRANSFORM_WEIGHT, product, flag, workspace),
+                ]
         instead = plan_outer(ADD_OUTER, product, place, workspace)
-        return [stage, replace(instead, condition=flag)]
+        return [*stages, replace(instead, condition=flag)]
 
     algorithm = algorithm or _preferred(weight_costs(product), planned)
     return _told(named(Product.WEIGHT, algorithm), planned(algorithm, workspace))
@@ -112,13 +117,19 @@ def _plan_product(
         if by is not Algorithm.WINOGRAD:
             return [plan_packed(CORRELATE, product, by, workspace)]
         flag = workspace.reserve(1)
+        ranges = _ranges((product.source, product.weight), flag, workspace)
         with workspace.passing():
             stage = plan_winograd(TRANSFORM, product, flag, workspace)
         instead = plan_packed(CORRELATE, product, Algorithm.PACKED, workspace)
-        return [stage, replace(instead, condition=flag)]
+        return [ranges, stage, replace(instead, condition=flag)]
 
     algorithm = algorithm or _preferred(image_costs(product), planned)
     return _told(named(name, algorithm), planned(algorithm, workspace))
+
+
+def _ranges(operands: tuple[Operand, Operand], flag: int, workspace: Workspace) -> Stage:
+    with workspace.passing():
+        return plan_ranges(RANGES, operands, flag, workspace)
 
 
 def _told(name: str, stages: list[Stage]) -> list[Stage]:

@@ -9,8 +9,8 @@ Units, group by group: the weight by chunks of the result's channels; then for e
 source by channels, and each chunk. With a single block, a chunk transforms its weight itself, so
 that it is read while it is in the cache.
 
-A value that is not a number, infinite or too large for the transforms raises the flag: what is left
-of the units does nothing, and a stage of a direct algorithm computes the result.
+Where the stage of ranges has raised the flag, the units do nothing, and a stage of a direct
+algorithm computes the result.
 """
 
 import numpy as np
@@ -111,7 +111,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     number: int,
     unit: int,
 ) -> None:
-    """Some channels of the right side of a block; raises the flag if a value does not fit."""
+    """Some channels of the right side of a block."""
     block, depth = block_of(stage, number), depth_of(stage)
     if unit == 0:
         fill_tile_offsets(stage, table, stage[TABLE], block, 1)
@@ -121,8 +121,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     source, origin, copy = _source_of(stage), _origin_of(stage), stage[COPY]
     for k in range(first, min(first + stage[LOADED], depth)):
         place = (group * depth + k, number, 1, copy)
-        if not load_planes(stage, scratch, table, floats, halves, source, origin, place):
-            scratch[stage[FLAG]] = np.float32(1)
+        load_planes(stage, scratch, floats, halves, source, origin, place)
         for tile in range(0, tiles, LANES):
             panel = tile // TILE_COLUMNS * depth + k
             target = stage[RIGHT] + panel * TILE_COLUMNS + tile % TILE_COLUMNS
@@ -234,11 +233,9 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
     chunks, blocks, held = int(stage[CHUNKS]), int(stage[BLOCKS]), int(stage[LEFT_DEPTH])
     depth, flag = depth_of(stage), int(stage[FLAG])
     loads, weights = -(-depth // int(stage[LOADED])), chunks if blocks > 1 else 0
-    if first == 0:
-        scratch[flag] = 0
+    if scratch[flag] != 0:
+        return
     for unit in range(first, last):
-        if scratch[flag] != 0:
-            return
         group, inside = divmod(unit, weights + blocks * (loads + chunks))
         number, part = divmod(inside - weights, loads + chunks)
         chunk = part - loads

@@ -1,4 +1,4 @@
-"""Blocks of tiles: where they are, their padded copies, and whether values are fit for them."""
+"""Blocks of tiles: where they are, and their padded copies."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from opserve_kernels.algorithms.winograd_layout import (
     BLOCK_ROWS,
     DILATION,
     KERNEL,
-    LIMIT,
     LINE,
     RESULTS_ACROSS,
     RESULTS_DOWN,
@@ -31,9 +30,6 @@ Integers = NDArray[np.int64]
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
-
-_MAGNITUDE = np.int32(0x7FFFFFFF)
-_GREATEST_BITS = np.int32(np.float32(LIMIT).view(np.int32) - 1)
 
 
 @compiled("UniTuple(int64, 4)(int64[::1], int64)")
@@ -88,16 +84,6 @@ def fill_lane_offsets(table: Offsets, place: int, pitch: int) -> None:
         table[place + lane] = lane * pitch
 
 
-@compiled("boolean(int32[::1], int64, int64)")
-def all_fit(table: Offsets, place: int, count: int) -> bool:
-    """Whether every value is a number below LIMIT, of the workspace as int32."""
-    values, differences = table[place : place + count], np.int32(0)
-    for i in range(values.size):
-        magnitude = np.int32(values[i] & _MAGNITUDE)
-        differences = np.int32(differences | np.int32(_GREATEST_BITS - magnitude))
-    return bool(differences >= 0)  # that is, none is negative
-
-
 @compiled("void(int64[::1], float32[::1], int64, int64, int64)")
 def clear_planes(stage: Integers, scratch: Floats, halo: int, target: int, copies: int) -> None:
     """Makes all planes of so many channels padding, what load_planes leaves as it is."""
@@ -143,25 +129,23 @@ def _split_rows(
 
 
 @compiled(
-    "boolean(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], "
-    "UniTuple(int64, 4), UniTuple(int64, 2), UniTuple(int64, 4))"
+    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 4), "
+    "UniTuple(int64, 2), UniTuple(int64, 4))"
 )
 def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     stage: Integers,
     scratch: Floats,
-    table: Offsets,
     floats: Floats,
     halves: Halves,
     tensor: Quad,
     origin: tuple[int, int],
     place: Quad,
-) -> bool:
-    """Puts a channel of a block into planes of padding, and says whether all its values fit.
+) -> None:
+    """Puts a channel of a block into planes of padding.
 
     Args:
         stage: Parameters.
         scratch: The workspace.
-        table: The same as int32.
         floats: The tensor's buffer as float32 values.
         halves: The same as 16-bit patterns.
         tensor: Places of its view and its size in the stage, its number format and channels.
@@ -176,8 +160,8 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     down, across = stage[DILATION + 1], stage[DILATION + 2]
     if channel >= channels:
         fill(scratch, target, entries * down * across * height * width, PADDING)
-        return True
-    begin, line, fits = origin[0] + row * stage[RESULTS_DOWN] * down, stage[LINE], True
+        return
+    begin, line = origin[0] + row * stage[RESULTS_DOWN] * down, stage[LINE]
     low = min(max(begin, 0), size[0])
     high = max(low, min(begin + height * down, size[0]))
     for i in range(entries):
@@ -185,6 +169,4 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
         index = ((channel * stage[BATCH] + entry + i) * size[0] + low) * size[1]
         values = scratch[line : line + count]
         load(floats, halves, stage[view_at:], number_format, index, values)
-        fits = all_fit(table, line, count) and fits
         _split_rows(stage, scratch, halo, (begin, origin[1]), (line, planes), (low, high, size[1]))
-    return fits

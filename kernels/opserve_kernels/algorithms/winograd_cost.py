@@ -3,6 +3,7 @@
     total       tiles x channels x channels x points multiply-adds, in whole vectors and panels
     tiles       each is read, transformed and written for every channel, at every point
     kernels     each is transformed once
+    range       each value of both operands is read once more
 
 against results x taps multiply-adds for a tile, and a copy of every value that is read; for the
 weight, those of taps that lie in the image. Few channels do not pay for their tiles, few tiles not
@@ -20,6 +21,7 @@ from opserve_kernels.gradients import Product
 
 MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
 _COPY = 0.8  # of a value, for a direct algorithm
+_MEASURE = 0.3  # of a value's range
 _TILE = 2.0  # of finding where it lies, and for each of its points:
 _READ_POINT = 0.55
 _WRITE_POINT = 0.35
@@ -78,7 +80,8 @@ def _weight_cost(convolution: Convolution) -> float:
     read = tiling.tiles * (_whole(output, LANES) + _whole(image, LANES))
     kernels = output * _whole(image, LANES) * _COLLECT_POINT
     at_points = tiling.points * (multiplied * MULTIPLY_ADD + read * _READ_POINT + kernels)
-    return convolution.groups * (read * _TILE + at_points)
+    measured = convolution.image_elements + convolution.output_elements
+    return convolution.groups * (read * _TILE + at_points) + measured * _MEASURE
 
 
 def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Triple) -> float:
@@ -90,7 +93,8 @@ def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Tri
     moved = read * _READ_POINT + written * _WRITE_POINT
     kernels = source * _whole(result, LANES) * _TRANSFORM_POINT
     at_points = tiling.points * (multiplied * MULTIPLY_ADD + moved + kernels)
-    return convolution.groups * ((read + written) * _TILE + at_points)
+    measured = convolution.groups * tiling.batch * source * prod(size) + convolution.weight_elements
+    return convolution.groups * ((read + written) * _TILE + at_points) + measured * _MEASURE
 
 
 def _whole(count: int, step: int) -> int:

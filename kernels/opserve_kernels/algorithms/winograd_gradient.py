@@ -8,8 +8,8 @@
 Units, group by group and block by block: the output by channels, the image by channels, and chunks
 of the output's channels. With a single block the total is that of a chunk.
 
-A value that is not a number, infinite or too large for the transforms raises the flag: what is left
-of the units does nothing, and a stage of a direct algorithm computes the result.
+Where the stage of ranges has raised the flag, the units do nothing, and a stage of a direct
+algorithm computes the result.
 """
 
 import numpy as np
@@ -146,7 +146,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     side: int,
     unit: Triple,
 ) -> None:
-    """Some channels of a side, and the flag if a value does not fit; unit: group, block, part."""
+    """Some channels of a side; unit: group, block, part."""
     group, number, part = unit
     tensor, (channels, halo, y, x) = _tensor_of(stage, side), _sizes_of(stage, side)
     block, (height, width) = block_of(stage, number), plane_of(stage, halo)
@@ -160,8 +160,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
         for lane in range(min(LANES, channels - begin)):
             channel = group * channels + begin + lane
             place = (channel, number, halo, stage[COPY] + lane * pitch)
-            if not load_planes(stage, scratch, table, floats, halves, tensor, (y, x), place):
-                scratch[stage[FLAG]] = np.float32(1)
+            load_planes(stage, scratch, floats, halves, tensor, (y, x), place)
         _transform(stage, scratch, table, side, tiles_of(stage, block), (begin, width))
 
 
@@ -236,12 +235,9 @@ def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
     """
     loaded, blocks = int(stage[LOADED]), int(stage[BLOCKS])
     outputs, images = (-(-int(stage[at]) // loaded) for at in (OUTPUT_CHANNELS, IMAGE_CHANNELS))
-    flag = int(stage[FLAG])
-    if first == 0:
-        scratch[flag] = 0
+    if scratch[int(stage[FLAG])] != 0:
+        return
     for unit in range(first, last):
-        if scratch[flag] != 0:
-            return
         whole, part = divmod(unit, outputs + images + int(stage[CHUNKS]))
         group, number = divmod(whole, blocks)
         chunk = part - outputs - images

@@ -53,8 +53,9 @@ IMAGE_SIZE, OUTPUT_SIZE, KERNEL, PADDING, DILATION = 6, 9, 12, 18, 21
     LEFT_PITCH,
     RIGHT_PITCH,
     TOTAL_PITCH,
-    # Places in the workspace: a flag that is not 0 if a value does not fit, offsets of tiles and of
-    # lanes, a line of values, padded copies, both sides, the total and the result's planes.
+    # Places in the workspace: a flag that is not 0 where a direct algorithm computes, offsets of
+    # tiles and of lanes, a line of values, padded copies, both sides, the total and the result's
+    # planes.
     FLAG,
     TABLE,
     LINE,

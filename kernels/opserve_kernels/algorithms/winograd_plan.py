@@ -48,7 +48,7 @@ def plan_winograd(kind: int, product: Correlation, flag: int, workspace: Workspa
     Args:
         kind: The stage's number.
         product: Of a convolution that fits.
-        flag: Place in the workspace of what is 0 afterwards if every value was fit for transforms.
+        flag: Place in the workspace of a value that is 0 if the operands suit transforms.
         workspace: Gets what is needed.
     """
     convolution = product.convolution

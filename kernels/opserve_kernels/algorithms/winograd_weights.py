@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.product import SCATTER
 from opserve_kernels.algorithms.transfers import fill
-from opserve_kernels.algorithms.winograd_blocks import all_fit, fill_lane_offsets
+from opserve_kernels.algorithms.winograd_blocks import fill_lane_offsets
 from opserve_kernels.algorithms.winograd_layout import (
     BLOCKS,
     CHUNK_CHANNELS,
     DIRECTION,
-    FLAG,
     IMAGE_CHANNELS,
     KERNEL,
     LEFT,
@@ -90,8 +89,6 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """A left side whose weight has a row for each channel of the source; kernels are turned.
 
-    The flag is raised if a value does not fit.
-
     Args:
         stage: Parameters.
         scratch: The workspace.
@@ -104,20 +101,17 @@ def transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     (channel, channels), depth = chunk_of(stage, part[0]), stage[LEFT_DEPTH]
     place, line, taps = left_place(stage, channel), stage[LINE], stage[WEIGHT_TAPS]
     count, row_pitch = channels * taps, stage[KERNEL + 2]
-    view, lanes, fits = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES], True
+    view, lanes = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES]
     fill_lane_offsets(table, lanes, taps)
     fill(scratch, line + count, LANES * taps, np.float32(0))
     for k in range(min(depth, depth_of(stage) - part[1])):
         index = weight_index(stage, group, channel, part[1] + k)
         load(floats, halves, view, stage[LEFT_FORMAT], index, scratch[line : line + count])
-        fits = all_fit(table, line, count) and fits
         for m in range(0, channels, LANES):
             target = place + m * depth + k * TILE_ROWS
             numbers = (line + m * taps, lanes, row_pitch, target)
             pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
             transform_turned_kernel(scratch, (*numbers, *pitches), taps)
-    if not fits:
-        scratch[stage[FLAG]] = np.float32(1)
 
 
 @entry(
@@ -137,7 +131,7 @@ def transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     (channel, channels), depth = chunk_of(stage, part[0]), stage[LEFT_DEPTH]
     place, line, taps = left_place(stage, channel), stage[LINE], stage[WEIGHT_TAPS]
     pitch, row_pitch = LINE_DEPTH * taps, stage[KERNEL + 2]
-    view, lanes, fits = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES], True
+    view, lanes = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES]
     fill_lane_offsets(table, lanes, pitch)
     fill(scratch, line, (LANES + 1) * pitch, np.float32(0))
     end = min(depth, depth_of(stage) - part[1])
@@ -148,11 +142,8 @@ def transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
                 index = weight_index(stage, group, channel + m + row, part[1] + first)
                 to, count = line + row * pitch, columns * taps
                 load(floats, halves, view, stage[LEFT_FORMAT], index, scratch[to : to + count])
-            fits = all_fit(table, line, rows * pitch) and fits
             for k in range(columns):
                 target = place + m * depth + (first + k) * TILE_ROWS
                 numbers = (line + k * taps, lanes, row_pitch, target)
                 pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
                 transform_kernel(scratch, (*numbers, *pitches), taps)
-    if not fits:
-        scratch[stage[FLAG]] = np.float32(1)

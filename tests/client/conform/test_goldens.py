@@ -8,7 +8,7 @@ import pytest
 from client.fake_service import FakeService
 from opserve_client import Client
 from opserve_client.conform.goldens import Goldens
-from opserve_client.conform.targets.device import Sessions
+from opserve_client.conform.targets.device import Sessions, Terms
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.calls import FoldCall, Setting
@@ -21,7 +21,7 @@ CALL = FoldCall(out=(1, 2, 3, 4), kernel=(1, 1))
 def test_magnitudes_are_asked_for_where_a_verdict_needs_them(
     client: Client, fake: FakeService, tmp_path: Path, kind: Kind, calls: int
 ) -> None:
-    goldens = Goldens(Sessions(client), {"im2col_backward": "1"}, Cache(tmp_path))
+    goldens = Goldens(Sessions(client, Terms()), {"im2col_backward": "1"}, Cache(tmp_path))
     case = CALL.case(Setting(kind=kind))
     tensors = arrays_of(case, 5)
     given = tensors["grad_output"].elements.astype(np.float64).reshape(1, 2, 3, 4)

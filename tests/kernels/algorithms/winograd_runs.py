@@ -45,12 +45,15 @@ class Planned:
         buffers: Sequence[NDArray[np.float32] | NDArray[np.float16]],
         *,
         units: int | None = None,
-    ) -> None:
+    ) -> bool:
         """Runs it in slices; fails if it writes around the workspace.
 
         Args:
             buffers: Image, weight and output, of float32 or 16-bit patterns.
             units: Of a slice; all of them without it.
+
+        Returns:
+            Whether the stage that stands in for the transforms ran.
         """
         plan = plan_of([self.stages], self.workspace)
         memory = np.full(plan.workspace_size // 4 + 2 * GUARD, GUARD_VALUE, dtype=np.float32)
@@ -63,6 +66,7 @@ class Planned:
             run(parameters, tensors, scratch.view(np.uint8), first, min(first + step, plan.units))
         assert np.all(memory[:GUARD] == GUARD_VALUE)
         assert np.all(memory[-GUARD:] == GUARD_VALUE)
+        return bool(scratch[self.stages[-1].condition])
 
 
 def operands_of(case: Case, arrays: Arrays) -> Operands:

@@ -1,8 +1,9 @@
 """How far Winograd's algorithm may be from a sum of products: docs/numerics.md derives it.
 
 Operands are those of a convolution Y[k] = sum over c and taps of W[k, c] * X[c]: image (N, C, ...),
-weight (K, C / groups, ...), output (N, K, ...). What is not a number or infinite counts as 0: sums
-near it are taken without transforms.
+weight (K, C / groups, ...), output (N, K, ...). An element counts for PEAK times the geometric mean
+magnitude of its operand at most, one that is not a number or infinite for 0: where there are
+others, sums are taken without transforms.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ Index = tuple[int, ...]
 _GAIN = np.sqrt(27.0)  # along an axis: below it for every tile
 _ROUNDINGS = 12.0  # of the transforms, squared errors in units
 _TILES_OF_VALUE = 3.0  # of an image along an axis, at most
+PEAK = 2.0**9
 _TILE_RESULTS = {1: 1, 3: 4, 5: 2}  # by taps
 
 
@@ -80,16 +82,24 @@ class Transformed:
         return self._error(near.shape[1] // self.groups) * np.concatenate(parts, axis=1)
 
 
+def _counted(array: Doubles) -> Doubles:
+    """Magnitudes, up to PEAK times the geometric mean of those that are not 0."""
+    magnitudes: Doubles = np.abs(np.nan_to_num(array, posinf=0, neginf=0))
+    present = magnitudes[magnitudes > 0]
+    peak = PEAK * np.exp(np.mean(np.log(present))) if present.size else 0.0
+    return np.minimum(magnitudes, peak)
+
+
 def _norms(array: Doubles, kept: int) -> Doubles:
     """Roots of the sums of squares over all but the first axes."""
-    squares: Doubles = np.square(np.nan_to_num(array, posinf=0, neginf=0))
+    squares = np.square(_counted(array))
     norms: Doubles = np.sqrt(squares.sum(axis=tuple(range(kept, array.ndim))))
     return norms
 
 
 def _near(source: Doubles, size: Index, reach: list[list[int]]) -> Doubles:
     """For each position, the norm of the source at the positions that lie so far from it."""
-    squares: Doubles = np.square(np.nan_to_num(source, posinf=0, neginf=0))
+    squares = np.square(_counted(source))
     for axis, offsets in enumerate(reach, start=2):
         places = np.arange(size[axis - 2])[:, np.newaxis] + offsets
         within = (places >= 0) & (places < squares.shape[axis])

@@ -100,7 +100,7 @@ def _row(result: Result, baseline: Outcomes | None, expected: Expectations) -> J
         "worst": _rounded(verdict.worst),
         "before": None if before is None else _rounded(before.worst),
         "errors": sum(output.errors for output in verdict.outputs),
-        "reason": verdict.reason,
+        "reason": "; ".join((verdict.reason, *result.warnings)),
         "about": " ".join((*case.tags, case.source)),
     }
 
@@ -152,6 +152,10 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Seed", str(header.seed)
     yield "Cases", f"{len(run.results)} of {header.cases}"
     yield "Calls a case", str(header.repeats)
+    yield "Accuracy", header.accuracy
+    yield "Documented rules", header.documented_rules
+    if warned := sum(bool(result.warnings) for result in run.results):
+        yield "Cases that broke page rules and were accepted", str(warned)
     yield "Time in the target", f"{sum(result.seconds for result in run.results):.1f} s"
     yield "opserve", header.tool
     yield "Digest of the suite", header.digest
@@ -171,4 +175,7 @@ def _command(run: RunRecord) -> str:
     header = run.header
     suite = f" --suite {header.suite}" if header.suite in _SUITES else ""
     target = shlex.quote(header.target)
-    return f"opserve conform repro{suite} --seed {header.seed} --target {target} --case"
+    terms = f" --accuracy {header.accuracy}" if header.accuracy != "direct" else ""
+    if header.documented_rules != "error":
+        terms += f" --documented-rules {header.documented_rules}"
+    return f"opserve conform repro{suite} --seed {header.seed} --target {target}{terms} --case"

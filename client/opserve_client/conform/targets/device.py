@@ -1,7 +1,10 @@
 """A device of an opserve service as a target: "opserve" or "opserve:HOST:PORT/profile"."""
 
+from dataclasses import dataclass
+
 from opserve_client._sync.client import Client
 from opserve_client._sync.session import Session
+from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_client.conform.on_device import plan_on, run_on
 from opserve_client.conform.targets.target import (
     InfrastructureError,
@@ -15,22 +18,39 @@ from opserve_kernels.cases.case import Case
 _UNKNOWN_PROFILE = 107001
 
 
-class Sessions:
-    """A session for each profile that is asked for, all at the deterministic level.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Terms of sessions; by default those of a session that is opened without any.
 
-    At that level no algorithm runs whose rounding depends on the values around (Winograd).
+    Attributes:
+        accuracy: Error bound of results.
+        documented_rules: Answer to a call that breaks a rule of the vendor's page alone.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    accuracy: AccuracyName = "direct"
+    documented_rules: DocumentedRulesName = "error"
+
+
+class Sessions:
+    """A session for each profile that is asked for.
+
+    Args:
+        client: Of the service; closed with the sessions.
+        terms: Of all sessions.
+    """
+
+    def __init__(self, client: Client, terms: Terms) -> None:
+        self._client, self._terms = client, terms
         self._open: dict[str, Session] = {}
 
     def on(self, profile: str) -> Session:
         """The session on a device of a profile."""
         if profile not in self._open:
-            session = self._client.open_session(profile).__enter__()
-            self._open[profile] = session
-            session.set_deterministic_level("deterministic")
+            terms = self._terms
+            opened = self._client.open_session(
+                profile, accuracy=terms.accuracy, documented_rules=terms.documented_rules
+            )
+            self._open[profile] = opened.__enter__()
         return self._open[profile]
 
     def close(self) -> None:
@@ -46,6 +66,7 @@ class DeviceTarget:
     Args:
         client: Of the service; closed with the target.
         profile: Only cases of this one are tried; "" means of all.
+        terms: Of its sessions.
 
     Raises:
         InfrastructureError: The service has no device of the profile, or does not answer.
@@ -53,8 +74,8 @@ class DeviceTarget:
 
     has_codes = True
 
-    def __init__(self, client: Client, profile: str) -> None:
-        self._sessions = Sessions(client)
+    def __init__(self, client: Client, profile: str, terms: Terms) -> None:
+        self._sessions = Sessions(client, terms)
         self._profile = profile
         if profile:
             _check_profile(client, profile)

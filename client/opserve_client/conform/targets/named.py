@@ -7,7 +7,7 @@ from pathlib import Path
 from opserve_client._sync.client import Client
 from opserve_client.cli_connection import Ways, client_at
 from opserve_client.conform.targets.command import CommandTarget
-from opserve_client.conform.targets.device import DeviceTarget
+from opserve_client.conform.targets.device import DeviceTarget, Terms
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import function_at
 from opserve_client.conform.targets.target import InfrastructureError, Target
@@ -25,6 +25,7 @@ FORMS = (
 )
 
 
+PLAIN_TERMS = Terms()
 PLAIN = Ways(tls=None, allow_plaintext=False)
 
 
@@ -45,20 +46,23 @@ class Access:
         return client_at(address or self.address, self.ways)
 
 
-def target_named(name: str, access: Access, *, timeout_s: float) -> Target:
+def target_named(
+    name: str, access: Access, *, timeout_s: float, terms: Terms = PLAIN_TERMS
+) -> Target:
     """The target of a name.
 
     Args:
         name: One of FORMS.
         access: The service that golden values come from.
         timeout_s: Seconds that a program may take for a call.
+        terms: Of the sessions on a device.
 
     Raises:
         InfrastructureError: There is none of that name.
     """
     kind, _, rest = name.partition(":")
     kinds: dict[str, Callable[[], Target]] = {
-        ITSELF: lambda: _device(rest, access),
+        ITSELF: lambda: _device(rest, access, terms),
         "cmd": lambda: CommandTarget(rest, timeout_s),
         "files": lambda: FilesTarget(Path(rest)),
     }
@@ -88,7 +92,7 @@ def _path_of(name: str) -> str:
     return path
 
 
-def _device(place: str, access: Access) -> Target:
+def _device(place: str, access: Access, terms: Terms) -> Target:
     scheme, mark, rest = place.rpartition("://")
     address, _, profile = rest.partition("/")
-    return DeviceTarget(access.client(f"{scheme}{mark}{address}"), profile)
+    return DeviceTarget(access.client(f"{scheme}{mark}{address}"), profile, terms)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_kernels.cases.arrays import Placed
 from opserve_kernels.cases.case import Case
 from opserve_kernels.verdict.verdict import Code
@@ -26,11 +27,13 @@ class Ran:
         outputs: Arrays by output of the case; one that is missing was not written.
         storages: Memory after the call by tensor, gaps and all, where the target had it.
         seconds: That the call took.
+        warnings: Broken rules of the vendor's page, of a target that accepts such calls.
     """
 
     outputs: Mapping[str, Array]
     storages: Mapping[str, Array] = field(default_factory=dict[str, Array])
     seconds: float = 0.0
+    warnings: tuple[DocumentedRuleWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
