@@ -1,11 +1,12 @@
 """Arrays in .npz and .npy files of strangers: bounded before they are unpacked, no pickles."""
 
 import ast
-import io
+import asyncio
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import IO, Annotated, Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from opserve_server.calls import BodyTooLarge, malformed, shortened
+from opserve_server.core.accounts import Holding
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.one_shot import NUMPY_TYPES
 
@@ -59,6 +61,19 @@ class _Header(BaseModel):
         return _TYPES[self.descr]
 
 
+# What zipfile raises over bytes that are no archive, beside BadZipFile: it checks few numbers of
+# a directory before it computes with them.
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    NotImplementedError,  # a version or packing that it does not know
+    RuntimeError,  # a member that is encrypted
+    EOFError,
+    zlib.error,
+    struct.error,
+    ValueError,  # a negative place; names that are no UTF-8
+    OverflowError,  # a place beyond those of a file
+    OSError,  # the same, of a file on disk
+)
 # What ast.literal_eval raises on texts that mean harm, and what does not fit the header's form.
 _HEADER_ERRORS = (
     ValueError,  # pydantic's ValidationError too
@@ -95,26 +110,114 @@ def load_arrays(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> dic
         InvalidArgument: 100000, it is no such file, or holds what is not plain numbers.
         BodyTooLarge: 207012, it holds more than the limits allow.
     """
+    if not _is_zip(file):
+        return {SINGLE: _read_array(SINGLE, file, size_bytes)}
+    with _opened(file, size_bytes, limits) as archive:
+        return _read_members(archive, limits)
+
+
+def unpacked_bytes(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> int:
+    """What the arrays of a file take at most once they are unpacked; raises as load_arrays does."""
+    if not _is_zip(file):
+        return size_bytes
+    with _opened(file, size_bytes, limits) as archive:
+        return sum(member.file_size for member in _members(archive, limits))
+
+
+async def unpacked(
+    file: IO[bytes], size_bytes: int, *, limits: ArrayLimits, moving: Holding
+) -> dict[str, Array]:
+    """The arrays of a file, as load_arrays has them.
+
+    Their bytes are held, and refused where the tenant may not have them (QuotaExceeded), before
+    anything is unpacked.
+    """
+    claimed = await asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
+    moving.check(claimed)
+    moving.hold(claimed)
+    return await asyncio.to_thread(load_arrays, file, size_bytes, limits=limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArray:
+    """An array whose bytes come in pieces.
+
+    Attributes:
+        name: Its name in the file.
+        dtype: Type of the elements.
+        shape: Their number in each dimension.
+        chunks: Its bytes, row-major.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    chunks: AsyncIterable[bytes]
+
+
+async def archive_of(arrays: Iterable[StoredArray]) -> AsyncGenerator[bytes]:
+    """An .npz file in pieces, not compressed: no array is ever held whole.
+
+    Sizes and CRC-32 of a member follow its bytes, in a data descriptor, and in the directory.
+    """
+    written = _Written()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+        for array in arrays:
+            with archive.open(f"{array.name}.npy", "w", force_zip64=True) as member:
+                npy.write_array_header_1_0(
+                    member,
+                    {
+                        "descr": npy.dtype_to_descr(array.dtype),
+                        "fortran_order": False,
+                        "shape": array.shape,
+                    },
+                )
+                async for chunk in array.chunks:
+                    member.write(chunk)
+                    yield written.taken()
+    yield written.taken()
+
+
+class _Written:
+    """A file that cannot be sought in; zipfile then writes what it knows late behind a member."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes, /) -> int:
+        self._parts.append(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Keeps nothing back."""
+
+    def close(self) -> None:
+        """Holds nothing open."""
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def _is_zip(file: IO[bytes]) -> bool:
+    file.seek(0)
     magic = file.read(len(_ZIP_MAGIC))
     file.seek(0)
-    if magic != _ZIP_MAGIC:
-        return {SINGLE: _read_array(SINGLE, file, size_bytes)}
+    return magic == _ZIP_MAGIC
+
+
+@contextmanager
+def _opened(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> Generator[zipfile.ZipFile]:
+    """An archive; whatever zipfile stumbles over inside the block is its sender's fault."""
     _check_directory(file, size_bytes, limits)
     try:
         with zipfile.ZipFile(file) as archive:
-            return _read_members(archive, limits)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise malformed("tensors", given=f"a broken .npz ({error})", allowed="an .npz") from error
-
-
-def dump_arrays(arrays: Mapping[str, Array]) -> bytes:
-    """An .npz file, not compressed."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                npy.write_array(member, array, allow_pickle=False)
-    return file.getvalue()
+            yield archive
+    except _ZIP_ERRORS as error:
+        given = f"a broken .npz ({shortened(str(error)) or type(error).__name__})"
+        allowed = "an .npz as numpy.savez writes it"
+        raise malformed("tensors", given=given, allowed=allowed) from error
 
 
 def _check_directory(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> None:
@@ -131,15 +234,20 @@ def _check_directory(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> N
         raise BodyTooLarge("tensors", limit=limits.arrays, unit="arrays")
 
 
-def _read_members(archive: zipfile.ZipFile, limits: ArrayLimits) -> dict[str, Array]:
+def _members(archive: zipfile.ZipFile, limits: ArrayLimits) -> list[zipfile.ZipInfo]:
+    """The members, few and small enough."""
     members = archive.infolist()
     if len(members) > limits.arrays:
         raise BodyTooLarge("tensors", limit=limits.arrays, unit="arrays")
     # A member never unpacks to more than it claims: zipfile stops there and finds the wrong sum.
     if sum(member.file_size for member in members) > limits.unpacked_bytes:
         raise BodyTooLarge("tensors", limit=limits.unpacked_bytes, unit="bytes unpacked")
+    return members
+
+
+def _read_members(archive: zipfile.ZipFile, limits: ArrayLimits) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for member in members:
+    for member in _members(archive, limits):
         name = member.filename.removesuffix(".npy")
         if name in arrays or name == member.filename:
             raise _refused(name, given="this name", allowed="names that end in .npy, each once")

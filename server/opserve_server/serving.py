@@ -176,6 +176,7 @@ def new_rest_app(
             run_bytes=settings.run_bytes_limit,
             arrays=settings.run_arrays_limit,
             concurrent_runs=settings.concurrent_runs_limit,
+            waiting_runs=settings.tenant_runs_waiting_limit,
         ),
     )
 

@@ -221,7 +221,7 @@ class Settings(BaseSettings):
     """Time without work and calls after which a session ends when the service does, seconds."""
     silent_client_limit_s: Seconds = 30.0
     """Silence after which a connection is closed whose client answers no ping (gRPC), sends no
-    request (REST), or acknowledges nothing, seconds."""
+    request or reads nothing of an answer (REST), or acknowledges nothing, seconds."""
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 
@@ -273,7 +273,13 @@ class Settings(BaseSettings):
     run_arrays_limit: Count = 64
     """Arrays of one one-shot call."""
     concurrent_runs_limit: Count = 4
-    """One-shot calls at work at the same time; more wait."""
+    """One-shot calls that compute at the same time; more wait, and tenants take turns by weight.
+    One tenant has at most one less, so that a call of another tenant begins at once."""
+    tenant_runs_waiting_limit: Count = 16
+    """One-shot calls of one tenant that wait."""
+    uploads_bytes_limit: Bytes = 2 * _GIB
+    """Bodies of one-shot calls and of outputs to be judged that lie in temporary files, of all
+    tenants together, bytes; one tenant has at most as many as all together leave free."""
 
     conformance_processes: Count = 1
     """Processes that draw inputs of conformance cases and judge outputs, one call each at a time;

@@ -24,6 +24,7 @@ from opserve_server.telemetry.metrics import Metrics
 from server.judging import idle_conformance
 
 REQUEST_ID = "of-this-test"
+RUN_LIMITS = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
 BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode": "STOP"}}
 """Of routes that refuse an empty one."""
 
@@ -71,7 +72,9 @@ class Doors:
 
 
 @asynccontextmanager
-async def open_doors(service: Service, guard: Guard, metrics: Metrics) -> AsyncGenerator[Doors]:
+async def open_doors(
+    service: Service, guard: Guard, metrics: Metrics, run_limits: RunLimits = RUN_LIMITS
+) -> AsyncGenerator[Doors]:
     """Both faces, until the block ends."""
     app = rest_app(
         service,
@@ -81,7 +84,7 @@ async def open_doors(service: Service, guard: Guard, metrics: Metrics) -> AsyncG
         accepts=lambda: True,
         metrics_page=metrics.page,
         body_bytes_limit=4096,
-        run_limits=RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1),
+        run_limits=run_limits,
     )
     server = grpc_server(
         service,

@@ -23,11 +23,11 @@ from opserve_server.guard import Guard
 from opserve_server.identity import Identity
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.face import RestFace
-from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice
+from server.doors import RUN_LIMITS
 from server.guards import GUESSES
 from server.judging import conformance_of
 
@@ -118,7 +118,7 @@ def _faces(
         accepts=lambda: True,
         metrics_page=Metrics().page,
         body_bytes_limit=4096,
-        run_limits=RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1),
+        run_limits=RUN_LIMITS,
     )
     server = grpc_server(
         service,

@@ -34,6 +34,7 @@ from opserve_server.core.service import (
     Service,
 )
 from opserve_server.core.timeline import StreamTimeline, Timeline
+from opserve_server.core.uploads import Uploads
 
 SESSION = "5e5510"
 LOCAL_LANE = "1f" * 16
@@ -156,6 +157,7 @@ class RecordingService(Service):
         devices: What list_devices tells.
         observe: Told of calls.
         accounts: That of LOCAL alone.
+        uploads: Bodies that come.
     """
 
     asked: list[tuple[str, str, list[Command]]] = field(
@@ -169,6 +171,7 @@ class RecordingService(Service):
     observe: Observe = ignore
     devices: list[DeviceInfo] = field(default_factory=lambda: [DEVICE])
     accounts: Accounts = field(default_factory=Accounts)
+    uploads: Uploads = field(default_factory=lambda: Uploads(2**20))
 
     def forget(self) -> None:
         """Is as new again."""

@@ -1,10 +1,14 @@
 """Array files of strangers: what they say is checked before it is believed."""
 
 import io
+import random
 import struct
+import warnings
 import zipfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -13,9 +17,10 @@ from typing_extensions import override
 
 from opserve_server.calls import BodyTooLarge
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.npz import ArrayLimits, dump_arrays, load_arrays
+from opserve_server.npz import ArrayLimits, StoredArray, archive_of, load_arrays, unpacked_bytes
 
 LIMITS = ArrayLimits(arrays=3, unpacked_bytes=10_000)
+PIECE_BYTES = 50
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
@@ -83,17 +88,32 @@ def test_a_lone_npy_is_called_tensor() -> None:
     np.testing.assert_array_equal(load(npy(X))["tensor"], X)
 
 
-def test_what_is_dumped_can_be_loaded_by_numpy() -> None:
+async def test_what_is_written_in_pieces_can_be_loaded_by_numpy() -> None:
     arrays: dict[str, NDArray[Any]] = {
         "a": X,
         "b": np.empty((0, 2), np.float16),
         "c": np.ones(1, np.uint16),
     }
-    with np.load(io.BytesIO(dump_arrays(arrays)), allow_pickle=False) as loaded:
+    pieces = [
+        piece async for piece in archive_of(stored(name, array) for name, array in arrays.items())
+    ]
+    assert max(map(len, pieces)) < PIECE_BYTES + 512, "a piece is a chunk and what stands around it"
+    with np.load(io.BytesIO(b"".join(pieces)), allow_pickle=False) as loaded:
         assert set(loaded) == set(arrays)
         for name, array in arrays.items():
             np.testing.assert_array_equal(loaded[name], array)
             assert loaded[name].dtype == array.dtype
+    again = load_arrays(io.BytesIO(b"".join(pieces)), sum(map(len, pieces)), limits=LIMITS)
+    assert set(again) == set(arrays)
+
+
+def stored(name: str, array: NDArray[Any]) -> StoredArray:
+    async def chunks() -> AsyncIterator[bytes]:
+        data = array.tobytes()
+        for start in range(0, len(data), PIECE_BYTES):
+            yield data[start : start + PIECE_BYTES]
+
+    return StoredArray(name=name, dtype=array.dtype, shape=array.shape, chunks=chunks())
 
 
 def test_pickles_are_refused() -> None:
@@ -265,3 +285,73 @@ def test_a_member_that_is_no_array_is_refused() -> None:
         archive.writestr("readme.txt", "hello")
     with pytest.raises(InvalidArgument, match=r"names that end in \.npy"):
         load(file.getvalue())
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Some bytes of a file are others, gone, doubled or those of a number at its limits."""
+    changed = bytearray(data)
+    for _ in range(chance.randrange(1, 4)):
+        # Where what zipfile believes is: the directory and the heads of members.
+        start = chance.randrange(len(changed))
+        if chance.random() < 0.7:
+            start = len(changed) - 1 - chance.randrange(min(len(changed), 160))
+        match chance.randrange(4):
+            case 0:
+                changed[start] = chance.randrange(256)
+            case 1:
+                limit = chance.choice((b"\xff\xff\xff\xff", bytes(4), b"\x00\x00\x00\x80"))
+                changed[start : start + 4] = limit
+            case 2:
+                del changed[start : start + chance.randrange(1, 9)]
+            case _:
+                changed[start:start] = changed[start : start + chance.randrange(1, 60)]
+        if not changed:
+            return b"PK"
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_bytes_are_arrays_or_refused(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)  # noqa: S311  # no secret
+    files = [
+        npz({"x": X, "y": np.zeros(2, np.int8)}),
+        npz({"\u00e9": X}, np.savez_compressed),
+        npy(X),
+    ]
+    with (tmp_path / "sent").open("wb+") as on_disk:
+        for number in range(250):
+            data = mutated(chance.choice(files), chance)
+            file: IO[bytes] = io.BytesIO(data)
+            if number % 2:
+                on_disk.seek(0)
+                on_disk.truncate()
+                on_disk.write(data)
+                on_disk.flush()
+                file = on_disk
+            for read in (unpacked_bytes, load_arrays):
+                with suppress(InvalidArgument, BodyTooLarge), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of zipfile: a name that comes twice
+                    read(file, len(data), limits=LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (16, b"\xff\xff\xff\x7f"),  # the directory begins behind the end of the file
+        (12, b"\xff\x0f\x00\x00"),  # it is longer than the file
+        (12, b"\x01\x00\x00\x00"),
+    ],
+)
+def test_a_directory_in_a_wrong_place_is_refused(place: int, value: bytes) -> None:
+    data = bytearray(npz({"x": X}))
+    end = len(data) - 22 + place
+    data[end : end + len(value)] = value
+    with suppress(BodyTooLarge), pytest.raises(InvalidArgument, match="tensors"):
+        load(bytes(data))
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    data = bytearray(npz({"\u00e9": X}))
+    data = data.replace("\u00e9".encode(), b"\xff\xfe")
+    with pytest.raises(InvalidArgument, match=r"broken \.npz"):
+        load(bytes(data))

@@ -103,13 +103,13 @@ class Account:
         return held
 
     @contextmanager
-    def in_flight(self, size_bytes: int) -> Generator[None]:
-        """Bytes under way between a client and the service, inside the block."""
+    def in_flight(self, size_bytes: int) -> Generator["Holding"]:
+        """Bytes under way between a client and the service, inside the block; they may change."""
         moving = self.holding(Resource.BYTES_IN_FLIGHT)
         moving.check(size_bytes)
         moving.hold(size_bytes)
         try:
-            yield
+            yield moving
         finally:
             moving.hold(0)
 

@@ -1,7 +1,7 @@
 """A session that the service itself holds while it carries out a call of its client."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,20 +20,29 @@ _CHUNK_BYTES = 2**20
 
 
 @asynccontextmanager
+async def opened(
+    service: Service, principal: Principal, asked: SessionRequest
+) -> AsyncGenerator["Lease"]:
+    """A session of the caller's; the end of the block closes it."""
+    session = (await service.open_session(principal, asked)).session
+    try:
+        yield Lease(service, principal, session)
+    finally:
+        with suppress(HandleNotFound):  # its lease ran out, or the service drains
+            await service.close_session(principal, session)
+
+
+@asynccontextmanager
 async def leased(
     service: Service, principal: Principal, asked: SessionRequest
 ) -> AsyncGenerator["Lease"]:
-    """A session of the caller's, until the block ends.
+    """A session of the caller's, whose lease cannot run out in the block.
 
     A service that drains finishes the block's call.
     """
-    opened = await service.open_session(principal, asked)
-    try:
-        with service.whole_call(principal, opened.session):
-            yield Lease(service, principal, opened.session)
-    finally:
-        with suppress(HandleNotFound):  # the service drains, and has ended the session itself
-            await service.close_session(principal, opened.session)
+    async with opened(service, principal, asked) as lease:
+        with lease.whole_call():
+            yield lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,10 @@ class Lease:
     service: Service
     principal: Principal
     session: str
+
+    def whole_call(self) -> AbstractContextManager[None]:
+        """A call that the service finishes, and during which the session does not expire."""
+        return self.service.whole_call(self.principal, self.session)
 
     async def run(self, command: Command) -> Result:
         """Runs a command."""
@@ -65,13 +78,16 @@ class Lease:
             chunks=_chunks(data),
         )
 
+    def chunks(self, buffer: int, size_bytes: int) -> AsyncGenerator[bytes]:
+        """The first bytes of a buffer in pieces; each renews the lease."""
+        return self.service.read(
+            self.principal, self.session, buffer=buffer, offset=0, size_bytes=size_bytes
+        )
+
     async def read(self, buffer: int, size_bytes: int) -> bytearray:
         """The first bytes of a buffer."""
         data = bytearray()
-        chunks = self.service.read(
-            self.principal, self.session, buffer=buffer, offset=0, size_bytes=size_bytes
-        )
-        async for chunk in chunks:
+        async for chunk in self.chunks(buffer, size_bytes):
             data += chunk
         return data
 

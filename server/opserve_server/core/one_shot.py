@@ -1,6 +1,7 @@
 """A whole call at once: arrays in, arrays out, in a session of its own."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core.accounts import Holding
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import (
     Allocate,
@@ -20,7 +22,7 @@ from opserve_server.core.commands import (
     SynchronizeStream,
 )
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
-from opserve_server.core.leases import Lease, leased
+from opserve_server.core.leases import Lease, opened
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
@@ -90,43 +92,70 @@ class OneShotCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An output in device memory.
+
+    Attributes:
+        name: Name of the argument.
+        tensor: Its shape, data type and format.
+        chunks: Its bytes, row-major, as they are read.
+    """
+
+    name: str
+    tensor: Tensor
+    chunks: AsyncGenerator[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OneShotAnswer:
     """The answer to a whole call.
 
     Attributes:
-        outputs: Each output that the mask asks for, by name.
+        outputs: Each output that the mask asks for.
         warnings: Broken rules of the vendor's page, where those are warnings.
     """
 
-    outputs: Mapping[str, tuple[Array, DataType]]
+    outputs: Sequence[Output]
     warnings: tuple[RuleWarning, ...]
 
 
-async def run_once(service: Service, principal: Principal, call: OneShotCall) -> OneShotAnswer:
-    """Runs a call.
+@asynccontextmanager
+async def computed(
+    service: Service, principal: Principal, call: OneShotCall, moving: Holding
+) -> AsyncGenerator[OneShotAnswer]:
+    """Runs a call; its outputs lie in the memory of a session until the block ends.
+
+    The session lives as long as its outputs are read: its lease runs out when nothing is read for
+    as long as `lease_default_s`.
+
+    Args:
+        service: The core.
+        principal: The caller.
+        call: What to compute.
+        moving: Bytes in flight of the tenant for this call: on entry those of the arrays. The
+            bytes of the outputs are added before anything is computed, and alone remain in the
+            block.
 
     Raises:
         InvalidArgument: 100000, an array is missing or not of the data type that is named; or
             what phase one refuses.
-        LimitExceeded: 207012, the outputs are too large.
+        LimitExceeded: 207012, the outputs are too large; QuotaExceeded, for the tenant.
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
-    async with leased(service, principal, call.session) as lease:
-        return await _run(lease, call, arguments, inputs)
-
-
-async def _run(
-    lease: Lease, call: OneShotCall, arguments: object, inputs: Mapping[str, Array]
-) -> OneShotAnswer:
-    # The call is planned before it has memory: what phase one refuses has cost nothing.
-    planned = await lease.run(GetWorkspaceSize(operator=call.operator.name, arguments=arguments))
-    assert isinstance(planned, Planned)
-    output_bytes = _output_bytes(call, arguments)
-    account = lease.service.accounts.of(lease.principal.tenant)
-    with account.in_flight(sum(array.nbytes for array in inputs.values()) + output_bytes):
-        outputs = await _compute(lease, call, arguments, inputs, planned.executor)
-    return OneShotAnswer(outputs=outputs, warnings=planned.warnings)
+    async with opened(service, principal, call.session) as lease:
+        with lease.whole_call():
+            # The call is planned before it has memory: what phase one refuses has cost nothing.
+            operator = call.operator.name
+            planned = await lease.run(GetWorkspaceSize(operator=operator, arguments=arguments))
+            assert isinstance(planned, Planned)
+            output_bytes = _output_bytes(call, arguments)
+            moving.check(output_bytes)
+            moving.hold(sum(array.nbytes for array in call.arrays.values()) + output_bytes)
+            outputs = await _compute(lease, call, arguments, inputs, planned.executor)
+        del call, inputs  # a client that reads slowly must not keep the arrays in memory
+        moving.hold(output_bytes)
+        yield OneShotAnswer(outputs=outputs, warnings=planned.warnings)
 
 
 async def _compute(
@@ -135,29 +164,29 @@ async def _compute(
     arguments: object,
     inputs: Mapping[str, Array],
     executor: int,
-) -> dict[str, tuple[Array, DataType]]:
-    outputs: dict[str, tuple[int, Tensor]] = {}
-    for index, name in enumerate(call.operator.tensor_fields):
-        tensor: Tensor | None = getattr(arguments, name)
-        if tensor is None:
-            continue
+) -> Sequence[Output]:
+    outputs: list[Output] = []
+    for index, name, tensor in _tensors(call, arguments):
         buffer = await lease.allocate(Allocate(size_bytes=max(_size_bytes(tensor), 1)))
         await lease.run(SetTensorBuffer(executor=executor, index=index, buffer=buffer))
         if name in inputs:
             await lease.write(buffer, inputs[name])
         else:
-            outputs[name] = (buffer, tensor)
+            chunks = lease.chunks(buffer, _size_bytes(tensor))
+            outputs.append(Output(name=name, tensor=tensor, chunks=chunks))
     workspace = await lease.allocate(Allocate(workspace_of=executor))
     await lease.run(Execute(executor=executor, workspace=workspace))
     await lease.run(SynchronizeStream())
-    return {
-        name: (_array_of(await lease.read(buffer, _size_bytes(tensor)), tensor), tensor.dtype)
-        for name, (buffer, tensor) in outputs.items()
-    }
+    return outputs
 
 
-def _array_of(data: bytearray, tensor: Tensor) -> Array:
-    return np.frombuffer(data, NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
+def _tensors(call: OneShotCall, arguments: object) -> list[tuple[int, str, Tensor]]:
+    """The tensors that a call has: the number of each among the operator's, its name, itself."""
+    return [
+        (index, name, tensor)
+        for index, name in enumerate(call.operator.tensor_fields)
+        if (tensor := getattr(arguments, name)) is not None
+    ]
 
 
 def _inputs(call: OneShotCall) -> dict[str, Array]:

@@ -56,6 +56,7 @@ from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant
 from opserve_server.core.timeline import Timeline, timeline_of
+from opserve_server.core.uploads import Uploads
 
 __all__ = [
     "DeterministicLevel",
@@ -82,6 +83,7 @@ class Service:
 
     Attributes:
         accounts: Of the tenants.
+        uploads: Bodies in temporary files, of all tenants.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Service:
         self._limits = limits
         self.observe = observe
         self.accounts = accounts or Accounts()
+        self.uploads = Uploads(limits.uploads_bytes_limit)
         self._sessions = Sessions(
             devices,
             limits=limits,

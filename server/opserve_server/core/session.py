@@ -185,7 +185,7 @@ class Session:
         self.copies.append(entry)
         self._observe(CopyEnded(self.device.name, self.device.profile, entry, inline=inline))
 
-    def in_flight(self, size_bytes: int) -> AbstractContextManager[None]:
+    def in_flight(self, size_bytes: int) -> AbstractContextManager[object]:
         """Bytes of a copy that is under way inside the block, charged to the tenant."""
         return nullcontext() if self.finishes else self.account.in_flight(size_bytes)
 

@@ -1,9 +1,9 @@
 """ConformanceService: its calls are values, its arrays .npz files in pieces."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import asdict, replace
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from types import SimpleNamespace
 
@@ -15,9 +15,9 @@ from opserve_server.conformance.calls import ANSWERS, GetGolden, GetInputs, Repo
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.accounts import Holding
 from opserve_server.core.service import Service
-from opserve_server.core.tenants import Resource
+from opserve_server.core.uploads import Upload
 from opserve_server.grpc_api.values import methods_of, values_in
-from opserve_server.npz import Array, load_arrays
+from opserve_server.npz import unpacked
 
 _IN_MEMORY_BYTES = 2**20
 """Of an .npz that comes; a larger one lies in a temporary file."""
@@ -31,16 +31,14 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
     """A servicer of ConformanceService."""
 
     async def verify(requests: Requests, _: object) -> messages.VerifyResponse:
-        limit = conformance.array_limits.unpacked_bytes
-        with SpooledTemporaryFile(_IN_MEMORY_BYTES) as file, _held(service) as moving:
-            asked = await _receive(requests, file, moving, limit)
-
-            async def read() -> dict[str, Array]:
-                size_bytes = file.tell()
-                file.seek(0)
-                bounds = conformance.array_limits
-                return await asyncio.to_thread(load_arrays, file, size_bytes, limits=bounds)
-
+        bounds, account = conformance.array_limits, service.accounts.of(caller().tenant)
+        with (
+            service.uploads.upload(account) as upload,
+            SpooledTemporaryFile(_IN_MEMORY_BYTES) as file,
+            account.in_flight(0) as moving,
+        ):
+            asked = await _receive(requests, file, upload, bounds.unpacked_bytes)
+            read = partial(unpacked, file, file.tell(), limits=bounds, moving=moving)
             verified = await conformance.verify(asked, read)
         return messages.VerifyResponse(
             case=verified.case,
@@ -52,14 +50,16 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
     async def inputs(
         request: messages.GetInputsRequest, _: object
     ) -> AsyncGenerator[messages.GetInputsResponse]:
-        async for piece in conformance.archive(values_in(request, GetInputs)):
-            yield messages.GetInputsResponse(data=piece)
+        async with aclosing(conformance.archive(values_in(request, GetInputs))) as pieces:
+            async for piece in pieces:
+                yield messages.GetInputsResponse(data=piece)
 
     async def golden(
         request: messages.GetGoldenRequest, _: object
     ) -> AsyncGenerator[messages.GetGoldenResponse]:
-        async for piece in conformance.archive(values_in(request, GetGolden)):
-            yield messages.GetGoldenResponse(data=piece)
+        async with aclosing(conformance.archive(values_in(request, GetGolden))) as pieces:
+            async for piece in pieces:
+                yield messages.GetGoldenResponse(data=piece)
 
     unary = methods_of(ANSWERS.keys() - {ReportRun}, messages, conformance.run)
     report = _report_method(service, conformance)
@@ -69,7 +69,7 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
 
 def _report_method(service: Service, conformance: Conformance) -> Report:
     async def report(requests: Reports, _: object) -> messages.ReportRunResponse:
-        with _held(service) as moving:
+        with service.accounts.of(caller().tenant).in_flight(0) as moving:
             asked = await _reported(requests, moving, conformance.report_bytes_limit)
             answer = await conformance.run(asked)
         assert isinstance(answer, OneRun)
@@ -78,28 +78,18 @@ def _report_method(service: Service, conformance: Conformance) -> Report:
     return report
 
 
-@contextmanager
-def _held(service: Service) -> Generator[Holding]:
-    """Bytes that a tenant has under way, until the block ends."""
-    moving = service.accounts.of(caller().tenant).holding(Resource.BYTES_IN_FLIGHT)
-    try:
-        yield moving
-    finally:
-        moving.hold(0)
-
-
 async def _receive(
-    requests: Requests, file: "SpooledTemporaryFile[bytes]", moving: Holding, limit: int
+    requests: Requests, file: "SpooledTemporaryFile[bytes]", upload: Upload, limit: int
 ) -> Verify:
     """Which case is meant; its bytes go to the file."""
     first = await anext(requests, None)
     if first is None:
         raise malformed("case", given="no message", allowed="a message that names it")
-    _append(first.data, file, moving, limit)
+    _append(first.data, file, upload, limit)
     async for request in requests:
         if any(field.name != "data" for field, _ in request.ListFields()):
             raise malformed("data", given="a second header", allowed="data alone")
-        _append(request.data, file, moving, limit)
+        _append(request.data, file, upload, limit)
     first.ClearField("data")
     asked: Verify = values_in(first, Verify)
     return asked
@@ -129,9 +119,8 @@ async def _reported(requests: Reports, moving: Holding, limit: int) -> ReportRun
     return replace(asked, results=tuple(results))
 
 
-def _append(data: bytes, file: "SpooledTemporaryFile[bytes]", moving: Holding, limit: int) -> None:
-    moving.check(len(data))
-    file.write(data)
-    moving.hold(file.tell())
-    if file.tell() > limit:
+def _append(data: bytes, file: "SpooledTemporaryFile[bytes]", upload: Upload, limit: int) -> None:
+    upload.grow(len(data))
+    if upload.size_bytes > limit:
         raise BodyTooLarge("data", limit=limit)
+    file.write(data)

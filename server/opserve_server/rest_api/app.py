@@ -1,6 +1,5 @@
 """The REST face: every route on one application, with its OpenAPI document."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
@@ -15,6 +14,7 @@ from opserve_server.administration import Administration
 from opserve_server.calls import ready_profiles
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core import results
+from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.infos import Usage
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import FoundSession, OpenedSession, Service
@@ -283,7 +283,7 @@ def _command_operation(service: Service, route: CommandRoute, limit: int) -> Ope
 def _operator_operations(
     service: Service, limit: int, run_limits: RunLimits
 ) -> Iterator[Operation]:
-    turn = asyncio.Semaphore(run_limits.concurrent_runs)
+    slots = FairSlots(run_limits.concurrent_runs, waiting_limit=run_limits.waiting_runs)
     for operator in OPERATORS.values():
         yield Operation(
             method="POST",
@@ -298,7 +298,7 @@ def _operator_operations(
         yield Operation(
             method="POST",
             path=f"/v1/operators/{operator.call}:run",
-            endpoint=run_endpoint(service, operator, limits=run_limits, turn=turn),
+            endpoint=run_endpoint(service, operator, limits=run_limits, slots=slots),
             name=f"{operator.call}Run",
             summary=f"Runs {operator.call} on the arrays of an .npz file and answers an .npz file.",
             body=run_body(operator.name),

@@ -8,15 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from opserve_server.calls import caller
 from opserve_server.conformance import answers, calls
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
-from opserve_server.core.tenants import Resource
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, while_connected
-from opserve_server.rest_api.content import joined
+from opserve_server.rest_api.content import StreamedAnswer
 from opserve_server.rest_api.models import derived, parse, values_of
 from opserve_server.rest_api.one_shot import RunLimits, args_in, arrays_in, form_of
 from opserve_server.rest_api.openapi import Operation
@@ -138,19 +137,20 @@ async def _archive(
     pieces = conformance.archive(asked)
     # Refused before the status is told.
     head = await while_connected(request, anext(pieces))
-    return StreamingResponse(joined(head, pieces), media_type=OCTETS)
+    return StreamedAnswer(pieces, head=head, media_type=OCTETS)
 
 
 def _verify_endpoint(
     service: Service, conformance: Conformance, form: type[BaseModel], limits: RunLimits
 ) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        moving = service.accounts.of(caller().tenant).holding(Resource.BYTES_IN_FLIGHT)
-        async with form_of(request, limits, moving) as parts:
+        account = service.accounts.of(caller().tenant)
+        async with form_of(request, limits, service) as parts:
             given = values_of(parse(form, await args_in(parts, limits), inside="args"))
             asked = calls.Verify(**request.path_params, **given)
-            judging = conformance.verify(asked, partial(arrays_in, parts, limits))
-            verified = await while_connected(request, judging)
+            with account.in_flight(0) as moving:
+                judging = conformance.verify(asked, partial(arrays_in, parts, limits, moving))
+                verified = await while_connected(request, judging)
         return JSONResponse(asdict(_document(verified)))
 
     return endpoint

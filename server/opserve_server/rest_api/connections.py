@@ -1,8 +1,11 @@
-"""REST connections whose client says nothing, or no end of it, or vanished: they end."""
+"""REST connections end whose client is silent, sends endlessly, reads nothing or vanished."""
 
 import asyncio
+import fcntl
 import json
 import socket
+import sys
+import termios
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,6 +63,9 @@ class Connection(HttpToolsProtocol):
     """Bytes of a head that has begun and is not complete, but for its first piece."""
     _in_body = False
     _certificate: Sequence[str] = ()
+    _unread_bytes = 0
+    """Of an answer whose client takes no more for now, when they were looked at last."""
+    _reader_look: asyncio.TimerHandle | None = None
 
     def __init__(self, *, limits: ConnectionLimits, **others: Any) -> None:  # noqa: ANN401  # uvicorn's
         super().__init__(**others)
@@ -69,6 +75,7 @@ class Connection(HttpToolsProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._below = transport
         self.transport = cast("asyncio.Transport", JoiningTransport(transport, self.loop))
         self._certificate = names_in_certificate(transport.get_extra_info("peercert"))
         self._begin_silence()
@@ -85,7 +92,19 @@ class Connection(HttpToolsProtocol):
         if not self._limits.open[self._peer]:
             del self._limits.open[self._peer]
         super().connection_lost(exc)
+        self._forget_reader()
         self.transport.close()  # what it holds is dropped here, and not once its handle is closed
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_bytes = unread_bytes(self._below)
+        self._reader_look = self.loop.call_later(self.timeout_keep_alive, self._look_at_reader)
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_reader()
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -173,6 +192,20 @@ class Connection(HttpToolsProtocol):
             self.transport.write(_problem(parameter, given, allowed, status))
         self.transport.close()
 
+    def _look_at_reader(self) -> None:
+        """Ends the connection of a client that has read nothing since the last look."""
+        unread = unread_bytes(self._below)
+        if unread >= self._unread_bytes:
+            self._below.abort()
+            return
+        self._unread_bytes = unread
+        self._reader_look = self.loop.call_later(self.timeout_keep_alive, self._look_at_reader)
+
+    def _forget_reader(self) -> None:
+        if self._reader_look is not None:
+            self._reader_look.cancel()
+            self._reader_look = None
+
     def _begin_silence(self) -> None:
         self._at_work = False
         self._silent_until_s = self.loop.time() + self.timeout_keep_alive
@@ -212,6 +245,13 @@ def _problem(parameter: str, given: str, allowed: str, status: HTTPStatus) -> by
         b"HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\n"
         b"Content-Length: %d\r\nConnection: close\r\n\r\n%s"
     ) % (status.value, status.phrase.encode(), len(body), body)
+
+
+def unread_bytes(transport: asyncio.Transport) -> int:
+    """What was written to a connection and not acknowledged, by whoever holds it, bytes."""
+    found = bytearray(4)
+    fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, found)
+    return transport.get_write_buffer_size() + int.from_bytes(found, sys.byteorder)
 
 
 def probe_silent_clients(listener: socket.socket, *, limit_s: float) -> None:

@@ -1,16 +1,19 @@
 """Buffer contents: bytes up and down, and the Range header."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
 
 from opserve_server.calls import caller, malformed
 from opserve_server.core.commands import Write
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.service import Service
-from opserve_server.rest_api.bodies import OCTETS, content_length
+from opserve_server.rest_api.bodies import OCTETS, content_length, while_connected
 from opserve_server.rest_api.digests import CONTENT_DIGEST, checked, digest_of, is_wanted
 from opserve_server.rest_api.errors import RangeNotSatisfiable
 from opserve_server.rest_api.models import derived, parse_query, values_of
@@ -65,8 +68,9 @@ async def read_content(service: Service, request: Request) -> Response:
         digest = {CONTENT_DIGEST: await digest_of(again)}
     ranged = "range" in request.headers
     content_range = {"Content-Range": f"bytes {first}-{last}/{whole}"} if ranged else {}
-    return StreamingResponse(
-        joined(head, chunks),
+    return StreamedAnswer(
+        chunks,
+        head=head,
         status_code=206 if ranged else 200,
         headers={"Content-Length": str(size_bytes)} | content_range | digest,
         media_type=OCTETS,
@@ -87,8 +91,30 @@ def _range(request: Request, whole: int) -> tuple[int, int]:
     return first, last
 
 
-async def joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """A stream whose first chunk has been taken."""
-    yield head
+class StreamedAnswer(StreamingResponse):
+    """An answer in pieces, whose generator ends with it, also when the client goes away.
+
+    Args:
+        pieces: What makes them; some may have been taken.
+        head: Those.
+        others: As StreamingResponse has them.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[bytes], *, head: bytes = b"", **others: Any) -> None:  # noqa: ANN401  # Starlette's
+        super().__init__(_joined(head, pieces), **others)
+        self._pieces = pieces
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Starlette's own would cancel the generator again and again while it cleans up.
+        try:
+            await while_connected(Request(scope, receive), self.stream_response(send))
+        finally:
+            await self._pieces.aclose()
+
+
+async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if head:
+        yield head
     async for chunk in rest:
         yield chunk

@@ -1,14 +1,12 @@
 """The one-shot form: multipart in, .npz out."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
 
-from numpy.typing import NDArray
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -18,12 +16,20 @@ from opserve_kernels.operator import Operator
 from opserve_server.calls import BodyTooLarge, caller, malformed, shortened
 from opserve_server.core.accounts import Holding
 from opserve_server.core.asking import SessionRequest
-from opserve_server.core.one_shot import OneShotAnswer, OneShotCall, run_once
+from opserve_server.core.fair_slots import FairSlots
+from opserve_server.core.one_shot import (
+    NUMPY_TYPES,
+    OneShotAnswer,
+    OneShotCall,
+    Output,
+    computed,
+)
 from opserve_server.core.results import RuleWarning
 from opserve_server.core.service import Service
-from opserve_server.core.tenants import Resource
-from opserve_server.npz import ArrayLimits, dump_arrays, load_arrays
+from opserve_server.core.uploads import Upload
+from opserve_server.npz import Array, ArrayLimits, StoredArray, archive_of, unpacked
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type, while_connected
+from opserve_server.rest_api.content import StreamedAnswer
 from opserve_server.rest_api.models import SESSION_TEXTS, parse, run_body, values_of
 from opserve_server.rest_api.routes import Endpoint
 
@@ -42,72 +48,103 @@ class RunLimits:
         args_bytes: Bytes of the `args` part.
         run_bytes: Bytes of the body, of the arrays unpacked, and of the outputs, each.
         arrays: Arrays of one call.
-        concurrent_runs: Calls at work at the same time; more wait.
+        concurrent_runs: Calls that compute at the same time; more wait.
+        waiting_runs: Calls of one tenant that wait.
     """
 
     args_bytes: int
     run_bytes: int
     arrays: int
     concurrent_runs: int
+    waiting_runs: int
 
 
 def run_endpoint(
-    service: Service, operator: Operator[Any], *, limits: RunLimits, turn: asyncio.Semaphore
+    service: Service, operator: Operator[Any], *, limits: RunLimits, slots: FairSlots
 ) -> Endpoint:
-    """A whole call of one operator; `turn` is shared by all of them."""
+    """A whole call of one operator; `slots` are shared by all of them."""
     model = run_body(operator.name)
 
     async def endpoint(request: Request) -> Response:
-        moving = service.accounts.of(caller().tenant).holding(Resource.BYTES_IN_FLIGHT)
-        async with form_of(request, limits, moving) as form:
+        async with form_of(request, limits, service) as form:
             args = values_of(parse(model, await args_in(form, limits), inside="args"))
-            async with turn:
-                arrays = await arrays_in(form, limits)
-                call = OneShotCall(
-                    session=SessionRequest(**{name: args[name] for name in SESSION_TEXTS}),
-                    operator=operator,
-                    arguments=values_of(args["arguments"]),
-                    arrays=arrays,
-                    output_bytes_limit=limits.run_bytes,
-                )
-                moving.hold(0)  # from here on the call itself is charged
-                running = run_once(service, caller(), call)
-                return await _answer(await while_connected(request, running))
+            pieces = _answered(service, operator, args, form, limits, slots)
+            # Refused before the status is sent.
+            headers: dict[str, str] = json.loads(await while_connected(request, anext(pieces)))
+        return StreamedAnswer(pieces, media_type=OCTETS, headers=headers)
 
     return endpoint
 
 
+async def _answered(
+    service: Service,
+    operator: Operator[Any],
+    args: Mapping[str, Any],
+    form: FormData,
+    limits: RunLimits,
+    slots: FairSlots,
+) -> AsyncGenerator[bytes]:
+    """The headers of a call's answer, as JSON, and then the pieces of its .npz file.
+
+    The tenant's bytes in flight are the arrays and the outputs, and then the outputs alone, until
+    the last piece was taken.
+    """
+    account = service.accounts.of(caller().tenant)
+    with account.in_flight(0) as moving:
+        async with AsyncExitStack() as computing:
+            await computing.enter_async_context(slots.slot(account))
+            call = OneShotCall(
+                session=SessionRequest(**{name: args[name] for name in SESSION_TEXTS}),
+                operator=operator,
+                arguments=values_of(args["arguments"]),
+                arrays=await arrays_in(form, limits, moving),
+                output_bytes_limit=limits.run_bytes,
+            )
+            async with computed(service, caller(), call, moving) as answer:
+                stored = [*map(_stored, answer.outputs)]
+                del call  # a client that reads slowly must keep neither its arrays nor a slot
+                await computing.aclose()
+                yield json.dumps(_headers(answer)).encode()
+                async for piece in archive_of(stored):
+                    yield piece
+
+
+def _stored(output: Output) -> StoredArray:
+    tensor = output.tensor
+    dtype = NUMPY_TYPES[tensor.dtype]
+    return StoredArray(name=output.name, dtype=dtype, shape=tensor.shape, chunks=output.chunks)
+
+
 @asynccontextmanager
-async def form_of(request: Request, limits: RunLimits, moving: Holding) -> AsyncGenerator[FormData]:
-    """The parts of the body; large ones lie in temporary files until the call is over."""
+async def form_of(
+    request: Request, limits: RunLimits, service: Service
+) -> AsyncGenerator[FormData]:
+    """The parts of the body; large ones lie in temporary files until the block ends."""
     if media_type(request) != MULTIPART:
         raise malformed("Content-Type", given=media_type(request), allowed=MULTIPART)
-    parser = MultiPartParser(
-        request.headers,
-        _charged(bounded(request, limit=limits.run_bytes), moving),
-        max_files=_PARTS,
-        max_fields=_PARTS,
-        max_part_size=limits.args_bytes,
-    )
-    try:
-        form = await parser.parse()
+    with service.uploads.upload(service.accounts.of(caller().tenant)) as upload:
+        parser = MultiPartParser(
+            request.headers,
+            _charged(bounded(request, limit=limits.run_bytes), upload),
+            max_files=_PARTS,
+            max_fields=_PARTS,
+            max_part_size=limits.args_bytes,
+        )
+        try:
+            form = await parser.parse()
+        except MultiPartException as error:
+            given, allowed = error.message, "the parts args, tensors"
+            raise malformed("body", given=given, allowed=allowed) from error
         try:
             yield form
         finally:
             await form.close()
-    except MultiPartException as error:
-        raise malformed("body", given=error.message, allowed="the parts args, tensors") from error
-    finally:
-        moving.hold(0)
 
 
-async def _charged(chunks: AsyncGenerator[bytes], moving: Holding) -> AsyncGenerator[bytes]:
+async def _charged(chunks: AsyncGenerator[bytes], upload: Upload) -> AsyncGenerator[bytes]:
     """A body, which its tenant holds as it comes."""
-    size_bytes = 0
     async for chunk in chunks:
-        moving.check(len(chunk))
-        size_bytes += len(chunk)
-        moving.hold(size_bytes)
+        upload.grow(len(chunk))
         yield chunk
 
 
@@ -123,26 +160,23 @@ async def args_in(form: FormData, limits: RunLimits) -> bytes:
     return await part.read()
 
 
-async def arrays_in(form: FormData, limits: RunLimits) -> Mapping[str, NDArray[Any]]:
-    """The arrays of the part tensors."""
+async def arrays_in(form: FormData, limits: RunLimits, moving: Holding) -> dict[str, Array]:
+    """The arrays of the part tensors, whose bytes are held before they are unpacked."""
     part = form.get("tensors")
     if part is None:
         return {}
     if not isinstance(part, UploadFile):
         raise malformed("tensors", given="text", allowed="a file: -F tensors=@in.npz")
     bounds = ArrayLimits(arrays=limits.arrays, unpacked_bytes=limits.run_bytes)
-    return await asyncio.to_thread(load_arrays, part.file, part.size or 0, limits=bounds)
+    return await unpacked(part.file, part.size or 0, limits=bounds, moving=moving)
 
 
-async def _answer(answer: OneShotAnswer) -> Response:
-    arrays = {name: array for name, (array, _) in answer.outputs.items()}
-    dtypes = {name: dtype.value for name, (_, dtype) in answer.outputs.items()}
+def _headers(answer: OneShotAnswer) -> dict[str, str]:
+    dtypes = {output.name: output.tensor.dtype.value for output in answer.outputs}
     headers = {DTYPES_HEADER: json.dumps(dtypes)}
     if answer.warnings:
         headers[WARNINGS_HEADER] = _listed(answer.warnings)
-    return Response(
-        await asyncio.to_thread(dump_arrays, arrays), media_type=OCTETS, headers=headers
-    )
+    return headers
 
 
 def _listed(warnings: Sequence[RuleWarning]) -> str:

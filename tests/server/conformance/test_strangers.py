@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("at_work")
 
 
 def endpoint_of(name: str, conformance: mock.Mock) -> Endpoint:
-    limits = RunLimits(args_bytes=1, run_bytes=1, arrays=1, concurrent_runs=1)
+    limits = RunLimits(args_bytes=1, run_bytes=1, arrays=1, concurrent_runs=1, waiting_runs=4)
     operations = conformance_operations(RecordingService(), conformance, 1, limits)
     return next(one.endpoint for one in operations if one.name == name)
 

@@ -38,6 +38,7 @@ LIMITS = Limits(
     drain_quiet_s=1.0,
     watch_limit_s=600.0,
     watch_quiet_limit_s=15.0,
+    uploads_bytes_limit=256 * KIB,
     request_ids_limit=8,
     retained_bytes_limit=256 * KIB,
     name_length_limit=128,

@@ -11,7 +11,7 @@ from opserve_server.core import commands as c
 from opserve_server.core import results
 from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.errors import QuotaExceeded
-from opserve_server.core.one_shot import OneShotCall, TensorChoice, run_once
+from opserve_server.core.one_shot import OneShotCall, TensorChoice, computed
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource, Tenant
@@ -52,6 +52,13 @@ def limit(service: Service, **quota: float) -> None:
 
 def use(service: Service, resource: Resource) -> float:
     return service.accounts.of("ours").use(resource)
+
+
+async def run_once(service: Service) -> None:
+    with service.accounts.of("ours").in_flight(COLUMNS.nbytes) as moving:
+        async with computed(service, OURS, IM2COL, moving) as answer:
+            for output in answer.outputs:
+                assert b"".join([chunk async for chunk in output.chunks])
 
 
 async def opened(service: Service) -> str:
@@ -106,7 +113,7 @@ async def test_no_call_begins_when_the_day_is_used(service: Service) -> None:
     service.accounts.of("ours").used_device("ascend910b", 3.0)
     limit(service, device_seconds_per_day=3.0)
     with pytest.raises(QuotaExceeded, match="device_seconds_per_day: given another call"):
-        await run_once(service, OURS, IM2COL)
+        await run_once(service)
     await asyncio.sleep(0)
     assert use(service, Resource.SESSIONS) == 0, "its session has ended all the same"
 
@@ -114,10 +121,10 @@ async def test_no_call_begins_when_the_day_is_used(service: Service) -> None:
 async def test_the_arrays_of_a_whole_call_are_charged_once(service: Service) -> None:
     size = COLUMNS.nbytes + IMAGE_BYTES
     limit(service, bytes_in_flight=size)
-    await run_once(service, OURS, IM2COL)
+    await run_once(service)
     limit(service, bytes_in_flight=size - 1)
-    with pytest.raises(QuotaExceeded, match=f"bytes_in_flight: given {size} beside 0 in use"):
-        await run_once(service, OURS, IM2COL)
+    with pytest.raises(QuotaExceeded, match=f"given {IMAGE_BYTES} beside {COLUMNS.nbytes} in use"):
+        await run_once(service)
     assert use(service, Resource.BYTES_IN_FLIGHT) == 0
 
 

@@ -39,7 +39,11 @@ class Face:
             metrics_page=self.metrics.page,
             body_bytes_limit=BODY_LIMIT,
             run_limits=RunLimits(
-                args_bytes=BODY_LIMIT, run_bytes=RUN_LIMIT, arrays=3, concurrent_runs=1
+                args_bytes=BODY_LIMIT,
+                run_bytes=RUN_LIMIT,
+                arrays=3,
+                concurrent_runs=1,
+                waiting_runs=4,
             ),
         )
 

@@ -1,6 +1,7 @@
 """Connections whose request never gets to an end: bounded in bytes and in time."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine, Sequence
 from unittest import mock
 
@@ -11,7 +12,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from opserve_server.rest_api.connections import Connection, ConnectionLimits
+from opserve_server.rest_api import connections
+from opserve_server.rest_api.connections import Connection, ConnectionLimits, unread_bytes
 from simulation.virtual_time import VirtualTimeLoop
 
 LIMIT_S = 30
@@ -136,3 +138,44 @@ def test_what_is_held_is_dropped_with_its_connection() -> None:
         failed.assert_not_called()
 
     in_virtual_time(test)
+
+
+def test_a_client_that_reads_nothing_of_an_answer_is_cut_off_and_a_slow_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = 1000
+
+    def unread(_: asyncio.Transport) -> int:
+        return left
+
+    monkeypatch.setattr(connections, "unread_bytes", unread)
+
+    async def test() -> None:
+        nonlocal left
+        wire = Wire()
+        wire.end.data_received(HEAD + b"\r\n")
+        wire.end.pause_writing()
+        for _ in range(3):
+            await asyncio.sleep(LIMIT_S - 1)
+            left -= 1
+        assert not wire.transport.abort.called
+        wire.end.resume_writing()
+        await asyncio.sleep(3 * LIMIT_S)
+        assert not wire.transport.abort.called
+        wire.end.pause_writing()
+        await asyncio.sleep(LIMIT_S + 1)
+        assert wire.transport.abort.called
+
+    in_virtual_time(test)
+
+
+def test_what_the_system_holds_of_an_answer_is_not_read() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(bytes(1000))
+        transport = mock.Mock(spec=asyncio.Transport)
+        transport.get_extra_info.return_value = one
+        transport.get_write_buffer_size.return_value = 24
+        assert unread_bytes(transport) >= 1024
+        other.recv(1000)
+        assert unread_bytes(transport) == 24

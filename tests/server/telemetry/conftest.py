@@ -56,7 +56,7 @@ async def faces() -> AsyncIterator[Faces]:
             observer(observation)
 
     service.observe = observe
-    limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1)
+    limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
     behind = (service, keyless_guard(), Administration(service, None), idle_conformance(service))
     app = rest_app(
         *behind,

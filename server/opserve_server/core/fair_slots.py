@@ -1,0 +1,130 @@
+"""Slots for work that the front itself carries out: tenants take turns at them by weight."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from opserve_kernels.status import Status
+from opserve_server.core.accounts import Account
+from opserve_server.core.errors import LimitExceeded
+from opserve_server.pool.turns import Turns
+
+_NS_PER_S = 1e9
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The calls of one tenant.
+
+    Attributes:
+        waiting: One future for each call that waits, in their order; one that was cancelled has
+            gone.
+        running: Calls that have a slot.
+    """
+
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+    running: int = 0
+
+    @property
+    def waits(self) -> int:
+        """How many calls wait."""
+        while self.waiting and self.waiting[0].done():
+            self.waiting.popleft()
+        return sum(not granted.done() for granted in self.waiting)
+
+
+class FairSlots:
+    """A number of slots, each for one call at a time.
+
+    A free slot goes to the tenant that has had slots for the least time, for its weight; the calls
+    of one tenant keep their order. One tenant never has all slots, unless there is only one: a
+    call of another begins at once, however many calls the first tenant sends.
+
+    Args:
+        slots: How many calls run at once.
+        waiting_limit: Calls of one tenant that wait at once.
+    """
+
+    def __init__(self, slots: int, *, waiting_limit: int) -> None:
+        self._free = slots
+        self._of_one = max(slots - 1, 1)
+        self._waiting_limit = waiting_limit
+        self._queues: dict[str, _Queue] = {}
+        self._turns = Turns[str]()
+
+    @asynccontextmanager
+    async def slot(self, account: Account) -> AsyncGenerator[None]:
+        """A slot of a tenant, until the block ends; may wait for it.
+
+        Raises:
+            LimitExceeded: 207012, too many calls of the tenant wait.
+        """
+        name, loop = account.tenant.name, asyncio.get_running_loop()
+        await self._granted(name)
+        began_s = loop.time()
+        try:
+            yield
+        finally:
+            used_ns = (loop.time() - began_s) * _NS_PER_S
+            self._turns.charge(name, used_ns, weight=account.tenant.weight)
+            self._give_back(name)
+
+    async def _granted(self, name: str) -> None:
+        queue = self._queues.setdefault(name, _Queue())
+        self._turns.join(name)
+        granted = asyncio.get_running_loop().create_future()
+        queue.waiting.append(granted)
+        self._grant()
+        if not granted.done() and queue.waits > self._waiting_limit:
+            granted.cancel()
+            self._forget(name)
+            raise _too_many(self._waiting_limit)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted.cancelled():
+                self._forget(name)
+            else:  # it had its slot already
+                self._give_back(name)
+            raise
+
+    def _grant(self) -> None:
+        while self._free and (name := self._next()) is not None:
+            queue = self._queues[name]
+            self._free -= 1
+            queue.running += 1
+            queue.waiting.popleft().set_result(None)
+
+    def _next(self) -> str | None:
+        candidates = [
+            name
+            for name, queue in self._queues.items()
+            if queue.waits and queue.running < self._of_one
+        ]
+        return self._turns.next(candidates) if candidates else None
+
+    def _give_back(self, name: str) -> None:
+        self._free += 1
+        self._queues[name].running -= 1
+        self._forget(name)
+        self._grant()
+
+    def _forget(self, name: str) -> None:
+        """A tenant without calls takes part no more."""
+        queue = self._queues.get(name)
+        if queue is not None and not queue.waits and not queue.running:
+            del self._queues[name]
+            self._turns.leave(name)
+
+
+def _too_many(limit: int) -> LimitExceeded:
+    return LimitExceeded(
+        Status.ACL_ERROR_RT_OVER_LIMIT,
+        f"one-shot calls: given one more beside {limit} of the tenant that wait, allowed {limit}; "
+        "send it again when one of them has its answer",
+        parameter="one-shot calls",
+        given=f"one more beside {limit} that wait",
+        allowed=limit,
+    )

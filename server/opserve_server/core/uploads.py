@@ -1,0 +1,110 @@
+"""Uploads: bodies in temporary files, charged to their tenant and bounded for all together."""
+
+import errno
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from opserve_kernels.status import Status
+from opserve_server.core.accounts import Account, Holding
+from opserve_server.core.errors import LimitExceeded, OutOfMemory
+from opserve_server.core.tenants import Resource
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
+
+
+class Uploads:
+    """Bytes of all uploads that are not over.
+
+    A tenant has no more than what is still free: one alone at most half of the limit, so that
+    there is always room for another tenant.
+
+    Args:
+        limit_bytes: Of all of them.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._held = Counter[str]()
+
+    @contextmanager
+    def upload(self, account: Account) -> Generator["Upload"]:
+        """A body of a tenant, which holds nothing any more when the block ends.
+
+        Raises:
+            OutOfMemory: 207001, the disk of the temporary files is full.
+        """
+        upload = Upload(self, account.tenant.name, account.holding(Resource.BYTES_IN_FLIGHT))
+        try:
+            yield upload
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            raise _disk_full(upload.size_bytes) from error
+        finally:
+            upload.end()
+
+    def take(self, tenant: str, size_bytes: int) -> None:
+        """Counts more bytes of a tenant, or refuses them (LimitExceeded, 207012)."""
+        free = self._limit_bytes - self._held.total()
+        if self._held[tenant] + size_bytes > free - size_bytes:
+            raise _too_many(self._held[tenant] + size_bytes, free)
+        self._held[tenant] += size_bytes
+
+    def give_back(self, tenant: str, size_bytes: int) -> None:
+        """Bytes of a tenant are over."""
+        self._held[tenant] -= size_bytes
+        if not self._held[tenant]:
+            del self._held[tenant]
+
+
+class Upload:
+    """One body.
+
+    Attributes:
+        size_bytes: What has come of it.
+    """
+
+    def __init__(self, uploads: Uploads, tenant: str, moving: Holding) -> None:
+        self._uploads, self._tenant, self._moving = uploads, tenant, moving
+        self.size_bytes = 0
+
+    def grow(self, size_bytes: int) -> None:
+        """More bytes come.
+
+        Raises:
+            QuotaExceeded: The tenant has too many bytes in flight.
+            LimitExceeded: 207012, all tenants together upload too many.
+        """
+        self._moving.check(size_bytes)
+        self._uploads.take(self._tenant, size_bytes)
+        self.size_bytes += size_bytes
+        self._moving.hold(self.size_bytes)
+
+    def end(self) -> None:
+        """Its bytes are gone."""
+        self._uploads.give_back(self._tenant, self.size_bytes)
+        self.size_bytes = 0
+        self._moving.hold(0)
+
+
+def _disk_full(size_bytes: int) -> OutOfMemory:
+    return OutOfMemory(
+        Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
+        f"body: given {size_bytes} bytes or more, allowed what the service's folder of temporary "
+        "files has room for; send it again later",
+        parameter="body",
+        given=f"{size_bytes} bytes or more",
+        allowed="what the service's folder of temporary files has room for",
+    )
+
+
+def _too_many(given: int, free: int) -> LimitExceeded:
+    return LimitExceeded(
+        Status.ACL_ERROR_RT_OVER_LIMIT,
+        f"body: given {given} bytes of uploads at once, allowed as many as all tenants leave free, "
+        f"{free}; send it again later",
+        parameter="body",
+        given=f"{given} bytes of uploads at once",
+        allowed=f"{free}, what all tenants leave free",
+    )

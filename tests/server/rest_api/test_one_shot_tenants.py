@@ -1,0 +1,221 @@
+"""One-shot calls of several tenants, over a real core: what is charged, and which one waits."""
+
+import asyncio
+import errno
+import io
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from starlette.routing import Route
+
+from opserve_kernels.registry import OPERATORS
+from opserve_server.core.fair_slots import FairSlots
+from opserve_server.core.service import Service
+from opserve_server.core.tenants import Quota, Resource
+from opserve_server.rest_api.face import RestFace
+from opserve_server.rest_api.one_shot import RunLimits, run_endpoint
+from server.core.fakes import LIMITS, FakeDevice, make_service
+from server.doors import headers
+from server.guards import TENANTS, Keyed, keyed_guard
+from server.rest_api.posts import Post
+
+PATH = "/v1/operators/aclnnIm2colBackward:run"
+EDGE = 96
+OUTPUT_BYTES = EDGE * EDGE * 4
+RUNS = 2
+WAITING = 16
+
+
+@pytest.fixture
+def device() -> FakeDevice:
+    return FakeDevice()
+
+
+@pytest.fixture
+async def core(device: FakeDevice) -> AsyncIterator[Service]:
+    limits = replace(LIMITS, sessions_limit=64, device_sessions_limit=64)
+    made = make_service(device, replace(limits, uploads_bytes_limit=2**20))
+    yield made
+    device.auto = True
+    for held in device.held:
+        held.done.set_result(None)
+    await made.stop()
+    assert device.slabs.free_bytes == device.memory_bytes
+    device.slabs.close()
+
+
+@pytest.fixture
+def keyed(core: Service) -> Keyed:
+    return keyed_guard(accounts=core.accounts)
+
+
+@pytest.fixture
+def app(core: Service, keyed: Keyed) -> RestFace:
+    """One route alone: the schemas of all take a second."""
+    limits = RunLimits(
+        args_bytes=4096, run_bytes=2**19, arrays=3, concurrent_runs=RUNS, waiting_runs=WAITING
+    )
+    slots = FairSlots(RUNS, waiting_limit=WAITING)
+    run = run_endpoint(core, OPERATORS["im2col_backward"], limits=limits, slots=slots)
+    route = Route(PATH, run, methods=["POST"], name="aclnnIm2colBackwardRun")
+    return RestFace([route], guard=keyed.guard, observe=core.observe)
+
+
+def files(edge: int = EDGE) -> dict[str, bytes]:
+    """A call that sums 1x1 blocks: an image of its columns; its body is packed."""
+    columns = io.BytesIO()
+    np.savez_compressed(columns, columns=np.ones((1, edge * edge), np.float32))
+    one = {"kernel_size": [1, 1], "dilation": [1, 1], "padding": [0, 0], "stride": [1, 1]}
+    arguments = {"grad_output": {"array": "columns"}, "input_size": [edge, edge], **one}
+    return {"args": json.dumps({"arguments": arguments}).encode(), "tensors": columns.getvalue()}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  # tasks of the loop change it
+        await asyncio.sleep(0)
+
+
+async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refused(
+    core: Service, app: RestFace, keyed: Keyed
+) -> None:
+    account = core.accounts.of("lab")
+    quota = Quota(bytes_in_flight=4 * OUTPUT_BYTES)
+    account.renew(replace(TENANTS["lab"], quota=quota))
+    unread = [Post(app, PATH, files(), headers(keyed.lab)) for _ in range(4)]
+    for post in unread:
+        await post.began()
+    answered = [post for post in unread if post.status == 200]
+    assert 1 <= len(answered) <= 3, "the arrays of a call count beside its outputs"
+    assert account.use(Resource.BYTES_IN_FLIGHT) == len(answered) * OUTPUT_BYTES
+    refused = next(post for post in unread if post.status != 200)
+    assert (refused.status, refused.problem()["parameter"]) == (429, "bytes_in_flight")
+    for post in answered:
+        with np.load(io.BytesIO(await post.read())) as arrays:
+            assert arrays["out"].shape == (1, EDGE, EDGE)
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+    assert account.use(Resource.SESSIONS) == 0
+
+
+async def test_no_piece_of_an_answer_is_larger_than_a_chunk(app: RestFace, keyed: Keyed) -> None:
+    post = Post(app, PATH, files(), headers(keyed.lab))
+    assert len(await post.read()) > OUTPUT_BYTES
+    assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + 512
+
+
+async def test_a_client_that_leaves_an_answer_unread_gives_everything_back(
+    core: Service, app: RestFace, keyed: Keyed, device: FakeDevice
+) -> None:
+    post = Post(app, PATH, files(), headers(keyed.lab))
+    await post.began()
+    assert device.slabs.free_bytes < device.memory_bytes
+    await post.leave()
+    account = core.accounts.of("lab")
+    assert account.use(Resource.BYTES_IN_FLIGHT) == account.use(Resource.SESSIONS) == 0
+    assert device.slabs.free_bytes == device.memory_bytes
+
+
+async def test_arrays_are_charged_before_they_are_unpacked(
+    core: Service, app: RestFace, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = core.accounts.of("lab")
+    sent = files()
+    account.renew(replace(TENANTS["lab"], quota=Quota(bytes_in_flight=OUTPUT_BYTES // 2)))
+    assert sum(map(len, sent.values())) < OUTPUT_BYTES // 4
+
+    def unpack(*_: object, **__: object) -> None:
+        pytest.fail("too late")
+
+    monkeypatch.setattr("opserve_server.npz._read_members", unpack)
+    post = Post(app, PATH, sent, headers(keyed.lab))
+    await post.read()
+    assert (post.status, post.problem()["parameter"]) == (429, "bytes_in_flight")
+
+
+async def test_a_call_runs_at_once_beside_many_of_another_tenant(
+    core: Service, app: RestFace, keyed: Keyed, device: FakeDevice
+) -> None:
+    device.auto = False
+    lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(8)]
+    await until(lambda: bool(device.held))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    mill = Post(app, PATH, files(8), headers(keyed.mill))
+    (first,) = device.held
+    await until(lambda: len(device.held) == 2)
+    (second,) = (held for held in device.held if held is not first)
+    device.finish(second)
+    await mill.read()
+    assert mill.status == 200
+    assert device.held == [first], "none of the other tenant had to end for it"
+    device.auto = True
+    device.finish(first)
+    for post in lab:
+        await post.read()
+    assert [post.status for post in lab] == [200] * len(lab)
+    assert core.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+
+async def test_calls_of_a_tenant_that_wait_are_bounded(
+    app: RestFace, keyed: Keyed, device: FakeDevice
+) -> None:
+    device.auto = False
+    lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(WAITING + 4)]
+    await until(lambda: sum(post.ended.done() for post in lab) == 3)
+    refused = [post for post in lab if post.ended.done()]
+    assert [post.status for post in refused] == [429] * 3
+    assert {post.problem()["parameter"] for post in refused} == {"one-shot calls"}
+    await until(lambda: bool(device.held))
+    device.auto = True
+    device.finish(device.held[0])
+    for post in lab:
+        await post.read()
+
+
+async def test_a_call_whose_client_leaves_waits_no_more(
+    core: Service, app: RestFace, keyed: Keyed, device: FakeDevice
+) -> None:
+    device.auto = False
+    first, second = (Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(2))
+    await until(lambda: bool(device.held))
+    await second.leave()
+    assert second.status is None
+    device.finish(device.held[0])
+    await first.read()
+    assert first.status == 200
+    assert core.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+
+async def test_uploads_of_one_tenant_leave_room_for_another(
+    core: Service, app: RestFace, keyed: Keyed
+) -> None:
+    core.uploads._limit_bytes = 40_000
+    large = {"args": b"{}", "tensors": bytes(30_000)}
+    post = Post(app, PATH, large, headers(keyed.lab))
+    await post.read()
+    assert (post.status, post.problem()["parameter"]) == (429, "body")
+    with core.uploads.upload(core.accounts.of("lab")) as upload:
+        upload.grow(19_000)
+        post = Post(app, PATH, files(4), headers(keyed.mill))
+        await post.read()
+    assert post.status == 200
+    assert core.uploads._held.total() == 0
+
+
+async def test_a_disk_without_room_for_a_body_is_the_services_fault(
+    core: Service, app: RestFace, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "write", full)
+    post = Post(app, PATH, files(), headers(keyed.lab))
+    await post.read()
+    assert post.status == 507, post.problem()
+    assert post.problem()["code"] == 207001
+    assert "send it again later" in post.problem()["detail"]
+    assert core.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == core.uploads._held.total() == 0
