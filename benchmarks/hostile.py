@@ -1,6 +1,7 @@
 """A hostile tenant in a process of its own: what someone with a key can do to a service."""
 
 import asyncio
+import io
 import json
 import os
 import random
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import numpy as np
 
 from benchmarks.customer import say
 from benchmarks.long_calls import long_call, queue_calls
@@ -46,6 +48,10 @@ QUEUED = 40
 """Long calls on each stream."""
 STREAMS = 4
 WAITS = 60
+UNREAD, UNREAD_EDGE = 12, 1024
+"""Whole calls whose answers are not read, and the edge of each answer's image: 4 MiB."""
+FLOOD_EDGE = 256
+WHOLE_CALL = "/v1/operators/aclnnIm2colBackward:run"
 NICENESS = 19
 """Its process yields to all others: an attacker's processor is its own, and here there is but one
 computer."""
@@ -197,6 +203,18 @@ class Hostile:
         )
         await _at_once(*(self.wire.call(methods.SYNCHRONIZE_STREAM, wait) for _ in range(WAITS)))
 
+    async def leaves_answers_unread(self) -> None:
+        """Whole calls whose answers are large, for a few packed bytes, and are not read."""
+        call = _whole_call(UNREAD_EDGE)
+        await _at_once(
+            *(self.wire.post_files(WHOLE_CALL, call, held_s=HELD_S) for _ in range(UNREAD))
+        )
+
+    async def floods_with_whole_calls(self) -> None:
+        """More whole calls at once than there are slots and places to wait."""
+        call = _whole_call(FLOOD_EDGE)
+        await _at_once(*(self.wire.post_files(WHOLE_CALL, call) for _ in range(WAITS)))
+
     async def _fill_queues(self) -> list[int]:
         """Streams with long work."""
         executor = await long_call(self.session)
@@ -231,6 +249,16 @@ class Hostile:
         await self.wire.stream(methods.READ, request, held_s=held_s)
 
 
+def _whole_call(edge: int) -> dict[str, bytes]:
+    """The parts of a one-shot call that makes an image of its columns; the columns are packed."""
+    columns = io.BytesIO()
+    np.savez_compressed(columns, columns=np.zeros((1, edge * edge), np.float32))
+    one = {name: [1, 1] for name in ("kernel_size", "dilation", "stride")}
+    given = {"grad_output": {"array": "columns"}, "input_size": [edge, edge], "padding": [0, 0]}
+    args = json.dumps({"arguments": given | one})
+    return {"args": args.encode(), "tensors": columns.getvalue()}
+
+
 async def _at_once(*deeds: Awaitable[object]) -> None:
     """All of them; what the service does to one of them is no matter of another."""
     await asyncio.gather(*deeds)
@@ -248,6 +276,8 @@ DEEDS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
     "huge headers": Hostile.sends_huge_headers,
     "many streams": Hostile.opens_many_streams,
     "many waiting calls": Hostile.waits,
+    "unread answers": Hostile.leaves_answers_unread,
+    "one-shot flood": Hostile.floods_with_whole_calls,
 }
 """What it does, by name."""
 

@@ -116,6 +116,27 @@ class Wire:
                 await writer.drain()
                 self.answers.keep(await reader.read(ANSWER_BYTES))
 
+    async def post_files(
+        self, path: str, files: Mapping[str, bytes], *, held_s: float | None = None
+    ) -> None:
+        """A multipart request over REST, whose answer is read, or is held for a while unread."""
+        name, value = self.authorization()
+        parts = b"".join(
+            b'--x\r\nContent-Disposition: form-data; name="%s"; filename="f"\r\n\r\n%s\r\n'
+            % (part.encode(), data)
+            for part, data in files.items()
+        )
+        body = parts + b"--x--\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nConnection: close\r\n"
+            "Content-Type: multipart/form-data; boundary=x\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        if held_s is None:
+            await self.bytes_to(self.rest, head.encode() + body)
+        else:
+            await self.hold(self.rest, head.encode() + body, held_s=held_s)
+
     async def hold(self, face: Host, data: bytes, *, held_s: float) -> None:
         """Sends bytes over a connection of their own, and neither reads nor says more."""
         with suppress(OSError, TimeoutError):

@@ -316,6 +316,8 @@ class CompareRuns:
     now: str = ""
 
 
+LONG_LISTS: Mapping[type, str] = {ReportRun: "results", RunSuite: "definitions"}
+"""Members that make a message too long to be read in one turn of the event loop."""
 OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
 OfHistory = ReportRun | SetBaseline | ListBaselines | DeleteBaseline | CompareRuns
 OfAnyCase = GetInputs | GetGolden | SubmitOutputs | Verify

@@ -1,5 +1,6 @@
 """Between messages on the wire and the core's commands and results."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache, lru_cache, partial
@@ -22,6 +23,7 @@ from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.calls import VALUES_LIMIT, malformed, quota_members, shortened
+from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.commands import (
     AbortStream,
     Allocate,
@@ -76,10 +78,10 @@ def command_of(name: str, message: Message) -> Command:
     return _COMMANDS[name](message)
 
 
-def batch_of(
+async def batch_of(
     messages: Iterable[WireCommand], *, session: str, request_id: str
 ) -> list[tuple[str, Command]]:
-    """The commands of a Submit, by their names in the oneof.
+    """The commands of a Submit, by their names in the oneof; others have their turn between them.
 
     Raises:
         InvalidArgument: 100000, a command is empty, contradicts itself or names another session.
@@ -97,6 +99,8 @@ def batch_of(
         except InvalidArgument as error:
             parameter = f"commands.{index}.{name}.{error.parameter}"
             raise malformed(parameter, given=error.given, allowed=error.allowed) from error
+        if index % COMMANDS_A_TURN == COMMANDS_A_TURN - 1:
+            await asyncio.sleep(0)
     return commands
 
 

@@ -344,7 +344,9 @@ class CommandFace(CommandServiceServicer):
         self, request: command_pb.SubmitRequest, context: Context
     ) -> command_pb.SubmitResponse:
         self.service.check_count(len(request.commands))
-        named = batch_of(request.commands, session=request.session, request_id=request.request_id)
+        named = await batch_of(
+            request.commands, session=request.session, request_id=request.request_id
+        )
         commands = [command for _, command in named]
         results = await self.service.submit(
             caller(), request.session, commands, request_id=request.request_id

@@ -1,5 +1,6 @@
 """The body and the answer of a Submit."""
 
+import asyncio
 import base64
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed, quota_members, shortened
+from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.commands import Command, GetWorkspaceSize
 from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.results import Content, Failed, Result
@@ -19,6 +21,7 @@ from opserve_server.rest_api.models import (
     FirstFault,
     Int64,
     derived,
+    parsed_parts,
     values_of,
 )
 from opserve_server.settings import COMMANDS_MAXIMUM
@@ -65,14 +68,23 @@ SubmitBody = create_model(
 )
 
 
-def commands_of(body: BaseModel) -> list[tuple[str, Command]]:
-    """Key and command of every entry.
+async def commands_in(document: bytes) -> list[tuple[str, Command]]:
+    """Key and command of every entry of a body, read in parts that hold up nobody.
 
     Raises:
         InvalidArgument: 100000, an entry does not hold exactly one command.
     """
-    entries: list[BaseModel] = values_of(body)["commands"]
-    return [_command(index, entry) for index, entry in enumerate(entries)]
+    commands: list[tuple[str, Command]] = []
+    async for before, body in parsed_parts(SubmitBody, document, "commands"):
+        entries: list[BaseModel] = values_of(body)["commands"]
+        if before + len(entries) > COMMANDS_MAXIMUM:
+            given, allowed = "a longer list", f"a list of at most {COMMANDS_MAXIMUM}"
+            raise malformed("commands", given=given, allowed=allowed)
+        for index, entry in enumerate(entries, before):
+            commands.append(_command(index, entry))
+            if index % COMMANDS_A_TURN == COMMANDS_A_TURN - 1:
+                await asyncio.sleep(0)
+    return commands
 
 
 def answer_of(key: str, result: Result) -> dict[str, object]:

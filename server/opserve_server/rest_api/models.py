@@ -3,10 +3,11 @@
 Every field may be absent: what that means is the core's to say, not the framework's.
 """
 
+import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Annotated, Any, Optional, TypeVar, cast, get_origin, get_type_hints
@@ -25,10 +26,11 @@ from starlette.requests import Request
 
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT, malformed
+from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT
 from opserve_server.conformance.answers import Definition
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.service import DeterministicLevel
+from opserve_server.json_slices import check_values, parts_of
 from opserve_server.rest_api.errors import wrong_form
 from opserve_server.schemas import nested_schemas
 
@@ -141,8 +143,6 @@ _WIRE_TYPES: Mapping[object, Any] = {
     tuple[bool, ...]: _List[bool],
     tuple[bool, ...] | None: Optional[_List[bool]],  # noqa: UP045
 }
-_COMMAS_LIMIT = 2**17
-"""Of a JSON document: each value costs time and memory many times its bytes."""
 _DATACLASSES: dict[type, type] = {}
 """What a model stands for inside a body, by the model."""
 
@@ -203,19 +203,57 @@ def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
     return defaults[field.name] if field.default is MISSING else field.default
 
 
-def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
+def parse(
+    model: type[Model], document: bytes, *, inside: str = "", elements_before: int = 0
+) -> Model:
     """Reads a JSON document; an empty one is an empty object.
 
+    Args:
+        model: Its form.
+        document: What is read.
+        inside: Name of the part of a body that it is.
+        elements_before: Of its list: those that earlier parts of the document had.
+
     Raises:
-        InvalidArgument: 100000, it is not JSON or not of the model's form.
+        InvalidArgument: 100000, it is not JSON or not of the model's form, or has too many values.
     """
-    if (commas := document.count(b",")) > _COMMAS_LIMIT:
-        allowed = f"at most {_COMMAS_LIMIT} values"
-        raise malformed(inside or "body", given=f"some {commas} values", allowed=allowed)
+    check_values(document, inside or "body")
     try:
         return model.model_validate_json(document or b"{}")
     except ValidationError as error:
-        raise wrong_form(error.errors(include_url=False), model, inside=inside) from None
+        errors = error.errors(include_url=False)
+        match errors[0]["loc"]:
+            case (str(name), int(index), *others):
+                errors[0]["loc"] = (name, index + elements_before, *others)
+            case _:
+                pass
+        raise wrong_form(errors, model, inside=inside) from None
+
+
+async def parsed_parts(
+    model: type[Model], document: bytes, member: str
+) -> AsyncGenerator[tuple[int, Model]]:
+    """A large JSON document as several of its form, each with the elements that were before it.
+
+    Others have their turn between two parts; see json_slices.parts_of for what it raises.
+    """
+    elements = 0
+    async for part in parts_of(document, member):
+        parsed = parse(model, part, elements_before=elements)
+        yield elements, parsed
+        elements += len(getattr(parsed, member, ()))
+        await asyncio.sleep(0)
+
+
+async def parsed_values(model: type[Model], document: bytes, member: str) -> dict[str, Any]:
+    """The fields of a large JSON document as the core takes them."""
+    values: dict[str, Any] = {}
+    async for elements, parsed in parsed_parts(model, document, member):
+        if elements or values:
+            values[member] += values_of(parsed)[member]
+        else:
+            values = values_of(parsed)
+    return values
 
 
 def parse_query(model: type[Model], request: Request) -> Model:

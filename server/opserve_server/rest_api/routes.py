@@ -26,7 +26,7 @@ from opserve_server.rest_api.answers import (
     StillWaiting,
     WaitingRequests,
 )
-from opserve_server.rest_api.batch import SubmitBody, answer_of, commands_of
+from opserve_server.rest_api.batch import answer_of, commands_in
 from opserve_server.rest_api.bodies import read_json, while_connected
 from opserve_server.rest_api.histories import timeline_of
 from opserve_server.rest_api.models import (
@@ -135,7 +135,7 @@ def plan_endpoint(service: Service, operator: Operator[Any], *, limit: int) -> E
 
 async def submit(service: Service, limit: int, request: Request) -> Response:
     """Many commands in one round trip."""
-    keyed = commands_of(parse(SubmitBody, await read_json(request, limit=limit)))
+    keyed = await commands_in(await read_json(request, limit=limit))
     ended = await service.submit(
         caller(),
         request.path_params["session"],

@@ -10,8 +10,9 @@ import pydantic_core
 from starlette.requests import Request
 from starlette.responses import Response
 
+from opserve_server.conformance.calls import LONG_LISTS
 from opserve_server.rest_api.bodies import JSON, read_json, while_connected
-from opserve_server.rest_api.models import derived, parse, parse_query, values_of
+from opserve_server.rest_api.models import derived, parse_query, parsed_values, values_of
 from opserve_server.rest_api.openapi import Operation
 from opserve_server.rest_api.routes import path_names
 
@@ -78,10 +79,11 @@ def operation_of(route: ValueRoute, answer: Answer, limit: int) -> Operation:
 
     async def endpoint(request: Request) -> Response:
         if has_body:
-            fields = parse(model, await read_json(request, limit=limit))
+            document = await read_json(request, limit=limit)
+            fields = await parsed_values(model, document, LONG_LISTS.get(route.request, ""))
         else:
-            fields = parse_query(model, request)
-        asked = route.request(**request.path_params, **values_of(fields))
+            fields = values_of(parse_query(model, request))
+        asked = route.request(**request.path_params, **fields)
         return await answer(request, asked)
 
     return Operation(
