@@ -114,7 +114,11 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
-    store = {"store_url": f"sqlite:///{tmp_path}/opserve.db", "devices": '["reference"]'}
+    store = {
+        "store_url": f"sqlite:///{tmp_path}/opserve.db",
+        "no_keys": "true",
+        "devices": '["reference"]',
+    }
     with private_service(**store) as service:
         run_shell(on(service, "".join(blocks("docs/conformance-service.md", "sh"))), tmp_path)
     (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]

@@ -41,6 +41,7 @@ UNITS = {
     "tls_key_file": "file",
     "client_ca_file": "file",
     "allow_plaintext": "true or false",
+    "no_keys": "true or false",
     "log_level": "name",
     "store_url": "URL",
     "devices": "JSON list",

@@ -97,6 +97,10 @@ def serve(
     rest_address: Annotated[str | None, typer.Option(help="Where REST listens.")] = None,
     device: Annotated[list[str] | None, typer.Option(help="Profile of a device; repeat.")] = None,
     device_memory_bytes: Annotated[int | None, typer.Option(help="Memory of a device.")] = None,
+    *,
+    no_keys: Annotated[
+        bool, typer.Option("--no-keys", help="Require no key of callers; on loopback only.")
+    ] = False,
 ) -> None:
     """Run the service until it is interrupted; every other setting is an OPSERVE_ variable."""
     settings = {
@@ -104,6 +108,7 @@ def serve(
         "OPSERVE_REST_ADDRESS": rest_address,
         "OPSERVE_DEVICES": json.dumps(device) if device else None,
         "OPSERVE_DEVICE_MEMORY_BYTES": device_memory_bytes,
+        "OPSERVE_NO_KEYS": "true" if no_keys else None,
     }
     _become("opserve_server", {k: str(v) for k, v in settings.items() if v is not None})
 

@@ -17,7 +17,6 @@ import uvloop
 from typing_extensions import override
 
 from opserve_kernels.registry import kernels_of
-from opserve_server.addresses import is_loopback
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
@@ -27,7 +26,6 @@ from opserve_server.conformance.history import History, HistoryLimits
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
-from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import (
     CallBegan,
@@ -39,8 +37,9 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.service import Service
 from opserve_server.first_start import compile_missing
-from opserve_server.guard import Guard, GuessLimits
+from opserve_server.guard import Guard
 from opserve_server.identity import Identity
+from opserve_server.known_callers import guess_limits, key_policy, known_callers
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.npz import ArrayLimits
 from opserve_server.pool.device import Device, WorkerDied
@@ -53,7 +52,6 @@ from opserve_server.settings import (
     settings_of_environment,
     where_set,
 )
-from opserve_server.store.store import open_store
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 
@@ -104,7 +102,7 @@ async def _serve(settings: Settings) -> None:
         spare_what_is_loaded()
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
         if not addresses.keys:
-            log.info("there is no key: whoever is on this machine may use the service")
+            log.info("no key is required: every user of this machine may call the service")
         ready = {"event": "ready", **asdict(addresses)}
         sys.stdout.write(f"{json.dumps(ready)}\n")
         sys.stdout.flush()
@@ -143,7 +141,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     devices = new_devices(settings)
     lane_name = new_lane_name() if settings.local_lane else ""
     accounts, metrics, traces = Accounts(), Metrics(), _traces()
-    guard = Guard(accounts, guesses=_guess_limits(settings))
+    guard = Guard(accounts, guesses=guess_limits(settings), keys=key_policy(settings))
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
@@ -157,10 +155,11 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
-        known = _known_callers(guard, service, refused, settings)
+        known = known_callers(guard, service, refused, settings)
         identity = await stack.enter_async_context(known)
+        if identity is not None:
+            metrics.count("store_failures", "Refreshes that the store failed.", identity.failures)
         administration = Administration(service, identity)
-        _check_exposure(guard, settings)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is told before any worker starts.
         binding = bound_faces(service, guard, administration, conformance, metrics, settings)
@@ -185,60 +184,6 @@ def _lane(
         requests_limit=settings.local_requests_limit,
         request_timeout_s=settings.local_request_timeout_s,
     )
-
-
-@asynccontextmanager
-async def _known_callers(
-    guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
-) -> AsyncGenerator[Identity | None]:
-    """Keeps the guard in step with the store, where there is one, until the block ends."""
-    url = settings.store_url.get_secret_value()
-    if not url:
-        yield None
-        return
-    opened = open_store(
-        url,
-        timeout_s=settings.store_timeout_s,
-        connections_limit=settings.store_connections_limit,
-    )
-    async with opened as store:
-        identity = Identity(
-            guard,
-            service,
-            store,
-            refused,
-            audit_retention_days=settings.audit_retention_days,
-        )
-        try:
-            await identity.begin()
-        except StoreUnavailable as error:
-            raise StartFailed(f"{error.message}; see the log") from error
-        keeping = asyncio.create_task(identity.keep(interval_s=settings.directory_refresh_s))
-        try:
-            yield identity
-        finally:
-            keeping.cancel()
-            await asyncio.wait([keeping])
-            await identity.stop()
-
-
-def _guess_limits(settings: Settings) -> GuessLimits:
-    return GuessLimits(
-        per_s=1 / settings.unknown_key_interval_s,
-        at_once=settings.unknown_keys_limit,
-        peers=settings.guessing_addresses_limit,
-    )
-
-
-def _check_exposure(guard: Guard, settings: Settings) -> None:
-    """Refuses to start where other machines reach a service that asks nobody who it is."""
-    for name in ("grpc_address", "rest_address"):
-        address = getattr(settings, name)
-        if guard.keyless and not is_loopback(address):
-            raise StartFailed(
-                f"{name}: given {address}, which other machines can reach, allowed loopback "
-                "addresses while nobody has a key: make the first one with `opserve bootstrap`"
-            )
 
 
 def _traces() -> "Traces | None":

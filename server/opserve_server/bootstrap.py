@@ -87,6 +87,7 @@ async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> st
         await store.tenants.update(tenant, change=_opened, audit=audit)
     for key_id in _live_keys(directory, principal):
         await store.keys.revoke(key_id, audit=entry("RevokeKey", f"key={key_id}"))
+    store.note_keys()
     text = new_key()
     digest = sha256_of(text)
     key = KeyRecord(id=digest.hex()[:8], sha256=digest, principal=principal, created_at=now)

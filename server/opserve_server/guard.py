@@ -12,6 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
@@ -197,12 +198,21 @@ class GuessLimits:
     peers: int
 
 
+class KeyPolicy(Enum):
+    """When callers need a key."""
+
+    ALWAYS = auto()
+    FROM_THE_FIRST_KEY = auto()
+    NEVER = auto()
+
+
 class Guard:
     """Knows who may call.
 
     Args:
         accounts: Of the tenants; they count calls.
         guesses: Bounds on unknown keys.
+        keys: When callers need a key.
         clock: Seconds since 1970.
 
     Attributes:
@@ -210,7 +220,12 @@ class Guard:
     """
 
     def __init__(
-        self, accounts: Accounts, *, guesses: GuessLimits, clock: Callable[[], float] = time.time
+        self,
+        accounts: Accounts,
+        *,
+        guesses: GuessLimits,
+        keys: KeyPolicy = KeyPolicy.ALWAYS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._accounts = accounts
         self._directory = KEYLESS
@@ -219,18 +234,24 @@ class Guard:
         self._turnstile = Turnstile()
         self._used: dict[str, float] = {}
         self._waiting: dict[asyncio.Timeout, Callable[[], None]] = {}
-        self.keyless = True
+        self._keys = keys
+        self.keyless = keys is not KeyPolicy.ALWAYS
 
     def refresh(self, directory: Directory) -> None:
         """Knows from now on what is in a new snapshot; answers of those who may not call end."""
         self._directory = directory
-        self.keyless = self.keyless and directory.keyless
+        if not directory.keyless:
+            self.note_keys()
         for waiting, recheck in list(self._waiting.items()):
             try:
                 recheck()
             except (Unauthenticated, TooManyGuesses):
                 del self._waiting[waiting]
                 waiting.reschedule(0.0)
+
+    def note_keys(self) -> None:
+        """Requires a key from now on, unless the policy is that none ever is."""
+        self.keyless = self._keys is KeyPolicy.NEVER
 
     async def admit(self, call: Call, credentials: Credentials, method: str) -> None:
         """Says who makes a call, where it may, when it is the turn of its tenant.

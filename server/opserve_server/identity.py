@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from opserve_server.core.audit import RefusedCalls
+from opserve_server.core.directory import Directory
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard
@@ -25,7 +26,8 @@ log = logging.getLogger(__name__)
 class Identity:
     """Brings the guard what is in the store, and the store what the guard saw.
 
-    While the store does not answer, those may call who could before.
+    While the store does not answer, or its file is gone, keys known before go on to work, nothing
+    is changed, and a guard never falls back to calls without keys.
 
     Args:
         guard: Decides who may call.
@@ -56,9 +58,14 @@ class Identity:
         self._retention_s = audit_retention_days * _DAY_S
         self._clock = clock
         self._answered = True
+        self._failures = 0
         self._refreshing = asyncio.Lock()
 
-    async def refresh(self) -> None:
+    def failures(self) -> int:
+        """Refreshes that failed since the start."""
+        return self._failures
+
+    async def refresh(self) -> Directory:
         """Knows who may call as it is now; asked for at once after a change.
 
         Raises:
@@ -68,6 +75,7 @@ class Identity:
             directory = await self.store.directory()
             self._service.renew_tenants(directory.tenants.values())
             self._guard.refresh(directory)
+            return directory
 
     async def keep(self, *, interval_s: float) -> None:
         """Keeps both in step until it is cancelled."""
@@ -77,7 +85,7 @@ class Identity:
         while True:
             await asyncio.sleep(interval_s)
             await self._refused.flush(self.store.audit.record)
-            await self._try_to_refresh()
+            await self.look()
             if loop.time() >= uses_due_s:
                 uses_due_s += USES_INTERVAL_S
                 await self._write_uses()
@@ -85,28 +93,33 @@ class Identity:
                 forgetting_due_s += FORGETTING_INTERVAL_S
                 await self._forget_old()
 
-    async def begin(self) -> None:
+    async def begin(self) -> Directory:
         """Knows who may call, and what they used today.
 
         Raises:
             StoreUnavailable: The store does not answer.
         """
         await self._service.accounts.book.load(self.store.usage)
-        await self.refresh()
+        return await self.refresh()
 
     async def stop(self) -> None:
         """Writes down what was seen last."""
         await self._refused.flush(self.store.audit.record)
         await self._write_uses()
 
-    async def _try_to_refresh(self) -> None:
+    async def look(self) -> None:
+        """Refreshes; a store that fails changes nothing, and is logged."""
         try:
             await self.refresh()
         except StoreUnavailable:
             if self._answered:
                 log.warning("the store does not answer: who may call stays as it was")
             self._answered = False
+            self._failures += 1
+            if self.store.has_had_keys():  # of a file that took the place of the one opened here
+                self._guard.note_keys()
         except Exception:  # what a store may hold that this opserve does not know
+            self._failures += 1
             log.exception("the store is not understood: who may call stays as it was")
         else:
             self._answered = True

@@ -38,6 +38,7 @@ OPTIONS = {
     "rest_address": "--rest-address",
     "devices": "--device",
     "device_memory_bytes": "--device-memory-bytes",
+    "no_keys": "--no-keys",
 }
 """Settings that are options of `opserve serve` too."""
 
@@ -128,8 +129,11 @@ class Settings(BaseSettings):
 
     store_url: StoreUrl = Field(default_factory=_default_store)
     """Where tenants, keys, usage, audit and runs of suites are kept: sqlite:///file, or
-    postgresql://user:password@host/database; empty keeps nothing. Unless set it is
-    opserve/opserve.db in $XDG_STATE_HOME, or else in ~/.local/state."""
+    postgresql://user:password@host/database, made by `opserve bootstrap`; empty keeps nothing.
+    Unless set it is opserve/opserve.db in $XDG_STATE_HOME, or else in ~/.local/state."""
+    no_keys: bool = False
+    """Whether callers need no key, whatever the store lists; allowed on loopback addresses only.
+    Otherwise a key is required if store_url is set, or once the default store has had a key."""
     store_connections_limit: Count = 4
     """Open connections to the store at once."""
     store_timeout_s: Seconds = 5.0

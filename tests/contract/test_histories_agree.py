@@ -57,7 +57,9 @@ NOW = [
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
     limits = {"conformance_baselines_limit": "3", "conformance_report_bytes_limit": "65536"}
-    with private_service(store_url=url, devices='["ascend910b"]', **limits) as addresses:
+    with private_service(
+        store_url=url, no_keys="true", devices='["ascend910b"]', **limits
+    ) as addresses:
         yield addresses
 
 

@@ -31,7 +31,7 @@ LINES = [canonical(case.to_json()) for case in CASES]
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     url = f"sqlite:///{Path(tmp_path_factory.mktemp('own')) / 'opserve.db'}"
-    with private_service(store_url=url, **DEVICES) as addresses:
+    with private_service(store_url=url, no_keys="true", **DEVICES) as addresses:
         yield addresses
 
 

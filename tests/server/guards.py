@@ -9,7 +9,7 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
-from opserve_server.guard import Credentials, Guard, GuessLimits
+from opserve_server.guard import Credentials, Guard, GuessLimits, KeyPolicy
 
 NOW = 1_000_000.0
 TENANTS = {
@@ -22,7 +22,7 @@ GUESSES = GuessLimits(per_s=1.0, at_once=10_000, peers=16)
 
 def keyless_guard() -> Guard:
     """Of a service without keys."""
-    return Guard(Accounts(), guesses=GUESSES)
+    return Guard(Accounts(), guesses=GUESSES, keys=KeyPolicy.FROM_THE_FIRST_KEY)
 
 
 async def admitted(guard: Guard, credentials: Credentials, method: str) -> Principal:

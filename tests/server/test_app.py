@@ -213,7 +213,7 @@ async def test_a_service_without_keys_says_so() -> None:
         process.send_signal(signal.SIGTERM)
         _, log = await process.communicate()
     messages = [json.loads(line)["message"] for line in log.splitlines()]
-    assert [message for message in messages if message.startswith("there is no key")] != []
+    assert [message for message in messages if message.startswith("no key is required")] != []
 
 
 def test_the_front_never_imports_numba() -> None:
@@ -226,7 +226,7 @@ from opserve_server.settings import Settings
 async def build():
     settings = Settings()
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
-    guard = app.Guard(app.Accounts(), guesses=app._guess_limits(settings))
+    guard = app.Guard(app.Accounts(), guesses=app.guess_limits(settings))
     administration = app.Administration(service, None)
     async with app._conformance(service, None, settings) as judges:
         serving.new_rest_app(service, guard, administration, judges, app.Metrics(), settings)

@@ -18,7 +18,15 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
-from opserve_server.guard import ANYBODY, MAP_BUFFER, SCOPES, Credentials, Guard, GuessLimits
+from opserve_server.guard import (
+    ANYBODY,
+    MAP_BUFFER,
+    SCOPES,
+    Credentials,
+    Guard,
+    GuessLimits,
+    KeyPolicy,
+)
 from server import guards
 
 EXECUTE = "opserve.v1.OperatorService/Execute"
@@ -66,7 +74,8 @@ def clock() -> Clock:
 @pytest.fixture
 def guard(clock: Clock) -> Guard:
     guesses = GuessLimits(per_s=0.5, at_once=3, peers=2)
-    return Guard(ACCOUNTS, guesses=guesses, clock=clock)
+    policy = KeyPolicy.FROM_THE_FIRST_KEY
+    return Guard(ACCOUNTS, guesses=guesses, keys=policy, clock=clock)
 
 
 def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Credentials:

@@ -55,6 +55,9 @@ class FakeStore:
         self._fail()
         return self.answers
 
+    def has_had_keys(self) -> bool:
+        return False
+
     async def record(self, entries: Sequence[AuditEntry]) -> None:
         self._fail()
         self.kept += entries

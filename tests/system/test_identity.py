@@ -21,6 +21,7 @@ from opserve_client import (
     TlsFiles,
 )
 from opserve_server.app import running
+from opserve_server.bootstrap import main as bootstrap
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.directory import KeyRecord
 from opserve_server.core.keys import new_key, sha256_of
@@ -203,11 +204,16 @@ async def test_a_running_service_learns_of_keys_and_of_their_end(
     assert all(keys.values()), "a last use is written when the service ends"
 
 
-async def test_a_service_becomes_keyed_at_its_first_key(tmp_path: Path, store: Store) -> None:
-    async with running(settings(tmp_path)) as addresses:
+async def test_a_service_becomes_keyed_at_its_first_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPSERVE_STORE_URL")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    default = settings(tmp_path).model_dump(exclude={"store_url"}, exclude_defaults=True)
+    async with running(Settings(**default)) as addresses:
         assert not addresses.keys
         assert await every_outcome(addresses, "") == {"1 devices"}
-        await made_key(store, LAB)
+        assert await asyncio.to_thread(bootstrap, []) == 0
 
         async def is_closed() -> bool:
             return await every_outcome(addresses, "") == {"AuthenticationError"}
@@ -217,7 +223,7 @@ async def test_a_service_becomes_keyed_at_its_first_key(tmp_path: Path, store: S
 
 async def test_without_keys_a_page_of_the_web_gets_nothing(tmp_path: Path) -> None:
     async with (
-        running(settings(tmp_path)) as addresses,
+        running(settings(tmp_path).model_copy(update={"store_url": SecretStr("")})) as addresses,
         httpx2.AsyncClient(base_url=addresses.rest) as client,
     ):
         evil = await client.get("/v1/devices", headers={"Host": "evil.example:8080"})

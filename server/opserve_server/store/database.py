@@ -1,7 +1,7 @@
 """Transactions: the only way to the tables, and what is told when they fail."""
 
 import logging
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 
@@ -21,9 +21,15 @@ class Database:
     """Transactions on the tables.
 
     Each is whole: what its block raises undoes it. Failures of the database are StoreUnavailable.
+
+    Args:
+        engine: Makes connections.
+        check_place: Raises OSError where the database is not in its place any more: SQLite goes on
+            with a file that was removed, and changes of it would be lost.
     """
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, *, check_place: Callable[[], None]) -> None:
+        self._check_place = check_place
         self._reading = reading(engine)
         self._writing = writing(engine)
 
@@ -31,6 +37,7 @@ class Database:
     async def read(self) -> AsyncGenerator[AsyncConnection]:
         """Reads everything as it was at one moment."""
         with _told():
+            self._check_place()
             async with self._reading.begin() as connection:
                 yield connection
 
@@ -38,6 +45,7 @@ class Database:
     async def append(self) -> AsyncGenerator[AsyncConnection]:
         """Writes what the service itself notes: usage, last uses, refusals."""
         with _told():
+            self._check_place()
             async with self._writing.begin() as connection:
                 yield connection
 

@@ -3,6 +3,7 @@
 import os
 from functools import partial
 from typing import assert_never
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -58,7 +59,10 @@ def _engine_of_file(
     location: File, create: "partial[AsyncEngine]", timeout_s: float
 ) -> AsyncEngine:
     _make_private(location)
-    url = URL.create("sqlite+aiosqlite", database=str(location.path))
+    # Read and write, never create: a new connection must not put an empty file where one is gone.
+    file = f"file:{quote(str(location.path.absolute()))}"
+    query = {"mode": "rw", "uri": "true"}
+    url = URL.create("sqlite+aiosqlite", database=file, query=query)
     # No isolation level: sqlite3 begins no transaction by itself, and none too late.
     engine = create(url, connect_args={"timeout": timeout_s, "isolation_level": None})
     event.listen(engine.sync_engine, "connect", _set_up)

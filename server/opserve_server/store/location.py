@@ -25,6 +25,22 @@ class File:
     def __str__(self) -> str:
         return f"sqlite:///{self.path}"
 
+    def has_had_keys(self) -> bool:
+        """Whether a key was ever made in a store at this path, also if the file is gone."""
+        return _is_there(self._mark)
+
+    def is_there(self) -> bool:
+        """Whether there is a file that this process can see."""
+        return _is_there(self.path)
+
+    def note_keys(self) -> None:
+        """Leaves a mark beside the file that outlives it."""
+        self._mark.touch(mode=0o600)
+
+    @property
+    def _mark(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-had-keys")
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -42,6 +58,13 @@ class Server:
     def __str__(self) -> str:
         return f"postgresql://{self.place}"
 
+    def has_had_keys(self) -> bool:
+        """Always: a server is no default, so somebody configured it."""
+        return True
+
+    def note_keys(self) -> None:
+        """Nothing to leave."""
+
 
 def location_of(url: str) -> File | Server:
     """Where a store is.
@@ -54,6 +77,14 @@ def location_of(url: str) -> File | Server:
     if server := _SERVER.fullmatch(url):
         return Server(url, server["place"])
     raise ValueError(FORMS)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def default_url() -> str:

@@ -1,14 +1,19 @@
 """The store: what must outlive the service, in a file of SQLite or on a PostgreSQL server."""
 
-from collections.abc import AsyncGenerator
+import errno
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from opserve_server.core.directory import KEYLESS, Directory
+from opserve_server.core.errors import StoreUnavailable
 from opserve_server.settings import SettingRefused, where_set
 from opserve_server.store.audit import AuditLog
 from opserve_server.store.certificates import Certificates, read_certificates
@@ -20,7 +25,23 @@ from opserve_server.store.location import File, Server, location_of
 from opserve_server.store.runs import Runs
 from opserve_server.store.tables import CHANGES
 from opserve_server.store.tenants import Tenants, read_tenants
-from opserve_server.store.upgrade import REVISIONS, UnknownRevision, bring_up_to_date
+from opserve_server.store.upgrade import (
+    REVISIONS,
+    UnknownRevision,
+    bring_up_to_date,
+    has_tables,
+)
+
+_REMEDY = "restore it, or make another with its first key by `opserve bootstrap`"
+
+log = logging.getLogger(__name__)
+
+
+class Missing(Enum):
+    """What becomes of a store that is not there, or has no tables."""
+
+    IS_MADE = auto()
+    IS_REFUSED = auto()
 
 
 @dataclass(slots=True)
@@ -37,6 +58,7 @@ class Store:
     usage: Ledger
     audit: AuditLog
     runs: Runs
+    _location: File | Server
     _database: Database
     _known: tuple[int, Directory] = (-1, KEYLESS)
 
@@ -61,10 +83,26 @@ class Store:
         self._known = (number, directory)
         return directory
 
+    def has_had_keys(self) -> bool:
+        """Whether a key was ever made in a store at this place; answers without the store."""
+        return self._location.has_had_keys()
+
+    def note_keys(self) -> None:
+        """Leaves a mark that this store has keys, which outlives it.
+
+        Raises:
+            StoreUnavailable: The mark cannot be written.
+        """
+        try:
+            self._location.note_keys()
+        except OSError as error:
+            log.error("the store failed: %s", reason(error))  # noqa: TRY400  # as of the database
+            raise StoreUnavailable from None
+
 
 @asynccontextmanager
 async def open_store(
-    url: str, *, timeout_s: float, connections_limit: int
+    url: str, *, timeout_s: float, connections_limit: int, missing: Missing = Missing.IS_MADE
 ) -> AsyncGenerator[Store]:
     """A store, brought to the newest revision, for as long as the block runs.
 
@@ -72,18 +110,21 @@ async def open_store(
         url: sqlite:///file or postgresql://user:password@host/database.
         timeout_s: Longest wait for a connection, a lock or a statement, seconds.
         connections_limit: Open connections at once.
+        missing: What becomes of a store that is not there, or has no tables.
 
     Raises:
-        SettingRefused: There is no store, or it is of a later opserve.
+        SettingRefused: The store is missing or empty, cannot be used, or is of a later opserve.
     """
     location = location_of(url)
     try:
+        if missing is Missing.IS_REFUSED:
+            _check_file(location)
         engine = new_engine(location, timeout_s=timeout_s, connections_limit=connections_limit)
     except OSError as error:
         raise _refused(location, f"cannot be opened: {error.strerror}") from None
     try:
-        await _prepare(engine, location)
-        database = Database(engine)
+        await _prepare(engine, location, missing)
+        database = Database(engine, check_place=_check_of_place(location))
         yield Store(
             Tenants(database),
             Keys(database),
@@ -91,14 +132,42 @@ async def open_store(
             Ledger(database),
             AuditLog(database),
             Runs(database),
+            location,
             database,
         )
     finally:
         await engine.dispose()
 
 
-async def _prepare(engine: AsyncEngine, location: File | Server) -> None:
+def _check_file(location: File | Server) -> None:
+    """Refuses a file that is missing or empty, before a connection makes one."""
+    if isinstance(location, File):
+        if not location.is_there():
+            raise _refused(location, f"is missing: {_REMEDY}")
+        if not location.path.stat().st_size:
+            raise _refused(location, f"is empty: {_REMEDY}")
+
+
+def _check_of_place(location: File | Server) -> Callable[[], None]:
+    """Raises OSError once a file is not the one that was opened, or is empty."""
+    if not isinstance(location, File):
+        return lambda: None
+    path, opened = location.path, location.path.stat()
+
+    def check() -> None:
+        found = path.stat()
+        if not os.path.samestat(found, opened):
+            raise OSError(errno.ESTALE, "another file has taken its place", str(path))
+        if not found.st_size:
+            raise OSError(errno.ENODATA, "the file is empty", str(path))
+
+    return check
+
+
+async def _prepare(engine: AsyncEngine, location: File | Server, missing: Missing) -> None:
     try:
+        if missing is Missing.IS_REFUSED and not await has_tables(engine):
+            raise _refused(location, f"has no tables: {_REMEDY}")
         await bring_up_to_date(engine)
     except UnknownRevision as error:
         known = f"this opserve knows {REVISIONS[0]} to {REVISIONS[-1]}"

@@ -38,8 +38,18 @@ async def bring_up_to_date(engine: AsyncEngine) -> None:
             await connection.run_sync(upgrade, revision=REVISIONS[-1])
 
 
+async def has_tables(engine: AsyncEngine) -> bool:
+    """Whether some opserve has made its tables there."""
+    async with engine.connect() as connection:
+        return await connection.run_sync(_has_revision)
+
+
+def _has_revision(connection: Connection) -> bool:
+    return inspect(connection).has_table(REVISION.name)
+
+
 def _is_up_to_date(connection: Connection) -> bool:
-    if not inspect(connection).has_table(REVISION.name):
+    if not _has_revision(connection):
         return False
     revision = connection.scalar(select(REVISION.c.version_num))
     if revision is not None and revision not in REVISIONS:

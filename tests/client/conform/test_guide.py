@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Addresses]:
-    store = {"store_url": f"sqlite:///{tmp_path}/opserve.db"}
+    store = {"store_url": f"sqlite:///{tmp_path}/opserve.db", "no_keys": "true"}
     with private_service(devices='["ascend910b", "reference"]', **store) as addresses:
         yield addresses
 

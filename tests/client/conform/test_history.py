@@ -41,7 +41,7 @@ DEVICES = {"devices": '["reference"]'}
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
-    with private_service(store_url=url, **DEVICES) as addresses:
+    with private_service(store_url=url, no_keys="true", **DEVICES) as addresses:
         yield addresses
 
 
@@ -50,7 +50,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Takes no run."""
     url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
     limit = {"conformance_report_bytes_limit": "10"}
-    with private_service(store_url=url, **limit, **DEVICES) as addresses:
+    with private_service(store_url=url, no_keys="true", **limit, **DEVICES) as addresses:
         yield addresses
 
 

@@ -66,7 +66,9 @@ def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path)
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
-    with private_service(store_url=url, devices='["ascend910b", "reference"]') as addresses:
+    with private_service(
+        store_url=url, no_keys="true", devices='["ascend910b", "reference"]'
+    ) as addresses:
         yield addresses
 
 

@@ -1,0 +1,115 @@
+"""When callers need a key, and the store that lists the keys."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from opserve_server.addresses import is_loopback
+from opserve_server.core.audit import RefusedCalls
+from opserve_server.core.errors import StoreUnavailable
+from opserve_server.core.service import Service
+from opserve_server.guard import Guard, GuessLimits, KeyPolicy
+from opserve_server.identity import Identity
+from opserve_server.serving import StartFailed
+from opserve_server.settings import SettingRefused, Settings, where_set
+from opserve_server.store.location import File, location_of
+from opserve_server.store.store import Missing, open_store
+
+
+def key_policy(settings: Settings) -> KeyPolicy:
+    """When callers need a key.
+
+    A store that is set is configured, and so is the default one once it has had a key: a mark
+    beside its file outlives the file.
+    """
+    if settings.no_keys:
+        return KeyPolicy.NEVER
+    url = settings.store_url.get_secret_value()
+    if not url:
+        return KeyPolicy.FROM_THE_FIRST_KEY
+    if "store_url" in settings.model_fields_set or location_of(url).has_had_keys():
+        return KeyPolicy.ALWAYS
+    return KeyPolicy.FROM_THE_FIRST_KEY
+
+
+def guess_limits(settings: Settings) -> GuessLimits:
+    """The settings that bound unknown keys."""
+    return GuessLimits(
+        per_s=1 / settings.unknown_key_interval_s,
+        at_once=settings.unknown_keys_limit,
+        peers=settings.guessing_addresses_limit,
+    )
+
+
+@asynccontextmanager
+async def known_callers(
+    guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
+) -> AsyncGenerator[Identity | None]:
+    """Keeps the guard in step with the store, if there is one, until the block ends.
+
+    Raises:
+        SettingRefused: A configured store is missing, empty or without a key.
+        StartFailed: The store does not answer, or other machines reach a service without keys.
+    """
+    url, policy = settings.store_url.get_secret_value(), key_policy(settings)
+    if not url:
+        _check_exposure(guard, settings)
+        yield None
+        return
+    opened = open_store(
+        url,
+        timeout_s=settings.store_timeout_s,
+        connections_limit=settings.store_connections_limit,
+        missing=_when_missing(policy, url),
+    )
+    async with opened as store:
+        identity = Identity(
+            guard,
+            service,
+            store,
+            refused,
+            audit_retention_days=settings.audit_retention_days,
+        )
+        try:
+            directory = await identity.begin()
+            if not directory.keyless:
+                store.note_keys()
+        except StoreUnavailable as error:
+            raise StartFailed(f"{error.message}; see the log") from error
+        if policy is KeyPolicy.ALWAYS and directory.keyless:
+            raise _without_a_key(url)
+        _check_exposure(guard, settings)
+        keeping = asyncio.create_task(identity.keep(interval_s=settings.directory_refresh_s))
+        try:
+            yield identity
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+            await identity.stop()
+
+
+def _when_missing(policy: KeyPolicy, url: str) -> Missing:
+    """Only a store that nobody relies on is made: an existing file without tables lost them."""
+    location = location_of(url)
+    never_made = isinstance(location, File) and not location.is_there()
+    if policy is KeyPolicy.NEVER or (policy is KeyPolicy.FROM_THE_FIRST_KEY and never_made):
+        return Missing.IS_MADE
+    return Missing.IS_REFUSED
+
+
+def _without_a_key(url: str) -> SettingRefused:
+    return SettingRefused(
+        f"store_url: {location_of(url)} has no key: make the first one with `opserve bootstrap`, "
+        f"or start with --no-keys; set by {where_set('store_url')}"
+    )
+
+
+def _check_exposure(guard: Guard, settings: Settings) -> None:
+    """Refuses to start where other machines reach a service that requires no key."""
+    for name in ("grpc_address", "rest_address"):
+        address = getattr(settings, name)
+        if guard.keyless and not is_loopback(address):
+            raise StartFailed(
+                f"{name}: given {address}, which other machines can reach, allowed loopback "
+                "addresses while no key is required: make the first one with `opserve bootstrap`"
+            )
