@@ -33,6 +33,7 @@ NAMES = {
         "Executor",
         "GrpcTransport",
         "MemoryTransport",
+        "Opener",
         "Plan",
         "RestTransport",
         "Session",

@@ -27,6 +27,7 @@ from opserve_client.errors import (
     PermissionDeniedError,
     QuotaExceeded,
     ServiceUnreachable,
+    SessionLost,
     TbeError,
 )
 from opserve_client.operators.conv2d_backprop_filter import (
@@ -103,6 +104,7 @@ __all__ = [
     "QuotaExceeded",
     "ServiceUnreachable",
     "Session",
+    "SessionLost",
     "Stream",
     "TbeError",
     "Tensor",

@@ -9,12 +9,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from numbers import Real
 from operator import index
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_client.errors import OPSERVE, invalid_argument, invalid_handle, invalid_parameter
+from opserve_client.errors import (
+    OPSERVE,
+    invalid_argument,
+    invalid_handle,
+    invalid_parameter,
+    session_lost,
+)
 
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="Owned")
@@ -35,6 +41,13 @@ class Owned(Protocol):
     def owner(self) -> object:
         """The calls of its session."""
         ...
+
+
+@runtime_checkable
+class MayBeLost(Protocol):
+    """The calls of a session."""
+
+    lost: bool
 
 
 def int64(value: object, *, parameter: str, domain: str = OPSERVE) -> int:
@@ -205,7 +218,9 @@ def own(
 
 
 def check_owner(value: Owned, owner: object, *, parameter: str, word: str) -> None:
-    """Refuses an object of another session."""
+    """Refuses an object of another session, or of one that is lost."""
+    if isinstance(value.owner, MayBeLost) and value.owner.lost:
+        raise session_lost()
     if value.owner is not owner:
         given = f"{_with_article(word)} of another session"
         raise invalid_handle(parameter, given, "one of this session")

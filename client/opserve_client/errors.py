@@ -11,6 +11,7 @@ OpserveError                what every failure carries: code, name, parameter, g
     ├── PermissionDeniedError
     │                       the caller lacks a scope (207006)
     ├── QuotaExceeded       the tenant's quota allows no more now; tells when to retry
+    ├── SessionLost         the session is gone, and its buffers, streams and work with it (107017)
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
     └── ServiceUnreachable  no connection to the service, or it is going down (507901)
 """
@@ -181,6 +182,14 @@ class QuotaMembers(NamedTuple):
     retry_after_s: float
 
 
+class SessionLost(AclrtError):
+    """The service has this session no more, and its buffers, streams, events and work are gone.
+
+    The service was restarted, the lease ended, or the session was closed. `session.run` on arrays
+    goes on in a new session by itself; what uses tensors or buffers of the lost one cannot.
+    """
+
+
 class CallTimedOut(AclrtError):
     """The service did not answer within timeout_s; whether the call was carried out is unknown."""
 
@@ -296,6 +305,29 @@ def _refusal(
     message = f"{parameter}: given {given}, allowed {allowed}"
     fields = ErrorFields(name=name, parameter=parameter, given=given, allowed=allowed)
     return error_for(message, code=code, domain=domain, **fields)
+
+
+def is_session_lost(error: OpserveError) -> bool:
+    """Whether a service says that it has no such session."""
+    return error.code == INVALID_HANDLE[0] and error.parameter == "session"
+
+
+def session_lost(request_id: str = "") -> SessionLost:
+    """The exception for whatever is used of a session that is gone."""
+    allowed = "a session that lives: open another one, and upload again what it needs"
+    given = (
+        "a session that the service has no more, as it was restarted, the lease ended or the "
+        "session was closed; its buffers, streams and queued work are gone"
+    )
+    return SessionLost(
+        f"session: given {given}, allowed {allowed}",
+        code=INVALID_HANDLE[0],
+        name=INVALID_HANDLE[1],
+        parameter="session",
+        given=given,
+        allowed=allowed,
+        request_id=request_id,
+    )
 
 
 def not_mappable(buffer: int) -> OpserveError:

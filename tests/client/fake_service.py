@@ -47,6 +47,8 @@ class FakeService:
         opened: The latest request for a session.
         buffers: Live buffers.
         executors: Live executors.
+        openings: All requests for sessions.
+        levels: Deterministic levels that were set.
     """
 
     def __init__(self, *, workspace_size: int = 512) -> None:
@@ -63,6 +65,17 @@ class FakeService:
         self.planned = operator_pb2.GetWorkspaceSizeRequest()
         self.broken: list[operator_pb2.RuleWarning] = []
         self.opened = session_pb2.OpenSessionRequest()
+        self.openings: list[session_pb2.OpenSessionRequest] = []
+        self.levels: list[session_pb2.SetDeterministicLevelRequest] = []
+        self._session, self._restarts = "5e55", 0
+        self._last = dict.fromkeys(_CREATING.values(), 0)
+
+    def restart(self) -> None:
+        """Forgets every session and what it had, as a front that is killed and started again."""
+        self._restarts += 1
+        self._session = f"5e55{self._restarts}"
+        self.buffers.clear()
+        self.executors.clear()
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
     def __call__(self, method: Method[Any, Any], request: Message) -> Message:
@@ -71,11 +84,33 @@ class FakeService:
         self.request_ids.append(getattr(request, "request_id", ""))
         if self.failures.get(name):
             raise self.failures[name].pop(0)
+        session = getattr(request, "session", "")
+        if self._restarts and session not in {"", self._session}:
+            raise refusal(107017, "session", session)
         return self._answer(request)
 
     def _answer(self, request: Message) -> Message:
-        answer = self._lifetime(request) or self._memory(request) or self._operators(request)
+        answer = (
+            self._sessions(request)
+            or self._lifetime(request)
+            or self._memory(request)
+            or self._operators(request)
+        )
         return answer or _METHOD_OF[type(request)].response()
+
+    def _sessions(self, request: Message) -> Message | None:
+        match request:
+            case session_pb2.OpenSessionRequest():
+                self.opened = request
+                self.openings.append(request)
+                return session_pb2.OpenSessionResponse(session=self._session, lease_s=self.lease_s)
+            case session_pb2.GetSessionRequest():
+                return session_pb2.GetSessionResponse(session=self._session, lease_s=self.lease_s)
+            case session_pb2.SetDeterministicLevelRequest():
+                self.levels.append(request)
+            case _:
+                pass
+        return None
 
     def _lifetime(self, request: Message) -> Message | None:
         match request:
@@ -87,9 +122,6 @@ class FakeService:
                     operators=self.operators,
                 )
                 return session_pb2.ListDevicesResponse(devices=[device])
-            case session_pb2.OpenSessionRequest():
-                self.opened = request
-                return session_pb2.OpenSessionResponse(session="5e55", lease_s=self.lease_s)
             case stream_pb2.CreateStreamRequest():
                 return stream_pb2.CreateStreamResponse(stream=self._make("stream", request.stream))
             case event_pb2.CreateEventRequest():

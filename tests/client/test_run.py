@@ -11,12 +11,14 @@ from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
 from opserve_client import (
     AclnnError,
     AclrtError,
+    Client,
     Im2colBackward,
     OpserveError,
     ServiceUnreachable,
     Session,
 )
 from opserve_client.operators import OperatorCall
+from opserve_client.transports import MemoryTransport
 
 
 def calls_since(fake: FakeService, start: int) -> list[str]:
@@ -197,10 +199,11 @@ def test_malformed_arguments_reach_the_service(
     assert fake.buffers == {}
 
 
-def test_a_lost_connection_is_told_as_such(session: Session, fake: FakeService) -> None:
+def test_a_lost_connection_is_told_as_such(fake: FakeService) -> None:
     lost = [refusal(507901, "connection", "lost") for _ in range(3)]
     fake.failures["Submit"] = list(lost)
-    with pytest.raises(ServiceUnreachable):
+    client = Client(transport=MemoryTransport(fake), recovery_s=None, sleep=lambda _: None)
+    with client, client.open_session() as session, pytest.raises(ServiceUnreachable):
         session.run(convolution())
 
 

@@ -113,7 +113,7 @@ def data(monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 def through(transport: Transport) -> Connection:
-    return Connection(transport, timeout_s=1, sleep=lambda _: None)
+    return Connection(transport, timeout_s=1, recovery_s=0, sleep=lambda _: None)
 
 
 @pytest.mark.parametrize("code", [507901, 207004, 507052])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from typing import Self
-from uuid import uuid4
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
@@ -19,6 +18,7 @@ from opserve_client import runtime_async
 from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.conformance import AsyncConformance
 from opserve_client._async.connection import AsyncConnection
+from opserve_client._async.opener import AsyncOpener
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport
@@ -36,19 +36,16 @@ from opserve_client.arguments import (
     unsigned,
 )
 from opserve_client.handles import Handles
+from opserve_client.recovery import RECOVERY_S
 from opserve_client.wire.methods import (
     GET_SESSION,
     GET_USAGE,
     LIST_DEVICES,
     LIST_OPERATORS,
     LIST_WAITING,
-    OPEN_SESSION,
 )
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
-_FIRST_TOLD_S = 0.2
-_TOLD_S = 5.0
-"""Seconds between two answers that tell of a place in the line."""
 _LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -63,6 +60,8 @@ class AsyncClient:
         allow_plaintext: Whether a key may travel without TLS to another machine.
         timeout_s: Longest that one call may take, seconds. The default is above the longest wait
             of a service, 300 s; bulk bytes get a second more for each MiB.
+        recovery_s: Longest that `session.run` on arrays goes on while the service is away or is
+            restarted, seconds of pauses between attempts; None raises the first failure.
         transport: Another way to the service, instead of the address.
         sleep: Waits between attempts, seconds.
 
@@ -79,6 +78,7 @@ class AsyncClient:
         tls: TlsFiles | None = None,
         allow_plaintext: bool = False,
         timeout_s: float = 330.0,
+        recovery_s: float | None = RECOVERY_S,
         transport: AsyncTransport | None = None,
         sleep: runtime_async.Sleep = runtime_async.sleep,
     ) -> None:
@@ -90,6 +90,7 @@ class AsyncClient:
         self._connection = AsyncConnection(
             transport,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
+            recovery_s=_seconds_or_0(recovery_s, parameter="recovery_s"),
             sleep=sleep,
         )
         self.admin = AsyncAdmin(self._connection)
@@ -207,16 +208,8 @@ class AsyncClient:
     async def _open_session(
         self, request: OpenSessionRequest, on_position: Callable[[Waiting], object] | None
     ) -> AsyncSession:
-        if request.wait_s:  # in many calls, which the service takes for one by their id
-            request.request_id = uuid4().hex
-            request.tell_after_s = _FIRST_TOLD_S
-        opened = await self._connection.call(OPEN_SESSION, request)
-        while opened.HasField("waiting"):
-            if on_position is not None:
-                on_position(opened.waiting)
-            request.tell_after_s = _TOLD_S
-            opened = await self._connection.call(OPEN_SESSION, request)
-        return AsyncSession(self._connection, opened, last=Handles())
+        opener = AsyncOpener(self._connection, request, on_position)
+        return AsyncSession(self._connection, await opener.open(), last=Handles(), opener=opener)
 
     async def _resume_session(self, name: str) -> AsyncSession:
         request = GetSessionRequest(session=text(name, parameter="name"))
@@ -227,7 +220,7 @@ class AsyncClient:
             stream=found.last_stream,
             event=found.last_event,
         )
-        return AsyncSession(self._connection, found, last=last)
+        return AsyncSession(self._connection, found, last=last, opener=None)
 
 
 def _seconds_or_0(value: float | None, *, parameter: str) -> float:

@@ -1,7 +1,6 @@
 """Calls with request ids, deadlines and safe retries: the one place for all three."""
 
-import random
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
@@ -25,6 +24,7 @@ from opserve_client.errors import (
     incomprehensible,
     unreachable,
 )
+from opserve_client.recovery import pause_s, recovery_pauses_s
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
@@ -33,7 +33,6 @@ TRANSFER_ATTEMPTS = 6
 """Without a byte in between; they take 3 s, a tenth of the usual lease."""
 SEGMENT_BYTES = 32 * 2**20
 """Bytes of an upload that are sent again at most when a connection breaks."""
-_FIRST_PAUSE_S = 0.1
 _SLOWEST_BYTES_PER_S = 2**20
 
 
@@ -48,6 +47,7 @@ class AsyncConnection:
     Args:
         transport: The way to the service.
         timeout_s: Longest that a call may take; bulk bytes get a second more for each MiB.
+        recovery_s: Longest that whole calls go on while the service is away.
         sleep: Waits between attempts.
     """
 
@@ -56,10 +56,12 @@ class AsyncConnection:
         transport: AsyncTransport,
         *,
         timeout_s: float,
+        recovery_s: float,
         sleep: runtime_async.Sleep,
     ) -> None:
         self._transport = transport
         self._timeout_s = timeout_s
+        self._recovery_s = recovery_s
         self._sleep = sleep
         self.closed = False
 
@@ -77,7 +79,7 @@ class AsyncConnection:
             except OpserveError as error:
                 if self.closed or error.code not in WORTH_A_RETRY:
                     raise
-            await self._sleep(_pause_s(attempt))
+            await self._sleep(pause_s(attempt))
         return await self._call_once(method, request)
 
     async def write(self, request: WriteRequest, data: memoryview) -> None:
@@ -143,6 +145,14 @@ class AsyncConnection:
         timeout_s = self._timeout_s + size_bytes / _SLOWEST_BYTES_PER_S
         return await self._transport.report(messages, timeout_s=timeout_s)
 
+    def recovery_pauses_s(self) -> Iterator[float]:
+        """Pauses between attempts of a whole call; one that raises StopIteration is the last."""
+        return recovery_pauses_s(self._recovery_s)
+
+    async def pause(self, pause_s: float) -> None:
+        """Waits so many seconds between two attempts."""
+        await self._sleep(pause_s)
+
     async def close(self) -> None:
         """Ends the connection, if it has not ended."""
         if not self.closed:
@@ -168,10 +178,4 @@ class AsyncConnection:
     async def _pause_or_give_up(self, error: OpserveError, failures: int) -> None:
         if self.closed or failures == TRANSFER_ATTEMPTS or error.code not in WORTH_RESUMING:
             raise error
-        await self._sleep(_pause_s(failures))
-
-
-def _pause_s(attempt: int) -> float:
-    """Doubles with each attempt, and varies so that clients do not come in step."""
-    longest: float = _FIRST_PAUSE_S * 2 ** (attempt - 1)
-    return longest * random.SystemRandom().uniform(0.5, 1)
+        await self._sleep(pause_s(failures))

@@ -1,7 +1,7 @@
 """The calls of one session: they carry its name, and handles are made one call at a time."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import cast
 
 import numpy as np
@@ -11,7 +11,13 @@ from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
 from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamRequest
 from opserve_client import runtime_async
 from opserve_client._async.connection import AsyncConnection
-from opserve_client.errors import INVALID_HANDLE, OpserveError, not_mappable
+from opserve_client.errors import (
+    INVALID_HANDLE,
+    OpserveError,
+    is_session_lost,
+    not_mappable,
+    session_lost,
+)
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
 from opserve_client.tensors import Array
@@ -34,6 +40,9 @@ class AsyncSessionCalls:
         session: Name of the session.
         lane: Its way to memory on the same host.
         last: The greatest handles that the session has used.
+
+    Attributes:
+        lost: Whether the service has the session no more: all that belongs to it is gone.
     """
 
     def __init__(
@@ -42,12 +51,14 @@ class AsyncSessionCalls:
         self.session = session
         self._lane = lane
         self.last = last
+        self.lost = False
         self._connection = connection
         self._lock = runtime_async.Lock()
 
     async def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Makes a call that makes no handle; the request names the session."""
-        return await self._connection.call(method, request)
+        with self._noting_loss():
+            return await self._connection.call(method, request)
 
     async def make(self, method: Method[RequestT, ResponseT], command: Command) -> ResponseT:
         """Makes a call that makes a handle; the command holds its request."""
@@ -56,7 +67,7 @@ class AsyncSessionCalls:
             name = command.WhichOneof("command")
             assert name is not None, "the command holds the request"
             request = cast("RequestT", getattr(command, name))
-            return await self._connection.call(method, request)
+            return await self.call(method, request)
 
     async def submit(
         self, build: Callable[[Handles], Sequence[Command]]
@@ -71,14 +82,15 @@ class AsyncSessionCalls:
     async def send(self, commands: Sequence[Command]) -> list[CommandResult]:
         """Sends a batch that makes no handle."""
         request = SubmitRequest(session=self.session, commands=commands)
-        return list((await self._connection.call(SUBMIT, request)).results)
+        return list((await self.call(SUBMIT, request)).results)
 
     async def write(self, request: WriteRequest, data: memoryview) -> None:
         """Copies bytes into a buffer."""
         request.session = self.session
         target = await self._mapped(request.buffer, request.offset, len(data))
         if target is None:
-            await self._connection.write(request, data)
+            with self._noting_loss():
+                await self._connection.write(request, data)
         else:
             await runtime_async.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
 
@@ -89,7 +101,8 @@ class AsyncSessionCalls:
             return memoryview(b"")
         source = await self._mapped(request.buffer, request.offset, request.size_bytes)
         if source is None:
-            return await self._connection.read(request)
+            with self._noting_loss():
+                return await self._connection.read(request)
         return (await runtime_async.in_thread(source.copy)).data
 
     async def watch(self, stream: int, *, after: int) -> AsyncGenerator[StreamEntry]:
@@ -108,6 +121,9 @@ class AsyncSessionCalls:
                             yield news.entry
                         after = news.entry.sequence or news.lost.last
             except OpserveError as error:
+                if first and is_session_lost(error):
+                    self.lost = True
+                    raise session_lost(error.request_id) from error
                 if first or error.code != INVALID_HANDLE[0]:
                     raise
                 return
@@ -129,6 +145,17 @@ class AsyncSessionCalls:
         """Ends the mappings of the session's memory."""
         self._lane.close()
 
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """An answer that the session is gone is said of all that belongs to it."""
+        try:
+            yield
+        except OpserveError as error:
+            if not is_session_lost(error):
+                raise
+            self.lost = True
+            raise session_lost(error.request_id) from error
+
     async def _mapped(self, buffer: int, offset: int, size_bytes: int) -> Array | None:
         """A range of a buffer in this process, once no queued work uses it; None for streams."""
         if size_bytes <= SMALL_BYTES:
@@ -143,4 +170,5 @@ class AsyncSessionCalls:
     async def _wait_for_work_on(self, buffer: int) -> None:
         """Waits as every copy does, by one of no bytes; it also tells of a buffer that is gone."""
         request = WriteRequest(session=self.session, buffer=buffer)
-        await self._connection.write(request, memoryview(b""))
+        with self._noting_loss():
+            await self._connection.write(request, memoryview(b""))

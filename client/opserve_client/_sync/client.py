@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Sequence
 from typing import Self
-from uuid import uuid4
 
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
@@ -20,6 +19,7 @@ from opserve_client import runtime_blocking
 from opserve_client._sync.admin import Admin
 from opserve_client._sync.conformance import Conformance
 from opserve_client._sync.connection import Connection
+from opserve_client._sync.opener import Opener
 from opserve_client._sync.session import Session
 from opserve_client._sync.transports.base import Transport
 from opserve_client._sync.transports.grpc import GrpcTransport
@@ -37,19 +37,16 @@ from opserve_client.arguments import (
     unsigned,
 )
 from opserve_client.handles import Handles
+from opserve_client.recovery import RECOVERY_S
 from opserve_client.wire.methods import (
     GET_SESSION,
     GET_USAGE,
     LIST_DEVICES,
     LIST_OPERATORS,
     LIST_WAITING,
-    OPEN_SESSION,
 )
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
-_FIRST_TOLD_S = 0.2
-_TOLD_S = 5.0
-"""Seconds between two answers that tell of a place in the line."""
 _LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -64,6 +61,8 @@ class Client:
         allow_plaintext: Whether a key may travel without TLS to another machine.
         timeout_s: Longest that one call may take, seconds. The default is above the longest wait
             of a service, 300 s; bulk bytes get a second more for each MiB.
+        recovery_s: Longest that `session.run` on arrays goes on while the service is away or is
+            restarted, seconds of pauses between attempts; None raises the first failure.
         transport: Another way to the service, instead of the address.
         sleep: Waits between attempts, seconds.
 
@@ -80,6 +79,7 @@ class Client:
         tls: TlsFiles | None = None,
         allow_plaintext: bool = False,
         timeout_s: float = 330.0,
+        recovery_s: float | None = RECOVERY_S,
         transport: Transport | None = None,
         sleep: runtime_blocking.Sleep = runtime_blocking.sleep,
     ) -> None:
@@ -91,6 +91,7 @@ class Client:
         self._connection = Connection(
             transport,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
+            recovery_s=_seconds_or_0(recovery_s, parameter="recovery_s"),
             sleep=sleep,
         )
         self.admin = Admin(self._connection)
@@ -208,16 +209,8 @@ class Client:
     def _open_session(
         self, request: OpenSessionRequest, on_position: Callable[[Waiting], object] | None
     ) -> Session:
-        if request.wait_s:  # in many calls, which the service takes for one by their id
-            request.request_id = uuid4().hex
-            request.tell_after_s = _FIRST_TOLD_S
-        opened = self._connection.call(OPEN_SESSION, request)
-        while opened.HasField("waiting"):
-            if on_position is not None:
-                on_position(opened.waiting)
-            request.tell_after_s = _TOLD_S
-            opened = self._connection.call(OPEN_SESSION, request)
-        return Session(self._connection, opened, last=Handles())
+        opener = Opener(self._connection, request, on_position)
+        return Session(self._connection, opener.open(), last=Handles(), opener=opener)
 
     def _resume_session(self, name: str) -> Session:
         request = GetSessionRequest(session=text(name, parameter="name"))
@@ -228,7 +221,7 @@ class Client:
             stream=found.last_stream,
             event=found.last_event,
         )
-        return Session(self._connection, found, last=last)
+        return Session(self._connection, found, last=last, opener=None)
 
 
 def _seconds_or_0(value: float | None, *, parameter: str) -> float:

@@ -16,6 +16,7 @@ from opserve_client import runtime_blocking
 from opserve_client._sync.benchmark import benchmark
 from opserve_client._sync.connection import Connection
 from opserve_client._sync.memory import Buffer, Tensor
+from opserve_client._sync.opener import Opener
 from opserve_client._sync.run import run
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
@@ -34,8 +35,10 @@ from opserve_client.chrome_trace import chrome_trace
 from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
 from opserve_client.errors import (
     INVALID_HANDLE,
+    WORTH_A_RETRY,
     OpserveError,
     ServiceUnreachable,
+    SessionLost,
 )
 from opserve_client.handles import Handles
 from opserve_client.local_lane import LocalLane
@@ -45,6 +48,7 @@ from opserve_client.operators import (
     check_owners,
     device_tensors,
     get_workspace_size_request,
+    is_repeatable,
     plain,
     tensor_fields,
 )
@@ -83,15 +87,25 @@ class Session:
         opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
         *,
         last: Handles,
+        opener: Opener | None,
+    ) -> None:
+        self._closed = False
+        self._connection = connection
+        self._opener = opener
+        self._reopening = runtime_blocking.Lock()
+        self._begin(opened, last)
+
+    def _begin(
+        self,
+        opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
+        last: Handles,
     ) -> None:
         self.name = opened.session
         self.device = opened.device
         self.lease_s = opened.lease_s
         self.accuracy, self.documented_rules = opened.accuracy, opened.documented_rules
-        self._closed = False
-        self._connection = connection
         lane = LocalLane(opened.local_lane, opened.session, opened.local_lane_token)
-        self._calls = SessionCalls(connection, opened.session, lane, last=last)
+        self._calls = SessionCalls(self._connection, opened.session, lane, last=last)
         self.default_stream = Stream(self._calls, handle=0)
         self._heartbeat = runtime_blocking.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
@@ -125,14 +139,31 @@ class Session:
         dtype or an array to choose otherwise, or a tensor on the device, which is then written.
         Calls of at most 64 KiB travel in one round trip.
 
+        A call on arrays outlives a restart of the service, for `recovery_s` of the client: it opens
+        the session again, with another name, and perhaps device; what else that had is gone.
+
         Returns:
             The outputs by the vendor's names, None where one was not asked for.
 
         Raises:
             AclnnError: The operator refused its arguments; TbeError or DeconvError in its family.
             ExecutionFailed: The kernel failed.
+            SessionLost: 107017, it is gone, and the call uses what it had; or it was resumed.
+            ServiceUnreachable: 507901, the service stayed away.
         """
-        return run(self._calls, call)
+        pauses = self._connection.recovery_pauses_s()
+        while True:
+            calls = self._calls
+            try:
+                if calls.lost and self._can_repeat(call):
+                    self._reopen(calls)
+                return run(self._calls, call)
+            except OpserveError as error:
+                passes = isinstance(error, SessionLost) or error.code in WORTH_A_RETRY
+                pause_s = next(pauses, None) if passes and self._can_repeat(call) else None
+                if pause_s is None:
+                    raise
+            self._connection.pause(pause_s)
 
     def benchmark(
         self,
@@ -314,10 +345,11 @@ class Session:
 
     def set_deterministic_level(self, level: Literal["off", "deterministic", "strong"]) -> None:
         """Sets how far results must repeat bit by bit (ACL_OPT_DETERMINISTIC)."""
-        request = session_pb2.SetDeterministicLevelRequest(
-            session=self.name, level=choice(level, _DETERMINISTIC_LEVELS, parameter="level")
-        )
+        chosen = choice(level, _DETERMINISTIC_LEVELS, parameter="level")
+        request = session_pb2.SetDeterministicLevelRequest(session=self.name, level=chosen)
         self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)
+        if self._opener is not None:
+            self._opener.deterministic_level = chosen
 
     def trace(self) -> dict[str, Json]:
         """What the session did lately, as a JSON object in Chrome's trace format.
@@ -344,6 +376,20 @@ class Session:
             if error.code != INVALID_HANDLE[0]:
                 raise
         self._closed = True
+
+    def _can_repeat(self, call: OperatorCall[Any]) -> bool:
+        is_over = self._closed or self._connection.closed or self._opener is None
+        return is_repeatable(call) and not is_over
+
+    def _reopen(self, lost: SessionCalls) -> None:
+        """Opens the session again, once for all calls that miss it."""
+        with self._reopening:
+            if self._calls is not lost or self._opener is None:
+                return
+            opened = self._opener.open()
+            self._heartbeat.stop()
+            lost.forget()
+            self._begin(opened, Handles())
 
     def _keep_alive(self) -> bool:
         """One beat; the last one when the session is gone, which the next call will tell."""

@@ -61,8 +61,10 @@ class Goldens:
     def _answer(self, question: Question) -> Mapping[str, Array]:
         case = question.case
         try:
-            session = self._sessions.on(case.profile)
-            outcome = run_on(session, case, question.storages, read=case.written)
+            outcome = self._sessions.carry_out(
+                case.profile,
+                lambda session: run_on(session, case, question.storages, read=case.written),
+            )
         except OpserveError as error:
             raise InfrastructureError(f"golden values of {case.id}: {error}") from error
         if not isinstance(outcome, Ran):

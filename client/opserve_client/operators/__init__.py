@@ -118,6 +118,13 @@ def check_owners(call: OperatorCall[Any], owner: object) -> None:
             check_owner(buffer, owner, parameter=name, word="buffer")
 
 
+def is_repeatable(call: OperatorCall[Any]) -> bool:
+    """Whether a call uses nothing that is on a device, so that it can be made again elsewhere."""
+    tensors = (getattr(call, name) for name in tensor_fields(call))
+    named = (_named_value(call, name) for name in call.buffer_entries)
+    return not (any(isinstance(tensor, DeviceTensor) for tensor in tensors) or any(named))
+
+
 def operator_name(call: OperatorCall[Any]) -> str:
     """Snake-case name of the operator, as in the request's oneof.
 
@@ -233,12 +240,18 @@ def _plain_members(
 
 def _named_buffer(call: OperatorCall[Any], name: str) -> DeviceBuffer | None:
     """The buffer that an argument names as an object; None where it is a number, or wrong."""
+    value = _named_value(call, name)
+    return value if isinstance(value, DeviceBuffer) else None
+
+
+def _named_value(call: OperatorCall[Any], name: str) -> object:
+    """What an argument has in the place of a buffer."""
     value: object = getattr(call, name)
     entry = call.buffer_entries[name]
-    if entry is not None:
-        entries = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
-        value = entries[entry] if len(entries) > entry else None
-    return value if isinstance(value, DeviceBuffer) else None
+    if entry is None:
+        return value
+    entries = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+    return entries[entry] if len(entries) > entry else None
 
 
 def _with_handle(call: OperatorCall[Any], name: str, value: Any) -> Any:  # noqa: ANN401  an argument

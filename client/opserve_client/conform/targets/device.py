@@ -1,6 +1,10 @@
 """A device of an opserve service as a target: "opserve" or "opserve:HOST:PORT/profile"."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from opserve_client._sync.client import Client
 from opserve_client._sync.session import Session
@@ -12,9 +16,11 @@ from opserve_client.conform.targets.target import (
     Outcome,
     Tensors,
 )
-from opserve_client.errors import OpserveError
+from opserve_client.errors import WORTH_A_RETRY, OpserveError, SessionLost
+from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
 from opserve_kernels.cases.case import Case
 
+ResultT = TypeVar("ResultT")
 _UNKNOWN_PROFILE = 107001
 
 
@@ -37,11 +43,36 @@ class Sessions:
     Args:
         client: Of the service; closed with the sessions.
         terms: Of all sessions.
+        sleep: Waits between attempts, seconds.
     """
 
-    def __init__(self, client: Client, terms: Terms) -> None:
+    def __init__(
+        self, client: Client, terms: Terms, *, sleep: Callable[[float], object] = time.sleep
+    ) -> None:
         self._client, self._terms = client, terms
+        self._sleep = sleep
         self._open: dict[str, Session] = {}
+
+    def carry_out(self, profile: str, work: Callable[[Session], ResultT]) -> ResultT:
+        """Work on a session, which is repeated in a new one if the service was restarted.
+
+        Args:
+            profile: Of the device.
+            work: Leaves nothing in the session that later work needs.
+        """
+        pauses = recovery_pauses_s(RECOVERY_S)
+        while True:
+            try:
+                return work(self.on(profile))
+            except OpserveError as error:
+                if isinstance(error, SessionLost) and profile in self._open:
+                    self._open.pop(profile).close()
+                elif error.code not in WORTH_A_RETRY:
+                    raise
+                pause_s = next(pauses, None)
+                if pause_s is None:
+                    raise
+            self._sleep(pause_s)
 
     def on(self, profile: str) -> Session:
         """The session on a device of a profile."""
@@ -85,11 +116,7 @@ class DeviceTarget:
         if self._profile and case.profile != self._profile:
             return Missing(reason=f"only cases of {self._profile} are tried")
         try:
-            session = self._sessions.on(case.profile)
-            if case.is_refused:
-                return plan_on(session, case)
-            storages = {name: one.storage for name, one in tensors.items()}
-            return run_on(session, case, storages, read=list(storages))
+            return self._sessions.carry_out(case.profile, partial(_outcome_on, case, tensors))
         except OpserveError as error:
             if error.code == _UNKNOWN_PROFILE:
                 return Missing(reason=error.message)
@@ -98,6 +125,13 @@ class DeviceTarget:
     def close(self) -> None:
         """Ends the sessions."""
         self._sessions.close()
+
+
+def _outcome_on(case: Case, tensors: Tensors, session: Session) -> Outcome:
+    if case.is_refused:
+        return plan_on(session, case)
+    storages = {name: one.storage for name, one in tensors.items()}
+    return run_on(session, case, storages, read=list(storages))
 
 
 def _check_profile(client: Client, profile: str) -> None:

@@ -1,0 +1,184 @@
+"""A service that is killed and started again: calls on arrays go on, and the rest is said."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from client.fake_service import FakeService, refusal
+from client.samples import convolution, numbers
+from opserve.v1 import session_service_pb2 as session_pb2
+from opserve_client import (
+    AsyncClient,
+    Client,
+    DeconvGradFilter,
+    Im2colBackward,
+    OpserveError,
+    ServiceUnreachable,
+    Session,
+    SessionLost,
+)
+from opserve_client.conform.targets.device import Sessions, Terms
+from opserve_client.recovery import LONGEST_PAUSE_S, RECOVERY_S
+from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
+from opserve_client.wire.methods import Method
+
+LARGE = convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100, 100))
+
+
+@pytest.mark.parametrize("call", [convolution(), LARGE], ids=["at once", "in steps"])
+def test_a_call_on_arrays_goes_on_after_a_restart(
+    session: Session, fake: FakeService, call: Any
+) -> None:
+    session.run(call)
+    fake.restart()
+    result = session.run(call)
+    np.testing.assert_array_equal(result.grad_input, call.input)
+    assert (session.name, fake.buffers, fake.executors) == ("5e551", {}, {})
+
+
+class KilledOnce:
+    """The way to a service that is killed when a method is called first, and started again."""
+
+    def __init__(self, fake: FakeService, method: str) -> None:
+        self._fake, self._deadly = fake, method
+
+    def __call__(self, method: Method[Any, Any], request: Message) -> Message:
+        if method.rpc.endswith(f"/{self._deadly}"):
+            self._deadly = "none"
+            self._fake.restart()
+            raise refusal(507901, "connection", "broken")
+        return self._fake(method, request)
+
+
+@pytest.mark.parametrize("method", ["Submit", "Write", "Read"])
+def test_a_restart_in_the_middle_of_a_call_repeats_the_whole_call(
+    fake: FakeService, method: str
+) -> None:
+    transport = MemoryTransport(KilledOnce(fake, method))
+    client = Client(transport=transport, sleep=lambda _: None)
+    with client, client.open_session() as session:
+        result = session.run(LARGE)
+    np.testing.assert_array_equal(result.grad_input, LARGE.input)
+    assert len(fake.openings) == 2
+    assert (fake.buffers, fake.executors) == ({}, {})
+
+
+def test_a_session_is_opened_again_as_it_was_asked_for(client: Client, fake: FakeService) -> None:
+    with client.open_session(
+        "ascend910",
+        lease_s=7.0,
+        workspace_limit_bytes=9,
+        tags=["quiet"],
+        exclusive=True,
+        accuracy="fast",
+    ) as session:
+        session.set_deterministic_level("strong")
+        fake.restart()
+        session.run(convolution())
+        first, second = fake.openings
+        first.ClearField("request_id")
+        second.ClearField("request_id")
+        assert first == second
+        assert [level.session for level in fake.levels] == ["5e55", "5e551"]
+        assert {level.level for level in fake.levels} == {session_pb2.DETERMINISTIC_LEVEL_STRONG}
+
+
+Use = Callable[[Session, Any, Any], object]
+USES: list[Use] = [
+    lambda session, tensor, _: session.run(convolution(weight=tensor)),
+    lambda session, tensor, _: session.run(convolution(grad_input=tensor)),
+    lambda session, tensor, _: session.get_workspace_size(Im2colBackward(grad_output=tensor)),
+    lambda session, _, buffer: session.run(DeconvGradFilter(temp_space=buffer)),
+    lambda _, tensor, __: tensor.download(),
+    lambda _, __, buffer: buffer.write(b"1"),
+    lambda _, __, buffer: buffer.read(),
+    lambda _, __, buffer: buffer.free(),
+]
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("use", USES)
+def test_what_a_lost_session_had_is_said_to_be_gone(
+    session: Session, fake: FakeService, use: Use, *, reopened: bool
+) -> None:
+    tensor, buffer = session.upload(numbers(4, 3, 3, 3)), session.allocate(8)
+    fake.restart()
+    if reopened:
+        session.run(convolution())
+    with pytest.raises(SessionLost, match="its buffers, streams and queued work are gone") as told:
+        use(session, tensor, buffer)
+    assert (told.value.code, told.value.parameter) == (107017, "session")
+    assert len(fake.openings) == 1 + reopened
+
+
+def test_a_session_that_was_closed_or_resumed_is_not_opened_again(
+    client: Client, fake: FakeService
+) -> None:
+    session = client.open_session()
+    session.close()
+    with client.resume_session("5e55") as resumed:
+        fake.restart()
+        for gone in (session, resumed):
+            with pytest.raises(SessionLost):
+                gone.run(convolution())
+    assert len(fake.openings) == 1
+
+
+def test_a_service_that_stays_away_is_given_up_after_the_time_of_recovery(
+    session: Session, fake: FakeService, pauses: list[float]
+) -> None:
+    fake.failures["Submit"] = [refusal(507901, "service", "away") for _ in range(1000)]
+    with pytest.raises(ServiceUnreachable):
+        session.run(convolution())
+    between_calls = [pause for place, pause in enumerate(pauses, 1) if not place % 3]
+    assert RECOVERY_S <= sum(between_calls) <= RECOVERY_S + LONGEST_PAUSE_S
+    assert max(pauses) <= LONGEST_PAUSE_S
+
+
+def test_a_call_that_is_refused_is_not_repeated(session: Session, fake: FakeService) -> None:
+    fake.failures["get_workspace_size"] = [refusal(161002, "groups", 3)]
+    with pytest.raises(OpserveError, match="161002"):
+        session.run(convolution())
+    assert fake.commands.count("get_workspace_size") == 1
+
+
+async def test_calls_that_run_at_once_open_one_session_again(fake: FakeService) -> None:
+    async def no_pause(_: float) -> None:
+        """Nothing to wait for."""
+
+    async with AsyncClient(transport=AsyncMemoryTransport(fake), sleep=no_pause) as client:
+        session = await client.open_session()
+        fake.restart()
+        calls = [convolution() for _ in range(8)]
+        results = await asyncio.gather(*(session.run(call) for call in calls))
+        for call, result in zip(calls, results, strict=True):
+            np.testing.assert_array_equal(result.grad_input, call.input)
+        assert len(fake.openings) == 2
+        await session.close()
+
+
+def test_conform_goes_on_in_a_new_session(client: Client, fake: FakeService) -> None:
+    pauses: list[float] = []
+    sessions = Sessions(client, Terms(accuracy="fast"), sleep=pauses.append)
+
+    def work(session: Session) -> str:
+        session.allocate(8).write(b"12345678")
+        return session.name
+
+    assert sessions.carry_out("ascend910b", work) == "5e55"
+    fake.restart()
+    fake.failures["OpenSession"] = [refusal(507901, "service", "away") for _ in range(5)]
+    assert sessions.carry_out("ascend910b", work) == "5e551"
+    assert {opening.accuracy for opening in fake.openings} == {fake.openings[0].accuracy}
+    fake.failures["Allocate"] = [refusal(207001, "memory", 8)]
+    with pytest.raises(OpserveError, match="207001"):
+        sessions.carry_out("ascend910b", work)
+    fake.failures["Allocate"] = [refusal(507901, "service", "away") for _ in range(1000)]
+    with pytest.raises(ServiceUnreachable):
+        sessions.carry_out("ascend910b", work)
+    assert RECOVERY_S <= sum(pauses) <= 2 * RECOVERY_S
+    sessions.close()
