@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants soak bench-kernels bench-conformance cold conformance-faults pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold conformance-faults pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -22,10 +22,11 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## the virtual environment, with everything pinned by constraints.txt
 
-lint: $(READY) ## ruff, its format, and buf on the protos
+lint: $(READY) ## ruff, its format, and buf on the protos: their style, and that they only grew
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/buf lint protos
+	$(BIN)/buf breaking protos --against protos/previous_release.binpb
 
 types: $(READY) ## mypy and pyright, both strict
 	$(BIN)/mypy
@@ -98,6 +99,9 @@ bench: $(READY) ## the service beside its yardsticks; writes benchmarks/out/serv
 
 bench-tenants: $(READY) ## eight tenants, one of them hostile (ARGS="--rounds 3"); writes benchmarks/out/tenants.json
 	$(BIN)/python -m benchmarks.tenants $(ARGS)
+
+bench-recovery: $(READY) ## seconds until eight tenants go on after the front was killed and started again (ARGS="--rounds 3")
+	$(BIN)/python -m benchmarks.recovery $(ARGS)
 
 soak: $(READY) ## mixed traffic for 10 minutes (ARGS="--minutes 1"), and whether anything grows; writes benchmarks/out/soak.json
 	$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve.v1 import session_service_pb2 as session_pb2
 from opserve_client.errors import (
     OPSERVE,
     invalid_argument,
@@ -28,6 +29,11 @@ AccuracyName = Literal["direct", "fast"]
 DocumentedRulesName = Literal["error", "warn"]
 ACCURACIES: Mapping[str, AccuracyName] = {"direct": "direct", "fast": "fast"}
 DOCUMENTED_RULES: Mapping[str, DocumentedRulesName] = {"error": "error", "warn": "warn"}
+DETERMINISTIC_LEVELS: Mapping[str, session_pb2.DeterministicLevel.ValueType] = {
+    "off": session_pb2.DETERMINISTIC_LEVEL_OFF,
+    "deterministic": session_pb2.DETERMINISTIC_LEVEL_DETERMINISTIC,
+    "strong": session_pb2.DETERMINISTIC_LEVEL_STRONG,
+}
 LARGEST_UINT32 = 2**32 - 1
 LARGEST_UINT64 = 2**64 - 1
 _INT64 = range(-(2**63), 2**63)

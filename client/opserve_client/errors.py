@@ -307,6 +307,11 @@ def _refusal(
     return error_for(message, code=code, domain=domain, **fields)
 
 
+def may_pass(error: OpserveError) -> bool:
+    """Whether a whole call may succeed a moment later, in a session that is opened anew."""
+    return isinstance(error, SessionLost) or error.code in WORTH_A_RETRY
+
+
 def is_session_lost(error: OpserveError) -> bool:
     """Whether a service says that it has no such session."""
     return error.code == INVALID_HANDLE[0] and error.parameter == "session"

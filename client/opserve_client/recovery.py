@@ -1,7 +1,11 @@
 """How long a client goes on while its service is away, as in a restart or an upgrade."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+from opserve_client.arguments import MayBeLost
+from opserve_client.errors import OpserveError, is_session_lost, session_lost
 
 RECOVERY_S = 30.0
 """A drain takes up to 10 s, and a start a few."""
@@ -22,3 +26,15 @@ def recovery_pauses_s(recovery_s: float) -> Iterator[float]:
         pause = pause_s(attempt)
         yield pause
         attempt, waited_s = attempt + 1, waited_s + pause
+
+
+@contextmanager
+def noting_loss(calls: MayBeLost) -> Generator[None]:
+    """Notes an answer that the session is gone, and raises SessionLost in its place."""
+    try:
+        yield
+    except OpserveError as error:
+        if not is_session_lost(error):
+            raise
+        calls.lost = True
+        raise session_lost(error.request_id) from error

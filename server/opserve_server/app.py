@@ -37,6 +37,7 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.service import Service
 from opserve_server.first_start import compile_missing
+from opserve_server.fitting import fitted
 from opserve_server.guard import Guard
 from opserve_server.identity import Identity
 from opserve_server.known_callers import guess_limits, key_policy, known_callers
@@ -81,6 +82,7 @@ def main() -> int:
     try:
         settings = settings_of_environment()
         log_to_stderr(settings.log_level)
+        settings = fitted(settings)
         keep_freed_memory()
         with asyncio.Runner(loop_factory=_Loop) as runner:
             runner.run(_serve(settings))

@@ -1,7 +1,7 @@
 """The calls of one session: they carry its name, and handles are made one call at a time."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from opserve_client.errors import (
 )
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
+from opserve_client.recovery import noting_loss
 from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
 
@@ -57,7 +58,7 @@ class AsyncSessionCalls:
 
     async def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Makes a call that makes no handle; the request names the session."""
-        with self._noting_loss():
+        with noting_loss(self):
             return await self._connection.call(method, request)
 
     async def make(self, method: Method[RequestT, ResponseT], command: Command) -> ResponseT:
@@ -89,7 +90,7 @@ class AsyncSessionCalls:
         request.session = self.session
         target = await self._mapped(request.buffer, request.offset, len(data))
         if target is None:
-            with self._noting_loss():
+            with noting_loss(self):
                 await self._connection.write(request, data)
         else:
             await runtime_async.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
@@ -101,7 +102,7 @@ class AsyncSessionCalls:
             return memoryview(b"")
         source = await self._mapped(request.buffer, request.offset, request.size_bytes)
         if source is None:
-            with self._noting_loss():
+            with noting_loss(self):
                 return await self._connection.read(request)
         return (await runtime_async.in_thread(source.copy)).data
 
@@ -145,17 +146,6 @@ class AsyncSessionCalls:
         """Ends the mappings of the session's memory."""
         self._lane.close()
 
-    @contextmanager
-    def _noting_loss(self) -> Iterator[None]:
-        """An answer that the session is gone is said of all that belongs to it."""
-        try:
-            yield
-        except OpserveError as error:
-            if not is_session_lost(error):
-                raise
-            self.lost = True
-            raise session_lost(error.request_id) from error
-
     async def _mapped(self, buffer: int, offset: int, size_bytes: int) -> Array | None:
         """A range of a buffer in this process, once no queued work uses it; None for streams."""
         if size_bytes <= SMALL_BYTES:
@@ -170,5 +160,5 @@ class AsyncSessionCalls:
     async def _wait_for_work_on(self, buffer: int) -> None:
         """Waits as every copy does, by one of no bytes; it also tells of a buffer that is gone."""
         request = WriteRequest(session=self.session, buffer=buffer)
-        with self._noting_loss():
+        with noting_loss(self):
             await self._connection.write(request, memoryview(b""))

@@ -20,8 +20,8 @@ from opserve_client._sync.opener import Opener
 from opserve_client._sync.run import run
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
-from opserve_client.arguments import array as array_of
 from opserve_client.arguments import (
+    DETERMINISTIC_LEVELS,
     at_least_one,
     choice,
     int64,
@@ -30,16 +30,11 @@ from opserve_client.arguments import (
     own,
     size_to_allocate,
 )
+from opserve_client.arguments import array as array_of
 from opserve_client.benchmark import Benchmark
 from opserve_client.chrome_trace import chrome_trace
 from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
-from opserve_client.errors import (
-    INVALID_HANDLE,
-    WORTH_A_RETRY,
-    OpserveError,
-    ServiceUnreachable,
-    SessionLost,
-)
+from opserve_client.errors import INVALID_HANDLE, OpserveError, ServiceUnreachable, may_pass
 from opserve_client.handles import Handles
 from opserve_client.local_lane import LocalLane
 from opserve_client.operators import (
@@ -59,11 +54,6 @@ from opserve_client.wire import methods
 from opserve_client.wire.json_messages import Json
 
 _BEATS_PER_LEASE = 3
-_DETERMINISTIC_LEVELS = {
-    "off": session_pb2.DETERMINISTIC_LEVEL_OFF,
-    "deterministic": session_pb2.DETERMINISTIC_LEVEL_DETERMINISTIC,
-    "strong": session_pb2.DETERMINISTIC_LEVEL_STRONG,
-}
 
 
 class Session:
@@ -140,7 +130,7 @@ class Session:
         Calls of at most 64 KiB travel in one round trip.
 
         A call on arrays outlives a restart of the service, for `recovery_s` of the client: it opens
-        the session again, with another name, and perhaps device; what else that had is gone.
+        the session again, whose name and device may change.
 
         Returns:
             The outputs by the vendor's names, None where one was not asked for.
@@ -159,8 +149,8 @@ class Session:
                     self._reopen(calls)
                 return run(self._calls, call)
             except OpserveError as error:
-                passes = isinstance(error, SessionLost) or error.code in WORTH_A_RETRY
-                pause_s = next(pauses, None) if passes and self._can_repeat(call) else None
+                again = may_pass(error) and self._can_repeat(call)
+                pause_s = next(pauses, None) if again else None
                 if pause_s is None:
                     raise
             self._connection.pause(pause_s)
@@ -345,7 +335,7 @@ class Session:
 
     def set_deterministic_level(self, level: Literal["off", "deterministic", "strong"]) -> None:
         """Sets how far results must repeat bit by bit (ACL_OPT_DETERMINISTIC)."""
-        chosen = choice(level, _DETERMINISTIC_LEVELS, parameter="level")
+        chosen = choice(level, DETERMINISTIC_LEVELS, parameter="level")
         request = session_pb2.SetDeterministicLevelRequest(session=self.name, level=chosen)
         self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)
         if self._opener is not None:
@@ -378,8 +368,8 @@ class Session:
         self._closed = True
 
     def _can_repeat(self, call: OperatorCall[Any]) -> bool:
-        is_over = self._closed or self._connection.closed or self._opener is None
-        return is_repeatable(call) and not is_over
+        ends = self._closed or self._connection.closed or self._opener is None
+        return not ends and is_repeatable(call)
 
     def _reopen(self, lost: SessionCalls) -> None:
         """Opens the session again, once for all calls that miss it."""

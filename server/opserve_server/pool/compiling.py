@@ -1,6 +1,5 @@
 """Kernels are compiled by several processes at once: each module once what it calls is compiled."""
 
-import os
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from graphlib import TopologicalSorter
@@ -8,6 +7,7 @@ from importlib import import_module
 from multiprocessing import get_context
 
 from opserve_server.pool.child import end_with_parent
+from opserve_server.pool.machine import cpu_count
 
 _MODULES_EACH = 8  # of a process, which takes as long to load numba as to compile one
 
@@ -21,7 +21,7 @@ def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
     Raises:
         OSError: There is no way to keep them.
     """
-    count = min(len(os.sched_getaffinity(0)), -(-len(needs) // _MODULES_EACH))
+    count = min(cpu_count(), -(-len(needs) // _MODULES_EACH))
     order = TopologicalSorter(needs)
     order.prepare()
     running: dict[Future[None], str] = {}

@@ -1,0 +1,86 @@
+"""A client of the previous release works with this service, and this client with that one."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from opserve_client import private_service
+from opserve_client.private_service import Addresses
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RELEASE = "e56e595"
+"""The commit of the release before this one."""
+CALLS = Path(__file__).with_name("previous_release_calls.py")
+DEVICES = {"devices": '["ascend910b", "reference"]'}
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the previous release, unpacked; what it needs is what this one needs."""
+    folder = tmp_path_factory.mktemp("release")
+    known = subprocess.run(
+        ["git", "cat-file", "-e", f"{RELEASE}^{{commit}}"],  # noqa: S607
+        cwd=REPOSITORY,
+        check=False,
+        capture_output=True,
+    )
+    if known.returncode:
+        pytest.skip(f"the repository has no commit {RELEASE}: it is a shallow clone, or no clone")
+    sources = folder / "sources"
+    sources.mkdir()
+    packed = folder / "sources.tar"
+    archive = ["git", "archive", "--output", str(packed), RELEASE]
+    subprocess.run(archive, cwd=REPOSITORY, check=True)
+    subprocess.run(["tar", "-xf", str(packed), "-C", str(sources)], check=True)  # noqa: S607
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=sources, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(folder / "installed")
+    return folder / "installed"
+
+
+def environment_of(release: Path) -> Mapping[str, str]:
+    return os.environ | {"PYTHONPATH": str(release), "OPSERVE_STORE_URL": ""}
+
+
+def calls_of(client: Mapping[str, str], service: Addresses) -> str:
+    """Where the client lies whose calls all passed."""
+    command = [sys.executable, str(CALLS), service.grpc, service.rest]
+    done = subprocess.run(command, env=client, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.removeprefix("passed ").strip()
+
+
+@contextmanager
+def service_of(release: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Addresses]:
+    """A service of the previous release."""
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(release))
+        running = private_service.private_service(**DEVICES)
+        service = running.__enter__()
+    try:
+        yield service
+    finally:
+        running.__exit__(None, None, None)
+
+
+def test_a_client_of_the_previous_release_works_with_this_service(release: Path) -> None:
+    with private_service.private_service(**DEVICES) as service:
+        found = calls_of(environment_of(release), service)
+    assert found.startswith(str(release))
+
+
+def test_this_client_works_with_a_service_of_the_previous_release(
+    release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service_of(release, monkeypatch) as service:
+        found = calls_of(os.environ, service)
+    assert found.startswith(str(REPOSITORY))
