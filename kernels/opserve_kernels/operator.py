@@ -12,7 +12,7 @@ from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType, Tensor
 
 WORKSPACE_ALIGNMENT = 512
-PARAMETERS_LIMIT = 4096
+PARAMETERS_LIMIT = 6144
 """Of a plan: a message to a worker has room for as many."""
 
 Arguments = TypeVar("Arguments")

@@ -52,7 +52,9 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) ->
             repeats=2,
             standards=["torch-assert-close"],
             gates=["webnn-ulp"],
-            deterministic_level="off",
+            deterministic_level="strong",
+            accuracy="fast",
+            documented_rules="warn",
         )
         assert (begun.state, begun.stage) == ("RUNNING", "WAITING")
     other = "REST" if face == "gRPC" else "gRPC"
@@ -65,7 +67,8 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) ->
     assert run.digest == smoke(0).digest
     assert [(one.case, one.status) for one in results] == [(case.id, "PASSED") for case in FOLDS]
     assert listed == run
-    assert (run.repeats, run.deterministic_level) == (2, "OFF")
+    assert (run.repeats, run.deterministic_level) == (2, "STRONG")
+    assert (run.accuracy, run.documented_rules) == ("fast", "warn")
     assert list(run.standards) == ["torch-assert-close", "webnn-ulp"]
     assert list(run.gates) == ["webnn-ulp"]
     assert (run.stage, run.case) == ("", "")
@@ -76,6 +79,8 @@ async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, fac
     async with client_of(kept, face) as client:
         ask = client.conformance
         begun = await ask.run_suite("standard", target="long", profile=PROFILE)
+        assert begun.deterministic_level == "OFF"
+        assert (begun.accuracy, begun.documented_rules) == ("direct", "error")
         while (await ask.get_run(begun.id)).judged < 3:
             await ask.get_run(begun.id, wait_s=0.1)
         ended = await ask.cancel_run(begun.id)

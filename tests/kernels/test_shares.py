@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.execution import ANY_PLAN, GUARD, GUARD_BYTES, kernel_of, masked, plan_of, results
+from kernels.execution import (
+    ANY_PLAN,
+    GUARD,
+    GUARD_BYTES,
+    is_transformed,
+    kernel_of,
+    masked,
+    plan_of,
+    results,
+)
 from kernels.oracles.expectation import assert_meets
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
@@ -158,7 +167,14 @@ def test_a_plan_for_as_many_threads_as_a_device_may_have_fits_a_message(sample: 
     assert len(plan.parameters) <= PARAMETERS_LIMIT
 
 
-@pytest.mark.parametrize("threads", [16, 64])
+@pytest.mark.parametrize("threads", [2, 4, 8])
+def test_gradients_by_transforms_are_cut_for_up_to_8_threads(threads: int) -> None:
+    sample = convolution("", (64, 64, 9, 9), (64, 64, 3, 3), padding=(1, 1))
+    assert is_transformed(sample)
+    assert len(plan_of(sample, replace(ANY_PLAN, threads=threads)).shares) == threads
+
+
+@pytest.mark.parametrize("threads", [32, 64])
 def test_a_plan_that_no_message_could_hold_has_one_share(threads: int) -> None:
     sample = convolution("", (64, 64, 9, 9), (64, 64, 3, 3), padding=(1, 1))
     ways = ("image: winograd", "weight: dots")

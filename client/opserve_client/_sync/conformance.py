@@ -9,7 +9,14 @@ from numpy.typing import ArrayLike
 from opserve.digests import digest_of
 from opserve.v1 import conformance_service_pb2 as conformance
 from opserve_client._sync.connection import Connection
-from opserve_client.arguments import text
+from opserve_client.arguments import (
+    ACCURACIES,
+    DOCUMENTED_RULES,
+    AccuracyName,
+    DocumentedRulesName,
+    choice,
+    text,
+)
 from opserve_client.array_files import packed, plain, unpacked
 from opserve_client.errors import INVALID_HANDLE, OpserveError
 from opserve_client.request_forms import named, request_of
@@ -165,8 +172,10 @@ class Conformance:
         repeats: int = 1,
         standards: Sequence[str] = (),
         gates: Sequence[str] = (),
-        deterministic_level: Literal["off", "deterministic", "strong"] = "deterministic",
+        deterministic_level: Literal["off", "deterministic", "strong"] = "off",
         definitions: Sequence[str] = (),
+        accuracy: AccuracyName = "direct",
+        documented_rules: DocumentedRulesName = "error",
     ) -> conformance.Run:
         """Tries a suite on devices of the service; returns at once, and the run goes on.
 
@@ -180,8 +189,11 @@ class Conformance:
             repeats: Equal calls of each case, whose bits must be equal, up to 10.
             standards: Told beside the layers, by name.
             gates: The same, and an output that one of them applies to fails unless it meets it.
-            deterministic_level: Of its sessions; "off" tries what a session gets unless it asks.
+            deterministic_level: Of its sessions; "off" is what a session has by default.
             definitions: Own cases instead of a suite's.
+            accuracy: Error bound of its sessions' results.
+            documented_rules: Answer of its sessions to a call that breaks a rule of the vendor's
+                page alone.
 
         Raises:
             AclrtError: 100000, a definition is none; 207012, too many runs of the tenant are at
@@ -200,6 +212,10 @@ class Conformance:
             gates=gates,
             deterministic_level=text(deterministic_level, parameter="deterministic_level").upper(),
             definitions=definitions,
+            accuracy=choice(accuracy, ACCURACIES, parameter="accuracy"),
+            documented_rules=choice(
+                documented_rules, DOCUMENTED_RULES, parameter="documented_rules"
+            ),
         )
         return (self._connection.call(methods.RUN_SUITE, request)).run
 

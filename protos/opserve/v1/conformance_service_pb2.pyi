@@ -624,6 +624,8 @@ class RunSuiteRequest(_message.Message):
     GATES_FIELD_NUMBER: _builtins.int
     DETERMINISTIC_LEVEL_FIELD_NUMBER: _builtins.int
     DEFINITIONS_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     """One of this service; with definitions, a name of the caller's for them."""
     seed: _builtins.int
@@ -638,7 +640,10 @@ class RunSuiteRequest(_message.Message):
     repeats: _builtins.int
     """Equal calls of each case, whose bits must be equal, up to 10; 0 means 1."""
     deterministic_level: _builtins.str
-    """Of the sessions: OFF, DETERMINISTIC or STRONG; empty means DETERMINISTIC."""
+    """Of the sessions: OFF, DETERMINISTIC or STRONG; empty means OFF, as a session has it by default."""
+    accuracy: _builtins.str
+    """As OpenSessionRequest has them."""
+    documented_rules: _builtins.str
     @_builtins.property
     def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """As VerifyRequest has them."""
@@ -663,10 +668,12 @@ class RunSuiteRequest(_message.Message):
         gates: _abc.Iterable[_builtins.str] | None = ...,
         deterministic_level: _builtins.str = ...,
         definitions: _abc.Iterable[_builtins.str] | None = ...,
+        accuracy: _builtins.str = ...,
+        documented_rules: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["definitions", b"definitions", "deterministic_level", b"deterministic_level", "gates", b"gates", "match", b"match", "operator", b"operator", "profile", b"profile", "repeats", b"repeats", "seed", b"seed", "standards", b"standards", "suite", b"suite", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "definitions", b"definitions", "deterministic_level", b"deterministic_level", "documented_rules", b"documented_rules", "gates", b"gates", "match", b"match", "operator", b"operator", "profile", b"profile", "repeats", b"repeats", "seed", b"seed", "standards", b"standards", "suite", b"suite", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -913,6 +920,8 @@ class Run(_message.Message):
     CASE_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     TOOL_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     target: _builtins.str
     suite: _builtins.str
@@ -946,6 +955,9 @@ class Run(_message.Message):
     """DEVICE, or REPORTED: judged elsewhere."""
     tool: _builtins.str
     """What judged it elsewhere, as its reporter says."""
+    accuracy: _builtins.str
+    """Of the sessions; empty of a run that is REPORTED."""
+    documented_rules: _builtins.str
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatusCount]: ...
     @_builtins.property
@@ -979,10 +991,12 @@ class Run(_message.Message):
         case: _builtins.str = ...,
         origin: _builtins.str = ...,
         tool: _builtins.str = ...,
+        accuracy: _builtins.str = ...,
+        documented_rules: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "ended_at", b"ended_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "origin", b"origin", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "tool", b"tool", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "accuracy", b"accuracy", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "documented_rules", b"documented_rules", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "origin", b"origin", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "tool", b"tool", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at: _TypeAlias = _typing.Literal["ended_at"]  # noqa: Y015
     _WhichOneofArgType__ended_at: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at"]  # noqa: Y015

@@ -185,6 +185,9 @@ class RunInfo:
         case: Id of the first case at work.
         origin: DEVICE, or REPORTED where it was judged elsewhere.
         tool: What judged a reported run.
+        accuracy: Error bound of the sessions' results; empty of a reported run.
+        documented_rules: Answer to calls that break a rule of the vendor's page alone; empty of a
+            reported run.
     """
 
     id: str
@@ -207,6 +210,8 @@ class RunInfo:
     standards: Sequence[str]
     gates: Sequence[str]
     deterministic_level: str
+    accuracy: str
+    documented_rules: str
     stage: str
     case: str
     origin: str

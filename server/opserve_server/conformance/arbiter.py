@@ -24,7 +24,7 @@ from opserve_server.core.service import Service
 from opserve_server.npz import ArrayLimits
 
 ResultT = TypeVar("ResultT")
-_REFERENCE = SessionRequest(profile="reference")
+_REFERENCE = SessionRequest(profile="reference", documented_rules="warn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,7 +195,11 @@ class Carrier:
     async def _trial_on(self, profile: str, live: LiveRun, stack: AsyncExitStack) -> Trial | str:
         """Its session lasts until the stack ends; why there is none, where no device has it."""
         try:
-            asked = SessionRequest(profile=profile)
+            asked = SessionRequest(
+                profile=profile,
+                accuracy=live.run.accuracy.value,
+                documented_rules=live.run.documented_rules.value,
+            )
             lease = await stack.enter_async_context(leased(self._service, live.principal, asked))
         except InvalidArgument as error:
             return error.message

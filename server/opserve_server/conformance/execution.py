@@ -45,12 +45,13 @@ class Broken:
 
 
 async def plan_case(lease: Lease, case: Case) -> Code | None:
-    """The code that phase one refuses the call with, of tensors that lie nowhere."""
+    """The code of phase one's refusal, of tensors that lie nowhere; or of the expected warning."""
     planned = await _planned(lease, case, {})
     if isinstance(planned, Code):
         return planned
     await lease.run(DestroyExecutor(executor=planned.executor))
-    return None
+    named = (Code(number=broken.code, name=broken.name) for broken in planned.warnings)
+    return next((code for code in named if code.name == case.expect), None)
 
 
 async def run_case(

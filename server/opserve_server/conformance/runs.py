@@ -36,6 +36,7 @@ from opserve_server.conformance.choice import (
     standards_of,
 )
 from opserve_server.conformance.desk import Desk, to_its_end
+from opserve_server.core.asking import accuracy_of, documented_rules_of
 from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
 from opserve_server.core.runs import Origin, Run, RunState
 from opserve_server.core.service import DeterministicLevel, Service
@@ -46,8 +47,8 @@ RUNS, RUNS_LIMIT = 20, 200
 RESULTS, RESULTS_LIMIT = 100, 1000
 WAIT_LIMIT_S = 60.0
 REPEATS_LIMIT = 10
-_LEVEL = DeterministicLevel.DETERMINISTIC
-"""Unless another is asked for: verdicts of two runs are then about the same algorithms."""
+_LEVEL = DeterministicLevel.OFF
+"""Unless another is asked for: that of a session that is opened without terms."""
 _LOST_AFTER_S = 600.0
 """Seconds without a sign after which a run of another process of the service is over."""
 
@@ -157,6 +158,8 @@ class SuiteRuns:
             standards=standards.reported,
             gates=standards.gates,
             deterministic_level=DeterministicLevel(asked.deterministic_level or _LEVEL),
+            accuracy=accuracy_of(asked.accuracy),
+            documented_rules=documented_rules_of(asked.documented_rules),
             counts={},
             created_at=now,
             seen_at=now,
@@ -322,6 +325,8 @@ def _told(run: Run, live: LiveRun | None) -> RunInfo:
         standards=run.standards,
         gates=run.gates,
         deterministic_level=run.deterministic_level.value if is_ours else "",
+        accuracy=run.accuracy.value if is_ours else "",
+        documented_rules=run.documented_rules.value if is_ours else "",
         stage="" if live is None else live.stage.value,
         case=live.under_way[0].sought.case.id if live is not None and live.under_way else "",
         origin=run.origin.value,

@@ -113,19 +113,23 @@ def wanted_of(
         priority=_priority(asked.priority, priority_limit),
         wait_s=min(_at_least_0(asked.wait_s, parameter="wait_s"), wait_limit_s),
         exclusive_s=(exclusive_s or limits.exclusive_limit_s) if asked.exclusive else None,
-        accuracy=choice_of(asked.accuracy, Accuracy.DIRECT, parameter="accuracy"),
-        documented_rules=choice_of(
-            asked.documented_rules, DocumentedRules.ERROR, parameter="documented_rules"
-        ),
+        accuracy=accuracy_of(asked.accuracy),
+        documented_rules=documented_rules_of(asked.documented_rules),
     )
 
 
-def choice_of(given: str, default: Choice, *, parameter: str) -> Choice:
-    """The member that a text names; empty names the default.
+def accuracy_of(given: str) -> Accuracy:
+    """The accuracy that a text names; empty means DIRECT, another text is refused (107000)."""
+    return _choice(given, Accuracy.DIRECT, parameter="accuracy")
 
-    Raises:
-        InvalidArgument: 107000, the text names no member.
-    """
+
+def documented_rules_of(given: str) -> DocumentedRules:
+    """The answer that a text names; empty means ERROR, another text is refused (107000)."""
+    return _choice(given, DocumentedRules.ERROR, parameter="documented_rules")
+
+
+def _choice(given: str, default: Choice, *, parameter: str) -> Choice:
+    """The member that a text names; empty names the default."""
     members = {member.value: member for member in type(default)}
     if given and given not in members:
         raise _out_of_bounds(parameter, given[:_SHOWN_CHARACTERS], " or ".join(members))

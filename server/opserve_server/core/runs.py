@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from opserve_kernels.operator import Accuracy, DocumentedRules
 from opserve_server.core.session import DeterministicLevel
 
 
@@ -50,6 +51,8 @@ class Run:
         standards: Told beside the layers.
         gates: Those of them that fail an output.
         deterministic_level: Of the sessions.
+        accuracy: Of their results.
+        documented_rules: Their answer to calls that break a rule of the vendor's page alone.
         state: How far it is.
         reason: Why it ended, unless it came to its end.
         cases: How many are chosen; 0 until the suite is made.
@@ -74,7 +77,9 @@ class Run:
     repeats: int = 1
     standards: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
-    deterministic_level: DeterministicLevel = DeterministicLevel.DETERMINISTIC
+    deterministic_level: DeterministicLevel = DeterministicLevel.OFF
+    accuracy: Accuracy = Accuracy.DIRECT
+    documented_rules: DocumentedRules = DocumentedRules.ERROR
     state: RunState = RunState.RUNNING
     reason: str = ""
     cases: int = 0

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, RowMapping, delete, func, insert, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from opserve_kernels.operator import Accuracy, DocumentedRules
 from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.changes import Outcome
 from opserve_kernels.verdict.verdict import Status
@@ -149,6 +150,8 @@ def _row_of(run: Run) -> dict[str, Any]:
         "standards": json.dumps(run.standards),
         "gates": json.dumps(run.gates),
         "deterministic_level": run.deterministic_level.value,
+        "accuracy": run.accuracy.value,
+        "documented_rules": run.documented_rules.value,
         "state": run.state.value,
         "origin": run.origin.value,
     }
@@ -161,6 +164,8 @@ def _run_of(row: RowMapping) -> Run:
         "standards": tuple(json.loads(row["standards"])),
         "gates": tuple(json.loads(row["gates"])),
         "deterministic_level": DeterministicLevel(row["deterministic_level"]),
+        "accuracy": Accuracy(row["accuracy"]),
+        "documented_rules": DocumentedRules(row["documented_rules"]),
         "state": RunState(row["state"]),
         "origin": Origin(row["origin"]),
     }

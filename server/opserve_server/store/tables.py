@@ -138,6 +138,8 @@ CONFORMANCE_RUNS = Table(
     Column("deterministic_level", Text, nullable=False, server_default="DETERMINISTIC"),
     Column("origin", Text, nullable=False, server_default="DEVICE"),
     Column("tool", Text, nullable=False, server_default=text("''")),
+    Column("accuracy", Text, nullable=False, server_default="direct"),
+    Column("documented_rules", Text, nullable=False, server_default="error"),
     Index(None, "tenant", "created_at", "id"),
 )
 
