@@ -53,6 +53,21 @@ class DocumentedRules(StrEnum):
     """The call follows the vendor's source; the plan lists the broken rules."""
 
 
+class RuleOrigin(StrEnum):
+    """Who states a rule; it decides whether a call that breaks it is rejected."""
+
+    BOTH = "both"
+    """The vendor's page and source, in phase one or when it plans: an error."""
+    SOURCE = "source"
+    """The vendor's source alone: an error."""
+    PAGE = "page"
+    """The page alone: an error or a warning, as DocumentedRules say."""
+    CONTRADICTED = "contradicted"
+    """The page, but a sample or a unit test of the vendor's breaks it: a warning."""
+    OPSERVE = "opserve"
+    """The source does not check it, and without it the result would be undefined: an error."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWarning:
     """A broken rule of the vendor's page, of a call that is accepted all the same.
@@ -85,7 +100,8 @@ class Plan:
             PARAMETERS_LIMIT.
         buffers: What must be live and large enough besides the tensors.
         algorithms: Which algorithm computes which gradient: "image: winograd".
-        warnings: Broken rules of the vendor's page, under DocumentedRules.WARN.
+        warnings: Broken rules of the vendor's page: those of RuleOrigin.CONTRADICTED always, those
+            of RuleOrigin.PAGE under DocumentedRules.WARN.
     """
 
     workspace_size: int
@@ -149,12 +165,16 @@ class Rule:
         status: The code.
         parameter: The parameter that the error names.
         broken: What is wrong: "a value below 1".
+        origin: Who states the rule.
+        sentence: The page's sentence in its own language, of PAGE and CONTRADICTED.
         profiles: Where it holds; empty means wherever the operator is supported.
     """
 
     status: AnyStatus
     parameter: str
     broken: str
+    origin: RuleOrigin
+    sentence: str = ""
     profiles: tuple[str, ...] = ()
 
 
@@ -192,6 +212,9 @@ class Operator(Generic[Arguments]):
         revision: Of the contract; grows whenever a call is answered otherwise than before.
         support: What each profile that has the operator offers, by the profile's name.
         rules: The error table.
+        documented_rules: Answer to a broken rule of the page in sessions that ask for ERROR, which
+            is what they ask for by default. Operators that stand for a page of their own say
+            ERROR; WARN, the default, follows the vendor's source in every session.
         limits: Documented bounds of values.
         schema: Frozen dataclass of the arguments; its `Tensor | None` fields, in order, are the
             tensors that a kernel receives and that SetTensorBuffer counts.
@@ -207,6 +230,7 @@ class Operator(Generic[Arguments]):
     revision: int
     support: Mapping[str, Support]
     rules: tuple[Rule, ...]
+    documented_rules: DocumentedRules = DocumentedRules.WARN
     limits: tuple[Limit, ...] = ()
     schema: type[Arguments]
     outputs: tuple[str, ...]

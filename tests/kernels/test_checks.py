@@ -6,7 +6,7 @@ import pytest
 
 import opserve_kernels
 from kernels.execution import plan_of
-from kernels.samples import REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
+from kernels.samples import CONTRADICTED_SAMPLES, REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
 from kernels.samples.sample import ErrorSample
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import PROFILES
@@ -15,8 +15,8 @@ from opserve_kernels.status import AnyStatus, Status
 
 _ALL_ERRORS = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
 _KERNELS = Path(opserve_kernels.__file__).parent
-_COLUMNS = 3
-Row = tuple[str, str, str]
+_COLUMNS = 4
+Row = tuple[str, str, str, str]
 
 each_operator = pytest.mark.parametrize("operator", OPERATORS)
 
@@ -27,14 +27,14 @@ def _spelled(status: AnyStatus) -> str:
 
 
 def _table(operator: str) -> list[Row]:
-    """The rows of an operator's error table: code, parameter, rule."""
+    """The rows of an operator's error table: code, parameter, rule, who states it."""
     text = (_KERNELS / operator / "README.md").read_text(encoding="utf-8")
     lines = text.split("\n## Errors\n")[1].split("\n## ")[0].splitlines()
     rows: list[Row] = []
     for line in lines:
         cells = [cell.strip(" `") for cell in line.strip().strip("|").split("|")]
         if line.startswith("|") and len(cells) == _COLUMNS:
-            rows.append((cells[0], cells[1], cells[2]))
+            rows.append((cells[0], cells[1], cells[2], cells[3]))
     assert rows[0][:2] == ("code", "parameter")
     return rows[2:]
 
@@ -52,7 +52,10 @@ def test_broken_rule_is_refused_with_its_code_and_parameter(error: ErrorSample) 
 
 @each_operator
 def test_every_row_of_the_error_table_is_a_rule(operator: str) -> None:
-    rules = [(_spelled(r.status), r.parameter, r.broken) for r in OPERATORS[operator].rules]
+    rules = [
+        (_spelled(r.status), r.parameter, r.broken, r.origin.value)
+        for r in OPERATORS[operator].rules
+    ]
 
     assert _table(operator) == rules
     assert len(set(rules)) == len(rules)
@@ -60,7 +63,8 @@ def test_every_row_of_the_error_table_is_a_rule(operator: str) -> None:
 
 @each_operator
 def test_every_rule_has_its_sample(operator: str) -> None:
-    samples = [(s.status, s.parameter, s.rule) for s in REGISTRY_ERROR_SAMPLES[operator]]
+    errors = (*REGISTRY_ERROR_SAMPLES[operator], *CONTRADICTED_SAMPLES.get(operator, ()))
+    samples = [(s.status, s.parameter, s.rule) for s in errors]
 
     rules = {(r.status, r.parameter, r.broken) for r in OPERATORS[operator].rules}
     assert set(samples) == rules

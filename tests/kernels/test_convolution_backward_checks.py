@@ -18,6 +18,7 @@ from kernels.samples.convolution_backward_limits import (
 from kernels.samples.sample import ErrorSample, Sample
 from opserve_kernels.convolution_backward import OPERATOR
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import DocumentedRules, PlanOptions
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format
 
@@ -26,6 +27,7 @@ DOUBLE = DataType.DOUBLE
 INVALID = Status.ACLNN_ERR_PARAM_INVALID
 PROFILES = ("ascend910b", "ascend910", "ascend310p", "reference")
 OLDER = ("ascend910", "ascend310p")
+WARN = PlanOptions(documented_rules=DocumentedRules.WARN)
 
 Place = tuple[DocumentedLimit, int, int]
 _PLACES = [(limit, *place) for limit in DOCUMENTED for place in limit.places]
@@ -102,7 +104,7 @@ _IN_ORDER_2D: tuple[Change, ...] = (
     ("dilation", {"dilation": (1,)}),
     ("padding", {"padding": (0,) * 3}),
     ("groups", {"groups": 2}),
-    ("output_padding", {"output_padding": (0,) * 4}),
+    ("output_padding", {"output_padding": (0,) * 3}),
     ("input", {"dilation": (3, 1)}),
     ("grad_output", {"stride": (2, 2)}),
     ("bias_sizes", {"bias_sizes": (5,)}),
@@ -354,13 +356,17 @@ def test_depthwise_convolution_in_3d_is_accepted_in_16_bits(dtype: DataType) -> 
 
 
 @pytest.mark.parametrize("profile", OLDER)
-def test_grad_bias_may_have_any_format_on_older_profiles(profile: str) -> None:
+def test_grad_bias_may_have_any_format_in_the_source_for_older_profiles(profile: str) -> None:
     bias = tensor_of(BASE, "grad_bias", format=Format.NCHW)
+    call = on(profile, BASE.but("bias", grad_bias=bias))
 
-    assert plan_of(on(profile, BASE.but("bias", grad_bias=bias))).units > 0
+    assert plan_of(call, WARN).warnings[0].parameter == "grad_bias"
+    assert refusal_of(call) == (INVALID, "grad_bias")
 
 
-@pytest.mark.parametrize(("dtype", "accepted"), [(FLOAT, True), (DataType.BOOL, False)])
+@pytest.mark.parametrize(
+    ("dtype", "accepted"), [(FLOAT16, True), (FLOAT, False), (DataType.BOOL, False)]
+)
 def test_masked_gradient_is_checked_where_it_is_given(dtype: DataType, *, accepted: bool) -> None:
     masked = BASE_3D.but(
         "masked",

@@ -9,6 +9,7 @@ from opserve_kernels.cases.case import Case, Kind, Value
 from opserve_kernels.cases.offers import SUPPORT
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE
 from opserve_kernels.cases.refusals.rows import RULES
+from opserve_kernels.operator import RuleOrigin
 from opserve_kernels.tensor import Format
 
 Row = tuple[int, ...]
@@ -58,7 +59,11 @@ def required(operator: str) -> tuple[str, ...]:
         *(f"dtype {dtype}" for dtype in dtypes),
         *_COMMON,
         *_OWN[operator],
-        *(f"refused: {rule.parameter}: {rule.broken}" for rule in RULES[operator]),
+        *(
+            f"refused: {rule.parameter}: {rule.broken}"
+            for rule in RULES[operator]
+            if rule.origin is not RuleOrigin.CONTRADICTED
+        ),
     )
 
 

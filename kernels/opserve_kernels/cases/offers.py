@@ -13,6 +13,8 @@ from opserve_kernels.deconv_grad_filter import contract as deconvolution_contrac
 from opserve_kernels.im2col_backward import contract as fold_contract
 from opserve_kernels.number_formats import promote
 from opserve_kernels.operator import Support
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.tensor import Format
 
 SUPPORT: Mapping[str, Mapping[str, Support]] = {
     "convolution_backward": convolution_contract.SUPPORT,
@@ -50,11 +52,27 @@ def _is_offered_in_blocks(case: Case) -> bool:
     return has_operands and members.get("res_dtype", default) in spellings[case.profile]
 
 
+def _follows_the_page(case: Case) -> bool:
+    """Gradients in the wider dtype of their operands, and formats that the page has."""
+    given = case.tensors["grad_output"].dtype
+    dtypes = {
+        "grad_input": promote(case.tensors["input"].dtype, given),
+        "grad_weight": promote(case.tensors["weight"].dtype, given),
+        "grad_bias": given,
+    }
+    images = [tensor for name, tensor in case.tensors.items() if name != "grad_bias"]
+    return all(tensor.format is not Format.ND for tensor in images) and all(
+        tensor.dtype == dtypes[name] for name, tensor in case.outputs.items()
+    )
+
+
 def _convolution(case: Case) -> Case | None:
     rules = convolution_contract.PROFILE_RULES[case.profile]
     input_, weight = case.tensors["input"], case.tensors["weight"]
     is_empty = 0 in (prod(input_.shape), prod(weight.shape))
     if len(input_.shape) not in rules.ranks or (is_empty and not rules.takes_empty):
+        return None
+    if not PROFILES[case.profile].exact and not _follows_the_page(case):
         return None
     promoted = promote(promote(case.tensors["grad_output"].dtype, input_.dtype), weight.dtype)
     computations = rules.computations.get(promoted)

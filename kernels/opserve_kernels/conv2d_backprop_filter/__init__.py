@@ -1,6 +1,12 @@
 """TBE DSL conv2d_backprop_filter: the gradient of a convolution with respect to its weight."""
 
-from opserve_kernels.conv2d_backprop_filter.contract import LIMITS, REVISION, RULES, SUPPORT
+from opserve_kernels.conv2d_backprop_filter.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    RULES,
+    SUPPORT,
+)
 from opserve_kernels.conv2d_backprop_filter.plan import infer_outputs, plan
 from opserve_kernels.conv2d_backprop_filter.schema import Conv2dBackpropFilter
 from opserve_kernels.operator import Operator
@@ -12,6 +18,7 @@ OPERATOR = Operator(
     revision=REVISION,
     support=SUPPORT,
     rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
     limits=LIMITS,
     schema=Conv2dBackpropFilter,
     outputs=("res_tensor",),

@@ -28,6 +28,7 @@ from opserve_kernels.conv2d_backprop_filter.schema import (
 from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype
 from opserve_kernels.status import TbeStatus
@@ -50,7 +51,7 @@ from opserve_kernels.tensor import Format
 _PAIR, _QUAD = 2, 4
 
 
-def check(arguments: Conv2dBackpropFilter, profile: Profile) -> Call:
+def check(arguments: Conv2dBackpropFilter, profile: Profile, page: PageRules) -> Call:
     """Refuses arguments that break a rule; the codes are in README.md."""
     call = _check_given(arguments)
     _check_dtypes(call, profile.name)
@@ -61,6 +62,7 @@ def check(arguments: Conv2dBackpropFilter, profile: Profile) -> Call:
     _check_bytes(call)
     _check_positive(call)
     _check_limits(call, profile.name)
+    _check_formats(call, page)
     _check_result(call)
     return call
 
@@ -198,9 +200,14 @@ def _is_beyond_the_limits(call: Call) -> bool:
     return not fits
 
 
+def _check_formats(call: Call, page: PageRules) -> None:
+    with page.rule("format is neither NC1HWC0 nor ND"):
+        check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E64003)
+    with page.rule("format is neither NC1HWC0 nor ND"):
+        check_format("input_x", call.input_x, Format.NC1HWC0, status=TbeStatus.E64003)
+
+
 def _check_result(call: Call) -> None:
-    check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E64003)
-    check_format("input_x", call.input_x, Format.NC1HWC0, status=TbeStatus.E64003)
     result = required("res_tensor", call.res_tensor)
     check_equal(
         "res_tensor",

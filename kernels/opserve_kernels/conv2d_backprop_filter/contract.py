@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import DataType
 
-REVISION = 2
+REVISION = 3
+DOCUMENTED_RULES = DocumentedRules.ERROR
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 _REFERENCE = "reference"
@@ -68,53 +69,80 @@ _IMAGES = ("out_backprop", "input_x")
 _E = TbeStatus
 
 
-def _rule(status: TbeStatus, parameter: str, broken: str) -> Rule:
-    return Rule(status=status, parameter=parameter, broken=broken)
+_BOTH, _SOURCE, _OPSERVE = RuleOrigin.BOTH, RuleOrigin.SOURCE, RuleOrigin.OPSERVE
+_SENTENCES = {
+    "out_backprop": "The shape of the out_backprop tensor is 5HD, that is, (N, C1, H, W, C0).",
+    "input_x": "The shape of the data tensor is 5HD, that is, (N, C1, H, W, C0).",
+}
+
+
+def _rule(
+    status: TbeStatus, parameter: str, broken: str, origin: RuleOrigin, sentence: str = ""
+) -> Rule:
+    return Rule(status=status, parameter=parameter, broken=broken, origin=origin, sentence=sentence)
 
 
 def _beyond(parameter: str, broken: str = "outside the limit") -> Rule:
     """The least values of limits are rules of their own, which hold on every profile."""
-    return Rule(status=_E.E64001, parameter=parameter, broken=broken, profiles=_DEVICES)
+    return Rule(
+        status=_E.E64001,
+        parameter=parameter,
+        broken=broken,
+        origin=_SOURCE,
+        profiles=_DEVICES,
+    )
 
 
 RULES: tuple[Rule, ...] = (
-    *(_rule(_E.E60038, name, "missing") for name in _REQUIRED),
-    _rule(_E.E60038, "out_backprop", "dtype is not that of input_x"),
-    _rule(_E.E60005, "input_x", "dtype is none that the profile supports"),
-    _rule(_E.E60005, "para_dict.res_dtype", "none that the profile supports"),
+    *(_rule(_E.E60038, name, "missing", _BOTH) for name in _REQUIRED),
+    _rule(_E.E60038, "out_backprop", "dtype is not that of input_x", _SOURCE),
+    _rule(_E.E60005, "input_x", "dtype is none that the profile supports", _BOTH),
+    _rule(_E.E60005, "para_dict.res_dtype", "none that the profile supports", _SOURCE),
     *(
         rule
         for name, count in _POSITIVE
         for rule in (
-            _rule(_E.E64003, name, f"not {count} values"),
-            _rule(_E.E64004, name, "a value below 1"),
+            _rule(_E.E64003, name, f"not {count} values", _BOTH),
+            _rule(_E.E64004, name, "a value below 1", _SOURCE),
         )
     ),
-    _rule(_E.E64003, "para_dict.padding", "not four values"),
-    *(_rule(_E.E64003, name, "not five dimensions") for name in _IMAGES),
-    *(_rule(_E.E64002, name, "C0 is not 16") for name in _IMAGES),
-    _rule(_E.E64002, "para_dict.groups", "below 1"),
-    _rule(_E.E64002, "out_backprop", "C1 is not that of Cout"),
-    _rule(_E.E64002, "input_x", "C1 is not that of groups times Cin/groups"),
-    _rule(_E.E64002, "out_backprop", "N is not that of input_x"),
+    _rule(_E.E64003, "para_dict.padding", "not four values", _BOTH),
+    *(_rule(_E.E64003, name, "not five dimensions", _BOTH) for name in _IMAGES),
+    *(_rule(_E.E64002, name, "C0 is not 16", _BOTH) for name in _IMAGES),
+    _rule(_E.E64002, "para_dict.groups", "below 1", _SOURCE),
+    _rule(_E.E64002, "out_backprop", "C1 is not that of Cout", _SOURCE),
+    _rule(_E.E64002, "input_x", "C1 is not that of groups times Cin/groups", _SOURCE),
+    _rule(_E.E64002, "out_backprop", "N is not that of input_x", _SOURCE),
     _beyond("filter_sizes", "height or width is outside the limit"),
     _beyond("para_dict.strides"),
-    _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C"),
+    _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C", _SOURCE),
     _beyond("para_dict.dilations", "height or width is outside the limit"),
-    _rule(_E.E60108, "para_dict.groups", "does not divide Cout"),
-    _rule(_E.E60024, "out_backprop", "height is not that of the convolution"),
-    _rule(_E.E60025, "out_backprop", "width is not that of the convolution"),
-    *(_rule(_E.E60020, name, "more than 2^63-1 bytes") for name in (*_IMAGES, "filter_sizes")),
-    *(_rule(_E.E64004, name, "a size below 1") for name in _IMAGES),
-    _rule(_E.E64004, "para_dict.padding", "a negative value"),
+    _rule(_E.E60108, "para_dict.groups", "does not divide Cout", _SOURCE),
+    _rule(_E.E60024, "out_backprop", "height is not that of the convolution", _BOTH),
+    _rule(_E.E60025, "out_backprop", "width is not that of the convolution", _BOTH),
+    *(
+        _rule(_E.E60020, name, "more than 2^63-1 bytes", _SOURCE)
+        for name in (*_IMAGES, "filter_sizes")
+    ),
+    *(_rule(_E.E64004, name, "a size below 1", _SOURCE) for name in _IMAGES),
+    _rule(_E.E64004, "para_dict.padding", "a negative value", _SOURCE),
     *(
         _beyond(name, f"{size} is outside the limit")
         for name in _IMAGES
         for size in ("height", "width")
     ),
     _beyond("para_dict.padding"),
-    *(_rule(_E.E64003, name, "format is neither NC1HWC0 nor ND") for name in _IMAGES),
-    _rule(_E.E60005, "res_tensor", "dtype is not res_dtype"),
-    _rule(_E.E64003, "res_tensor", "format is neither FRACTAL_Z nor ND"),
-    _rule(_E.E64002, "res_tensor", "shape is not that of filter_sizes and groups"),
+    *(
+        _rule(
+            _E.E64003,
+            name,
+            "format is neither NC1HWC0 nor ND",
+            RuleOrigin.PAGE,
+            _SENTENCES[name],
+        )
+        for name in _IMAGES
+    ),
+    _rule(_E.E60005, "res_tensor", "dtype is not res_dtype", _OPSERVE),
+    _rule(_E.E64003, "res_tensor", "format is neither FRACTAL_Z nor ND", _OPSERVE),
+    _rule(_E.E64002, "res_tensor", "shape is not that of filter_sizes and groups", _OPSERVE),
 )

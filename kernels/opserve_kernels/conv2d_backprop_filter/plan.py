@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from opserve_kernels.conv2d_backprop_filter.call import Call, result_dtype
 from opserve_kernels.conv2d_backprop_filter.checks import check
+from opserve_kernels.conv2d_backprop_filter.contract import DOCUMENTED_RULES, RULES
 from opserve_kernels.conv2d_backprop_filter.schema import (
     Conv2dBackpropFilter,
     Conv2dBackpropFilterParaDict,
@@ -12,6 +13,7 @@ from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Diagonal, Gradients
 from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
 from opserve_kernels.tensor import Format, Tensor, check_tensor
@@ -45,7 +47,9 @@ def plan(arguments: Conv2dBackpropFilter, profile: Profile, options: PlanOptions
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    return plan_gradients(_gradients(check(arguments, profile)), profile, options)
+    page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = check(arguments, profile, page)
+    return page.noted_in(plan_gradients(_gradients(call), profile, options))
 
 
 def _gradients(call: Call) -> Gradients:

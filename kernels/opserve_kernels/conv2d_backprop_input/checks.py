@@ -23,6 +23,7 @@ from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInput, Gr
 from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import group_dict
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype
 from opserve_kernels.status import TbeStatus
@@ -46,7 +47,7 @@ _GROUP_DICT = "para_dict.group_dict"
 _PAIR, _QUAD = 2, 4
 
 
-def check(arguments: Conv2dBackpropInput, profile: Profile) -> Call:
+def check(arguments: Conv2dBackpropInput, profile: Profile, page: PageRules) -> Call:
     """Refuses arguments that break a rule; the codes are in README.md."""
     call = _check_given(arguments)
     _check_dtypes(call, profile.name)
@@ -59,6 +60,8 @@ def check(arguments: Conv2dBackpropInput, profile: Profile) -> Call:
     check_limit(DILATION, call.dilations[2:], profile=profile.name, status=TbeStatus.E60011)
     _check_bytes(call)
     _check_rows(call)
+    _check_offset(call)
+    _check_formats(call, page)
     _check_unchecked_by_the_source(call)
     _check_result(call)
     return call
@@ -234,7 +237,7 @@ def _check_rows(call: Call) -> None:
         )
 
 
-def _check_unchecked_by_the_source(call: Call) -> None:
+def _check_offset(call: Call) -> None:
     if call.offset_x != 0:
         raise invalid_argument(
             "para_dict.offset_x",
@@ -242,8 +245,9 @@ def _check_unchecked_by_the_source(call: Call) -> None:
             allowed="0 for floating dtypes",
             status=TbeStatus.E60011,
         )
-    check_format("filters", call.filters, Format.FRACTAL_Z, status=TbeStatus.E65003)
-    check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E65003)
+
+
+def _check_unchecked_by_the_source(call: Call) -> None:
     check_least("input_sizes", call.input_sizes[:1], 1, status=TbeStatus.E60011)
     blocks = call.blocks
     channels = blocks.groups * blocks.input_channels
@@ -271,6 +275,13 @@ def _check_unchecked_by_the_source(call: Call) -> None:
         source="g_extend*dx_c1_extend*KH*KW of filter_sizes and groups",
         status=TbeStatus.E65007,
     )
+
+
+def _check_formats(call: Call, page: PageRules) -> None:
+    with page.rule("format is neither FRACTAL_Z nor ND"):
+        check_format("filters", call.filters, Format.FRACTAL_Z, status=TbeStatus.E65003)
+    with page.rule("format is neither NC1HWC0 nor ND"):
+        check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E65003)
 
 
 def _check_result(call: Call) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import DataType
 
-REVISION = 2
+REVISION = 3
+DOCUMENTED_RULES = DocumentedRules.ERROR
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 _REFERENCE = "reference"
@@ -75,54 +76,66 @@ _UNSUPPORTED = "dtype is none that the profile supports"
 _GROUPS = "para_dict.group_dict.groups"
 
 
-def _rule(status: TbeStatus, parameter: str, broken: str) -> Rule:
-    return Rule(status=status, parameter=parameter, broken=broken)
+_BOTH, _SOURCE, _OPSERVE = RuleOrigin.BOTH, RuleOrigin.SOURCE, RuleOrigin.OPSERVE
+_5HD = "out_backprop Tensor 的shape是 5HD,即(N, C1, H, W, C0);"
+_FRACTAL_Z = "Weight Tensor的shape是FracZ,即(C1*KH*KW,Cout//C0_out,C0_out,C0)。"
+
+
+def _rule(
+    status: TbeStatus, parameter: str, broken: str, origin: RuleOrigin, sentence: str = ""
+) -> Rule:
+    return Rule(status=status, parameter=parameter, broken=broken, origin=origin, sentence=sentence)
 
 
 _E = TbeStatus
 RULES: tuple[Rule, ...] = (
-    *(_rule(_E.E60038, name, "missing") for name in _REQUIRED),
-    _rule(_E.E60011, "filters", _UNSUPPORTED),
-    _rule(_E.E60011, "out_backprop", _UNSUPPORTED),
-    _rule(_E.E60011, "para_dict.res_dtype", "none that the profile supports"),
-    _rule(_E.E65002, "out_backprop", "dtype is not that of filters"),
-    _rule(_E.E65003, "filters", "not four dimensions"),
-    _rule(_E.E65003, "out_backprop", "not five dimensions"),
-    *(_rule(_E.E60006, name, f"not {count} values") for name, count in _LENGTHS),
-    _rule(_E.E65004, "para_dict.offset_w", "given"),
-    _rule(_E.E65007, "out_backprop", "C0 is not 16"),
-    _rule(_E.E60011, "out_backprop", "height times its stride is outside the limit"),
-    _rule(_E.E60011, "out_backprop", "width times its stride is outside the limit"),
-    _rule(_E.E60011, "input_sizes", "height is outside the limit"),
-    _rule(_E.E60011, "input_sizes", "width is outside the limit"),
-    _rule(_E.E65007, "out_backprop", "N is not that of input_sizes"),
-    _rule(_E.E65007, "out_backprop", "height is not that of the convolution"),
-    _rule(_E.E65007, "out_backprop", "width is not that of the convolution"),
-    _rule(_E.E60011, "filter_sizes", "Cout or Cin/groups is below 1"),
-    _rule(_E.E65007, _GROUPS, "missing"),
-    _rule(_E.E60108, _GROUPS, "below 1, or does not divide Cout"),
+    *(_rule(_E.E60038, name, "missing", _BOTH) for name in _REQUIRED),
+    _rule(_E.E60011, "filters", _UNSUPPORTED, _BOTH),
+    _rule(_E.E60011, "out_backprop", _UNSUPPORTED, _BOTH),
+    _rule(_E.E60011, "para_dict.res_dtype", "none that the profile supports", _BOTH),
+    _rule(_E.E65002, "out_backprop", "dtype is not that of filters", _SOURCE),
+    _rule(_E.E65003, "filters", "not four dimensions", _BOTH),
+    _rule(_E.E65003, "out_backprop", "not five dimensions", _BOTH),
+    *(_rule(_E.E60006, name, f"not {count} values", _BOTH) for name, count in _LENGTHS),
+    _rule(_E.E65004, "para_dict.offset_w", "given", _BOTH),
+    _rule(_E.E65007, "out_backprop", "C0 is not 16", _BOTH),
+    _rule(_E.E60011, "out_backprop", "height times its stride is outside the limit", _SOURCE),
+    _rule(_E.E60011, "out_backprop", "width times its stride is outside the limit", _SOURCE),
+    _rule(_E.E60011, "input_sizes", "height is outside the limit", _SOURCE),
+    _rule(_E.E60011, "input_sizes", "width is outside the limit", _SOURCE),
+    _rule(_E.E65007, "out_backprop", "N is not that of input_sizes", _BOTH),
+    _rule(_E.E65007, "out_backprop", "height is not that of the convolution", _BOTH),
+    _rule(_E.E65007, "out_backprop", "width is not that of the convolution", _BOTH),
+    _rule(_E.E60011, "filter_sizes", "Cout or Cin/groups is below 1", _OPSERVE),
+    _rule(_E.E65007, _GROUPS, "missing", _OPSERVE),
+    _rule(_E.E60108, _GROUPS, "below 1, or does not divide Cout", _OPSERVE),
     *(
-        _rule(_E.E65007, f"para_dict.group_dict.{key}", "missing, or not what the formulas give")
+        _rule(
+            _E.E65007,
+            f"para_dict.group_dict.{key}",
+            "missing, or not what the formulas give",
+            _OPSERVE,
+        )
         for key in _KEYS
     ),
-    _rule(_E.E60114, "para_dict.padding", "a negative value"),
-    _rule(_E.E65007, "filters", "Cout0 or Cin0 is not 16"),
-    _rule(_E.E65007, "filters", "dimension 1 is not dy_c1_extend"),
-    _rule(_E.E60114, "filter_sizes", "KH or KW is below 1"),
-    _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C"),
-    _rule(_E.E60011, "para_dict.dilations", "height or width is outside the limit"),
-    _rule(_E.E60020, "filters", "more than 2^63-1 bytes"),
-    _rule(_E.E60020, "out_backprop", "more than 2^63-1 bytes"),
-    _rule(_E.E60020, "input_sizes", "more than 2^63-1 bytes"),
-    _rule(_E.E60108, "filters", "dimension 0 is not a multiple of the kernel's taps"),
-    _rule(_E.E60011, "para_dict.offset_x", "not 0"),
-    _rule(_E.E65003, "filters", "format is neither FRACTAL_Z nor ND"),
-    _rule(_E.E65003, "out_backprop", "format is neither NC1HWC0 nor ND"),
-    _rule(_E.E60011, "input_sizes", "N is below 1"),
-    _rule(_E.E60002, "input_sizes", "Cin is not groups times Cin/groups of filter_sizes"),
-    _rule(_E.E60002, "out_backprop", "C1 is not that of Cout"),
-    _rule(_E.E65007, "filters", "dimension 0 is not what filter_sizes and groups give"),
-    _rule(_E.E65002, "res_tensor", "dtype is not res_dtype"),
-    _rule(_E.E65003, "res_tensor", "format is neither NC1HWC0 nor ND"),
-    _rule(_E.E65007, "res_tensor", "shape is not that of input_sizes"),
+    _rule(_E.E60114, "para_dict.padding", "a negative value", _SOURCE),
+    _rule(_E.E65007, "filters", "Cout0 or Cin0 is not 16", _BOTH),
+    _rule(_E.E65007, "filters", "dimension 1 is not dy_c1_extend", _SOURCE),
+    _rule(_E.E60114, "filter_sizes", "KH or KW is below 1", _SOURCE),
+    _rule(_E.E60023, "para_dict.dilations", "not 1 in N or C", _SOURCE),
+    _rule(_E.E60011, "para_dict.dilations", "height or width is outside the limit", _SOURCE),
+    _rule(_E.E60020, "filters", "more than 2^63-1 bytes", _SOURCE),
+    _rule(_E.E60020, "out_backprop", "more than 2^63-1 bytes", _SOURCE),
+    _rule(_E.E60020, "input_sizes", "more than 2^63-1 bytes", _SOURCE),
+    _rule(_E.E60108, "filters", "dimension 0 is not a multiple of the kernel's taps", _SOURCE),
+    _rule(_E.E60011, "para_dict.offset_x", "not 0", _OPSERVE),
+    _rule(_E.E65003, "filters", "format is neither FRACTAL_Z nor ND", RuleOrigin.PAGE, _FRACTAL_Z),
+    _rule(_E.E65003, "out_backprop", "format is neither NC1HWC0 nor ND", RuleOrigin.PAGE, _5HD),
+    _rule(_E.E60011, "input_sizes", "N is below 1", _OPSERVE),
+    _rule(_E.E60002, "input_sizes", "Cin is not groups times Cin/groups of filter_sizes", _OPSERVE),
+    _rule(_E.E60002, "out_backprop", "C1 is not that of Cout", _OPSERVE),
+    _rule(_E.E65007, "filters", "dimension 0 is not what filter_sizes and groups give", _OPSERVE),
+    _rule(_E.E65002, "res_tensor", "dtype is not res_dtype", _OPSERVE),
+    _rule(_E.E65003, "res_tensor", "format is neither NC1HWC0 nor ND", _OPSERVE),
+    _rule(_E.E65007, "res_tensor", "shape is not that of input_sizes", _OPSERVE),
 )

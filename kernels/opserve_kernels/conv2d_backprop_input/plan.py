@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 from opserve_kernels.conv2d_backprop_input.call import Call, result_dtype, result_shape
 from opserve_kernels.conv2d_backprop_input.checks import check
+from opserve_kernels.conv2d_backprop_input.contract import DOCUMENTED_RULES, RULES
 from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInput
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Gradients
 from opserve_kernels.number_formats import FLOAT, FLOAT16_SATURATED
 from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
@@ -40,7 +42,9 @@ def plan(arguments: Conv2dBackpropInput, profile: Profile, options: PlanOptions)
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    return plan_gradients(_gradients(check(arguments, profile)), profile, options)
+    page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = check(arguments, profile, page)
+    return page.noted_in(plan_gradients(_gradients(call), profile, options))
 
 
 def _gradients(call: Call) -> Gradients:

@@ -1,6 +1,12 @@
 """aclnnConvolutionBackward: the gradients of a convolution."""
 
-from opserve_kernels.convolution_backward.contract import LIMITS, REVISION, RULES, SUPPORT
+from opserve_kernels.convolution_backward.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    SUPPORT,
+)
+from opserve_kernels.convolution_backward.error_table import RULES
 from opserve_kernels.convolution_backward.plan import infer_outputs, plan
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.operator import Operator
@@ -12,6 +18,7 @@ OPERATOR = Operator(
     revision=REVISION,
     support=SUPPORT,
     rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
     limits=LIMITS,
     schema=ConvolutionBackward,
     outputs=("grad_input", "grad_weight", "grad_bias"),

@@ -62,6 +62,14 @@ class Call:
         return 0 in {self.input.element_count, self.weight.element_count}
 
     @property
+    def extra(self) -> tuple[int, ...]:
+        """Output padding by spatial dimension; four values are those of the sides, as padding's."""
+        if self.input.rank == RANK_2D and len(self.output_padding) == RANK_2D:
+            up, down, left, right = self.output_padding
+            return (up + down, left + right)
+        return self.output_padding
+
+    @property
     def sides(self) -> tuple[tuple[int, int], ...]:
         """Padding before and after the image, by spatial dimension."""
         if self.input.rank == RANK_2D and len(self.padding) == RANK_2D:

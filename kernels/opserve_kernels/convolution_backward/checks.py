@@ -1,7 +1,7 @@
 """The rules of aclnnConvolutionBackward, in the order of the vendor's source.
 
-The numbers in the names of the steps are those of the source's own order; what only the
-documentation states comes last. What differs between profiles stands in contract.PROFILE_RULES.
+The numbers in the names of the steps are those of the source's own order; what only the page
+states comes last, and may be a warning. What differs between profiles is in contract.PROFILE_RULES.
 """
 
 from opserve_kernels.convolution_backward.call import Call
@@ -19,10 +19,12 @@ from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.convolution_backward.shapes import (
     check_batch,
     check_bias_sizes,
-    check_emptiness,
+    check_depthwise_3d,
     check_equal_channels,
+    check_gradient_dtype,
     check_gradient_shapes,
     check_group_channels,
+    check_input_emptiness,
     check_kernel_fits,
     check_no_empty_tensors,
     check_output_channels,
@@ -30,9 +32,11 @@ from opserve_kernels.convolution_backward.shapes import (
     check_places,
     check_ranks,
     check_transposed_sizes,
+    check_weight_emptiness,
     check_weight_is_not_empty,
 )
 from opserve_kernels.errors import InvalidArgument, invalid_argument
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import (
     check_dtype,
@@ -50,8 +54,14 @@ _GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 
-def check(arguments: ConvolutionBackward, profile: Profile) -> Call:
-    """Refuses arguments that break a rule of the profile (161001, 161002)."""
+def check(arguments: ConvolutionBackward, profile: Profile, page: PageRules) -> Call:
+    """Refuses arguments that break a rule of the profile (161001, 161002).
+
+    Args:
+        arguments: Of the call.
+        profile: Of the device.
+        page: Decides about the rules that only the page states.
+    """
     name = profile.name
     call = _check_1_nulls(arguments)
     _check_2_dtypes(call, name)
@@ -66,8 +76,11 @@ def check(arguments: ConvolutionBackward, profile: Profile) -> Call:
         _check_6_channels(call)
         _check_7_spatial_sizes_3d(call)
         _check_7_3d(call, name)
-    _check_documented_shapes(call)
-    _check_documented_limits(call, name)
+        _check_later_stages(call)
+    check_gradient_shapes(call)
+    _check_page_shapes(call, page)
+    _check_page_tensors(call, page)
+    _check_page_limits(call, name, page)
     return call
 
 
@@ -114,13 +127,13 @@ def _check_3_formats(call: Call, profile: str) -> None:
         if name != "grad_bias":
             _check_format(name, tensor)
     bias, must_be_nd = call.grad_bias, PROFILE_RULES[profile].bias_is_nd and not call.transposed
-    if must_be_nd and bias is not None and bias.format != Format.ND:
-        able = [name for name, rules in PROFILE_RULES.items() if not rules.bias_is_nd]
-        raise invalid_argument(
-            "grad_bias",
-            given=f"format {bias.format}",
-            allowed=f"format ND on {profile}{elsewhere('any format', able)}",
-        )
+    if must_be_nd and bias is not None:
+        _check_bias_format(bias)
+
+
+def _check_bias_format(bias: Tensor) -> None:
+    if bias.format != Format.ND:
+        raise invalid_argument("grad_bias", given=f"format {bias.format}", allowed="format ND")
 
 
 def _check_format(name: str, tensor: Tensor) -> None:
@@ -180,18 +193,16 @@ def _check_6_empty(call: Call) -> None:
         if call.transposed:
             channels = call.weight.shape[1] * call.groups
         check_bias_sizes(call, channels)
-    if call.input.element_count != 0:
-        check_weight_is_not_empty(call)
-    if call.output_mask[0] and call.input.shape[0] != 0 and call.input.shape[1] != 0:
-        raise invalid_argument(
-            "input",
-            given=f"shape {list(call.input.shape)}",
-            allowed="empty tensors whose N or C is 0",
-        )
+    if call.output_mask[0]:
+        if call.input.element_count != 0:
+            check_weight_is_not_empty(call)
+        check_input_emptiness(call)
     _check_6_lengths(call)
     _check_6_empty_groups(call)
     check_ranks(call)  # the source reads past the shorter shape instead
     if call.transposed:
+        if call.weight.shape[0] == 0:
+            check_weight_is_not_empty(call)
         check_equal_channels(call)
     else:
         check_kernel_fits(call)
@@ -285,43 +296,99 @@ def _check_grouped_weight_3d(call: Call, profile: str) -> None:
         )
 
 
-def _check_documented_shapes(call: Call) -> None:
-    """What the documentation states and the source leaves to later stages, or to chance."""
-    check_length("output_padding", call.output_padding, allowed=call.input.rank - 2)
-    if call.transposed:
-        check_output_padding_below_stride(call)
-    check_emptiness(call)
-    check_gradient_shapes(call)
+def _check_later_stages(call: Call) -> None:
+    """What the page states and the source finds in 1-D and 2-D when it plans (561103)."""
     check_batch(call)
-    check_output_channels(call)
+    check_kernel_fits(call)
+    check_places(call)
+
+
+def _check_page_shapes(call: Call, page: PageRules) -> None:
+    with page.rule("four values"):
+        check_length("output_padding", call.output_padding, allowed=call.input.rank - 2)
     if call.transposed:
-        check_transposed_sizes(call)
-    else:
-        check_kernel_fits(call)
-        check_places(call)
-    if call.output_mask[2] and call.bias_sizes is not None:
-        check_bias_sizes(call, call.grad_output.shape[1])
+        with page.rule("not below stride in 1-D or 2-D"):
+            check_output_padding_below_stride(call)
+    if call.is_empty:
+        _check_page_shapes_of_empty(call, page)
+    elif call.transposed:
+        with page.rule("spatial sizes are not exactly those of the convolution, transposed"):
+            check_transposed_sizes(call)
+    if not call.transposed:
+        with page.rule("above 1 in 3-D, but not depthwise in BF16, transposed is false,"):
+            check_depthwise_3d(call)
+    if call.bias_sizes is not None:
+        with page.rule("not the channels"):
+            check_bias_sizes(call, call.grad_output.shape[1])
 
 
-def _check_documented_limits(call: Call, profile: str) -> None:
-    """What only the page limits; the zeros of an empty input are accepted by now."""
+def _check_page_shapes_of_empty(call: Call, page: PageRules) -> None:
+    """The source fills with zeros whatever grad_output is."""
+    with page.rule("empty, but neither its N nor its C is 0, grad_input is not wanted,"):
+        check_input_emptiness(call)
+    with page.rule("empty, but not for want of input's channels,"):
+        check_weight_emptiness(call)
+    with page.rule("N is not that of input, input is empty"):
+        check_batch(call)
+    with page.rule("dimension 1 is not the channels of weight and groups, input is empty"):
+        check_output_channels(call)
+    with page.rule("spatial sizes are not those of the convolution, input is empty"):
+        if call.transposed:
+            check_transposed_sizes(call)
+        else:
+            check_places(call)
+
+
+def _check_page_tensors(call: Call, page: PageRules) -> None:
+    wider = (
+        ("grad_input", call.grad_input, (call.input, call.grad_output), "the wider of input's"),
+        ("grad_weight", call.grad_weight, (call.weight, call.grad_output), "the wider of weight's"),
+        ("grad_bias", call.grad_bias, (call.grad_output,), "that of grad_output"),
+    )
+    for name, gradient, operands, words in wider:
+        if gradient is not None:
+            with page.rule(f"dtype is not {words}"):
+                check_gradient_dtype(name, gradient, operands)
+    for name, tensor in call.tensors:
+        if name != "grad_bias":
+            with page.rule("format is ND, not NCL,"):
+                _check_page_format(name, tensor)
+    if call.grad_bias is not None:
+        with page.rule("format is not ND"):
+            _check_bias_format(call.grad_bias)
+
+
+def _check_page_format(name: str, tensor: Tensor) -> None:
+    if tensor.format == Format.ND:
+        raise invalid_argument(
+            name, given="format ND of a tensor of 3 dimensions", allowed="format NCL"
+        )
+
+
+def _check_page_limits(call: Call, profile: str, page: PageRules) -> None:
+    """The zeros of an empty input are accepted by now."""
     if call.transposed:
         return
     for bound in BOUNDS:
-        limit = bound.limit
-        if profile in limit.profiles and call.input.rank in bound.ranks:
-            free = [
-                name
-                for name, rules in PROFILE_RULES.items()
-                if name not in limit.profiles and call.input.rank in rules.ranks
-            ]
-            check_range(
-                limit.parameter,
-                _bounded(call, bound),
-                least=limit.least,
-                most=limit.most,
-                where=f" on {profile}{elsewhere('more', free)}",
-            )
+        if call.input.rank in bound.ranks:
+            with page.rule(bound.broken):
+                _check_bound(call, bound, profile)
+
+
+def _check_bound(call: Call, bound: Bound, profile: str) -> None:
+    limit = bound.limit
+    free = [
+        name
+        for name, rules in PROFILE_RULES.items()
+        if name not in limit.profiles and call.input.rank in rules.ranks
+    ]
+    check_range(
+        limit.parameter,
+        _bounded(call, bound),
+        least=limit.least,
+        most=limit.most,
+        where=f" on {profile}{elsewhere('more', free)}",
+    )
 
 
 def _bounded(call: Call, bound: Bound) -> tuple[int, ...] | int:

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.convolution_backward.call import Call
 from opserve_kernels.convolution_backward.checks import check
+from opserve_kernels.convolution_backward.contract import DOCUMENTED_RULES
+from opserve_kernels.convolution_backward.error_table import RULES
 from opserve_kernels.convolution_backward.rounding import AS_GIVEN, Roundings, roundings_of
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.gradient_plan import plan_gradients, plan_zeros
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
 from opserve_kernels.number_formats import FLOATING_TYPES, promote
 from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tensor import DataType, Tensor, check_tensor
 
@@ -42,11 +45,12 @@ def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions)
     """
     for name, tensor in _tensors(arguments):
         check_tensor(name, tensor, buffer_bytes=None)
-    call = check(arguments, profile)
+    page_rules = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = check(arguments, profile, page_rules)
     roundings = roundings_of(call, profile)
     if call.is_empty:
-        return plan_zeros(_zero_results(call, roundings), profile)
-    return plan_gradients(_gradients(call, roundings), profile, options)
+        return page_rules.noted_in(plan_zeros(_zero_results(call, roundings), profile))
+    return page_rules.noted_in(plan_gradients(_gradients(call, roundings), profile, options))
 
 
 def _gradients(call: Call, roundings: Roundings) -> Gradients:

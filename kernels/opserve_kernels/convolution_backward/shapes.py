@@ -1,10 +1,14 @@
-"""How the shapes of aclnnConvolutionBackward's arguments must fit together (161002)."""
+"""How the shapes and dtypes of aclnnConvolutionBackward's arguments must fit together (161002)."""
+
+from functools import reduce
 
 from opserve_kernels.convolution import output_size
 from opserve_kernels.convolution_backward.call import Call
-from opserve_kernels.convolution_backward.contract import PROFILE_RULES
+from opserve_kernels.convolution_backward.contract import PROFILE_RULES, RANK_3D
 from opserve_kernels.errors import InvalidArgument, invalid_argument
+from opserve_kernels.number_formats import promote
 from opserve_kernels.rules import elsewhere
+from opserve_kernels.tensor import DataType, Tensor
 
 
 def check_ranks(call: Call) -> None:
@@ -39,14 +43,18 @@ def check_no_empty_tensors(call: Call, profile: str) -> None:
             )
 
 
-def check_emptiness(call: Call) -> None:
-    """Input may have no entries or no channels; weight is empty only for want of those channels."""
-    if 0 in call.input.shape[2:]:
+def check_input_emptiness(call: Call) -> None:
+    """An empty input has no entries or no channels."""
+    if call.input.element_count == 0 and 0 not in call.input.shape[:2]:
         raise invalid_argument(
             "input",
             given=f"shape {list(call.input.shape)}",
             allowed="empty tensors whose N or C is 0",
         )
+
+
+def check_weight_emptiness(call: Call) -> None:
+    """Weight is empty only for want of input's channels."""
     output_channels, group_channels, *taps = call.weight.shape
     if 0 in (output_channels, *taps) or (group_channels == 0 and call.input.shape[1] != 0):
         check_weight_is_not_empty(call)
@@ -176,7 +184,7 @@ def _transposed_sizes(call: Call) -> tuple[int, ...]:
         - sum(call.sides[axis])
         + call.dilation[axis] * (call.weight.shape[2 + axis] - 1)
         + 1
-        + call.output_padding[axis]
+        + call.extra[axis]
         for axis, size in enumerate(call.input.shape[2:])
     )
 
@@ -190,10 +198,29 @@ def check_bias_sizes(call: Call, channels: int) -> None:
 
 def check_output_padding_below_stride(call: Call) -> None:
     """Extra output is less than a step."""
-    steps = zip(call.output_padding, call.stride, strict=False)
+    steps = zip(call.extra, call.stride, strict=False)
     if any(extra >= step for extra, step in steps):
         raise invalid_argument(
             "output_padding",
             given=list(call.output_padding),
             allowed=f"values below stride {list(call.stride)}",
+        )
+
+
+def check_gradient_dtype(name: str, gradient: Tensor, operands: tuple[Tensor, ...]) -> None:
+    """A gradient has the widest dtype of its operands."""
+    dtype = reduce(promote, (operand.dtype for operand in operands))
+    if gradient.dtype != dtype:
+        raise invalid_argument(name, given=f"dtype {gradient.dtype}", allowed=f"dtype {dtype}")
+
+
+def check_depthwise_3d(call: Call) -> None:
+    """Groups in 3-D are those of a depthwise convolution of BF16."""
+    channels = (call.grad_output.shape[1], call.input.shape[1])
+    depthwise = call.input.dtype == DataType.BF16 and channels == (call.groups, call.groups)
+    if call.input.rank == RANK_3D and call.groups > 1 and not depthwise:
+        raise invalid_argument(
+            "groups",
+            given=f"{call.groups} for {call.input.dtype} of {channels[1]} channels",
+            allowed="1, or in BF16 the channels of input and of grad_output",
         )

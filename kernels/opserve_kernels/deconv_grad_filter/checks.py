@@ -25,6 +25,7 @@ from opserve_kernels.deconv_grad_filter.contract import (
 )
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.errors import InvalidArgument, invalid_argument
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_offered
 from opserve_kernels.status import AnyStatus, DeconvStatus
@@ -38,7 +39,7 @@ _PARAM_LENGTHS = (18, 20)
 _Tensors = Mapping[str, Tensor]
 
 
-def check(arguments: DeconvGradFilter, profile: Profile) -> Call:
+def check(arguments: DeconvGradFilter, profile: Profile, page: PageRules) -> Call:
     """The arguments of a call that breaks no rule.
 
     Raises:
@@ -46,10 +47,10 @@ def check(arguments: DeconvGradFilter, profile: Profile) -> Call:
             see README.md.
     """
     tensors = _check_given(arguments)
-    _check_function(arguments)
+    _check_function(arguments, page)
     _check_core_mask(arguments.core_mask, profile)
     _check_dtypes(arguments.function, tensors, profile)
-    _check_formats(tensors)
+    _check_formats(tensors, page)
     _check_images(tensors)
     _check_param(arguments)
     numbers = numbers_of(arguments)
@@ -102,7 +103,7 @@ def _given_fields(arguments: DeconvGradFilter) -> list[str]:
     return [name for name in PARAM_FIELDS if getattr(arguments, name) is not None]
 
 
-def _check_function(arguments: DeconvGradFilter) -> None:
+def _check_function(arguments: DeconvGradFilter, page: PageRules) -> None:
     function, core_mask = arguments.function, arguments.core_mask
     if function is None:
         return
@@ -111,7 +112,8 @@ def _check_function(arguments: DeconvGradFilter) -> None:
     if function.endswith("_s") and core_mask is None:
         raise _missing("core_mask", f"a mask of cores, which {function} needs")
     if function.endswith("_p") and core_mask is not None:
-        raise _refused("core_mask", given=core_mask, allowed=f"nothing: {function} has no mask")
+        with page.rule("given to a _p function"):
+            raise _refused("core_mask", given=core_mask, allowed=f"nothing: {function} has no mask")
 
 
 def _check_core_mask(core_mask: int | None, profile: Profile) -> None:
@@ -154,10 +156,11 @@ def _check_supported(parameter: str, dtype: DataType, profile: Profile, *, what:
     )
 
 
-def _check_formats(tensors: _Tensors) -> None:
+def _check_formats(tensors: _Tensors, page: PageRules) -> None:
     for name, tensor in tensors.items():
         if tensor.format not in _FORMATS:
-            raise _refused(name, given=f"format {tensor.format}", allowed="formats NHWC, ND")
+            with page.rule("format is neither NHWC nor ND"):
+                raise _refused(name, given=f"format {tensor.format}", allowed="formats NHWC, ND")
 
 
 def _check_images(tensors: _Tensors) -> None:

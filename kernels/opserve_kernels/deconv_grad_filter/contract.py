@@ -1,12 +1,13 @@
 """What of deconv_grad_filter is data: revision, support by profile, limits, error table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType
 
-REVISION = 1
+REVISION = 2
+DOCUMENTED_RULES = DocumentedRules.ERROR
 SUPPORT: Mapping[str, Support] = {
     "ft78ne": Support(dtypes=(DataType.FLOAT,), notes="fp"),
     "mt7004": Support(dtypes=(DataType.FLOAT16, DataType.FLOAT), notes="hp and fp"),
@@ -32,22 +33,15 @@ _NULL = (
     *((name, "missing, and no param in its place") for name in ("kernel_h", "kernel_w")),
     ("core_mask", "missing in a call of an _s function"),
 )
-_DTYPE_NOT_SUPPORTED = (("dy_data", "dtype is not one of the profile's"),)
-_HP = Rule(
-    status=DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED,
-    parameter="function",
-    broken="hp on a profile that has only fp",
-    profiles=("ft78ne",),
-)
+_IMAGES = ("dy_data", "x_data")
+_TENSORS = (*_IMAGES, "dw_data")
 _INVALID = (
     ("function", "not a function of the library"),
-    ("core_mask", "given to a _p function"),
     ("core_mask", "names no core"),
     ("core_mask", "names a core that the profile does not have"),
     ("x_data", "dtype is not dy_data's"),
     ("dw_data", "dtype is not dy_data's"),
     ("function", "its dtype is not dy_data's"),
-    *((name, "format is neither NHWC nor ND") for name in ("dy_data", "x_data", "dw_data")),
     ("dy_data", "not 4 dimensions"),
     ("x_data", "not 4 dimensions"),
     ("dy_data", "a size of 0"),
@@ -65,16 +59,36 @@ _INVALID = (
     ("row_order", "neither oc_kh_kw nor kh_kw_oc"),
     ("dw_data", "shape is not [group, out_c/group*kernel_h*kernel_w, in_c/group]"),
 )
+_ON_THE_PAGE = (
+    ("core_mask", "given to a _p function", "core_mask - 核掩码(仅适用于共享存储版本)。"),
+    *((name, "format is neither NHWC nor ND", "输入与输出数据格式为 NHWC") for name in _TENSORS),
+)
 
 
-def _rules() -> Iterator[Rule]:
-    for status, rows in (
-        (DeconvStatus.DECONV_PARAM_NULL, _NULL),
-        (DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED, _DTYPE_NOT_SUPPORTED),
-        (DeconvStatus.DECONV_PARAM_INVALID, _INVALID),
-    ):
-        for parameter, broken in rows:
-            yield Rule(status=status, parameter=parameter, broken=broken)
+def _own(status: DeconvStatus, parameter: str, broken: str) -> Rule:
+    """The library's source is not public, so what its page does not state is opserve's."""
+    return Rule(status=status, parameter=parameter, broken=broken, origin=RuleOrigin.OPSERVE)
 
 
-RULES: tuple[Rule, ...] = (*_rules(), _HP)
+RULES: tuple[Rule, ...] = (
+    *(_own(DeconvStatus.DECONV_PARAM_NULL, *row) for row in _NULL),
+    _own(DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED, "dy_data", "dtype is not one of the profile's"),
+    Rule(
+        status=DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED,
+        parameter="function",
+        broken="hp on a profile that has only fp",
+        origin=RuleOrigin.BOTH,  # MindSpore Lite's backend offers hp on MT7004 alone
+        profiles=("ft78ne",),
+    ),
+    *(_own(DeconvStatus.DECONV_PARAM_INVALID, *row) for row in _INVALID),
+    *(
+        Rule(
+            status=DeconvStatus.DECONV_PARAM_INVALID,
+            parameter=parameter,
+            broken=broken,
+            origin=RuleOrigin.PAGE,
+            sentence=sentence,
+        )
+        for parameter, broken, sentence in _ON_THE_PAGE
+    ),
+)

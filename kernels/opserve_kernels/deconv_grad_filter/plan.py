@@ -11,11 +11,13 @@ from dataclasses import replace
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.deconv_grad_filter.call import OC_KH_KW, Call, numbers_of, weight_shape
 from opserve_kernels.deconv_grad_filter.checks import check
+from opserve_kernels.deconv_grad_filter.contract import DOCUMENTED_RULES, RULES
 from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT, result_format
 from opserve_kernels.operator import NamedBuffer, Plan, PlanOptions
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import Tensor, check_tensor
@@ -43,9 +45,10 @@ def plan(arguments: DeconvGradFilter, profile: Profile, options: PlanOptions) ->
     for name, tensor in (("dy_data", arguments.dy_data), ("x_data", arguments.x_data)):
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    call = check(arguments, profile)
+    page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = check(arguments, profile, page)
     planned = plan_gradients(_gradients(call, profile), profile, options)
-    return replace(planned, buffers=_named_buffers(call))
+    return page.noted_in(replace(planned, buffers=_named_buffers(call)))
 
 
 def _gradients(call: Call, profile: Profile) -> Gradients:

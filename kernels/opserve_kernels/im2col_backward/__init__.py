@@ -1,6 +1,12 @@
 """aclnnIm2colBackward: overlapping blocks summed back into an image."""
 
-from opserve_kernels.im2col_backward.contract import LIMITS, REVISION, RULES, SUPPORT
+from opserve_kernels.im2col_backward.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    RULES,
+    SUPPORT,
+)
 from opserve_kernels.im2col_backward.plan import infer_outputs, plan
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import Operator
@@ -12,6 +18,7 @@ OPERATOR = Operator(
     revision=REVISION,
     support=SUPPORT,
     rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
     limits=LIMITS,
     schema=Im2colBackward,
     outputs=("out",),

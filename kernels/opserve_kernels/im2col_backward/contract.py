@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from opserve_kernels.operator import Limit, Rule, Support
+from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType
 
-REVISION = 2
+REVISION = 3
+DOCUMENTED_RULES = DocumentedRules.ERROR
 
 _BF16 = (DataType.BF16,)
 _PAGE = (DataType.FLOAT, DataType.FLOAT16)
@@ -27,15 +28,32 @@ LIMITS: tuple[Limit, ...] = tuple(
 )
 
 
+_FORMAT_SENTENCE = "数据格式支持ND。"
+_INPUT_SIZE_SENTENCE = "值大于0。"  # of the newer page, hicann/ops-cv
+
+
 def _null(parameter: str) -> Rule:
-    return Rule(status=Status.ACLNN_ERR_PARAM_NULLPTR, parameter=parameter, broken="missing")
+    return Rule(
+        status=Status.ACLNN_ERR_PARAM_NULLPTR,
+        parameter=parameter,
+        broken="missing",
+        origin=RuleOrigin.BOTH,
+    )
 
 
-def _invalid(parameter: str, broken: str, *profiles: str) -> Rule:
+def _invalid(
+    parameter: str,
+    broken: str,
+    *profiles: str,
+    origin: RuleOrigin = RuleOrigin.BOTH,
+    sentence: str = "",
+) -> Rule:
     return Rule(
         status=Status.ACLNN_ERR_PARAM_INVALID,
         parameter=parameter,
         broken=broken,
+        origin=origin,
+        sentence=sentence,
         profiles=profiles,
     )
 
@@ -58,5 +76,19 @@ RULES: tuple[Rule, ...] = (
     _invalid("kernel_size", "a block does not fit on the padded image"),
     _invalid("grad_output", "columns are not the positions of the blocks"),
     _invalid("out", "shape is not that of the image"),
-    _invalid("input_size", "a value below 1"),
+    _invalid(
+        "input_size",
+        "a value below 1",
+        origin=RuleOrigin.PAGE,
+        sentence=_INPUT_SIZE_SENTENCE,
+    ),
+    *(
+        _invalid(
+            parameter,
+            "format is not ND",
+            origin=RuleOrigin.CONTRADICTED,
+            sentence=_FORMAT_SENTENCE,
+        )
+        for parameter in _TENSORS
+    ),
 )

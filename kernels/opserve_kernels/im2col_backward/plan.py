@@ -13,15 +13,16 @@ from opserve_kernels.algorithms.names import Algorithm, asked_for, named
 from opserve_kernels.convolution import check_positions, output_size
 from opserve_kernels.errors import check_elements, invalid_argument
 from opserve_kernels.gradients import Product
-from opserve_kernels.im2col_backward.contract import LEAST, SUPPORT
+from opserve_kernels.im2col_backward.contract import DOCUMENTED_RULES, LEAST, RULES, SUPPORT
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.number_formats import result_format
 from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype, check_length, check_range, required
 from opserve_kernels.shares import even
 from opserve_kernels.stages import Stage, plan_of
-from opserve_kernels.tensor import Tensor, check_tensor, sliced
+from opserve_kernels.tensor import Format, Tensor, check_tensor, sliced
 from opserve_kernels.views import encode_view
 from opserve_kernels.workspace import Workspace
 
@@ -74,8 +75,13 @@ def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> P
     for name, tensor in (("grad_output", arguments.grad_output), ("out", arguments.out)):
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
-    call = _check(arguments, profile.name)
-    if call.grad_output.element_count == 0:
+    page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = _check(arguments, profile.name, page)
+    return page.noted_in(_planned(call, profile, options))
+
+
+def _planned(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
+    if 0 in {call.grad_output.element_count, call.out.element_count}:
         return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
     check_elements(call.grad_output.element_count, call.out.element_count)
@@ -169,7 +175,7 @@ def _geometry(call: _Call) -> tuple[int, ...]:
     return (*sizes, *steps, *encode_view(call.grad_output), *encode_view(call.out))
 
 
-def _check(arguments: Im2colBackward, profile: str) -> _Call:
+def _check(arguments: Im2colBackward, profile: str, page: PageRules) -> _Call:
     """The rules, in the order of the vendor's source; those that only the page states come last."""
     call = _check_nulls(arguments)
     check_dtype("grad_output", call.grad_output, support=SUPPORT, profile=profile)
@@ -185,8 +191,17 @@ def _check(arguments: Im2colBackward, profile: str) -> _Call:
     check_range("dilation", call.dilation, least=LEAST["dilation"])
     check_range("padding", call.padding, least=LEAST["padding"])
     _check_shapes(call)
-    check_range("input_size", call.input_size, least=LEAST["input_size"])
+    with page.rule("a value below 1"):
+        check_range("input_size", call.input_size, least=LEAST["input_size"])
+    for name, tensor in (("grad_output", call.grad_output), ("out", call.out)):
+        with page.rule("format is not ND"):
+            _check_format(name, tensor)
     return call
+
+
+def _check_format(name: str, tensor: Tensor) -> None:
+    if tensor.format != Format.ND:
+        raise invalid_argument(name, given=f"format {tensor.format}", allowed="format ND")
 
 
 def _check_nulls(arguments: Im2colBackward) -> _Call:

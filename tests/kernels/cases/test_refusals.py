@@ -4,9 +4,10 @@ import pytest
 
 from kernels.cases.runs import plan_of
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.refusals.changes import ERROR_TABLE, row_of
+from opserve_kernels.cases.refusals.changes import ERROR_TABLE, PAGE_RULE, row_of
 from opserve_kernels.cases.refusals.rows import BREACHES, RULES, refusals_of
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import RuleOrigin
 from opserve_kernels.registry import OPERATORS
 
 CASES = [case for operator in OPERATORS for case in refusals_of(operator)]
@@ -14,12 +15,13 @@ CASES = [case for operator in OPERATORS for case in refusals_of(operator)]
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_every_row_of_the_error_table_has_a_call(operator: str) -> None:
-    rules = OPERATORS[operator].rules
-    assert RULES[operator] == rules
+    assert RULES[operator] == OPERATORS[operator].rules
+    rules = [rule for rule in RULES[operator] if rule.origin is not RuleOrigin.CONTRADICTED]
     assert set(BREACHES[operator]()) == {row_of(rule) for rule in rules}
     for case, rule in zip(refusals_of(operator), rules, strict=True):
         assert case.source == f"{ERROR_TABLE}{rule.parameter}: {rule.broken}"
         assert case.expect == rule.status.name
+        assert (PAGE_RULE in case.tags) == (rule.origin is RuleOrigin.PAGE)
         assert not rule.profiles or case.profile in rule.profiles
 
 

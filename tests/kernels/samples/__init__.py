@@ -6,6 +6,7 @@ from kernels.samples import (
     conv2d_backprop_filter,
     conv2d_backprop_input,
     convolution_backward,
+    convolution_backward_empty,
     convolution_backward_errors,
     deconv_grad_filter,
     im2col_backward,
@@ -26,3 +27,12 @@ REGISTRY_ERROR_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
     "conv2d_backprop_filter": conv2d_backprop_filter.ERROR_SAMPLES,
     "conv2d_backprop_input": conv2d_backprop_input.ERROR_SAMPLES,
 }
+CONTRADICTED_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
+    "convolution_backward": convolution_backward_errors.CONTRADICTED_SAMPLES,
+    "im2col_backward": im2col_backward.CONTRADICTED_SAMPLES,
+}
+"""Calls that break a rule of RuleOrigin.CONTRADICTED."""
+ERRORS_ELSEWHERE: Mapping[str, tuple[ErrorSample, ...]] = {
+    "convolution_backward": convolution_backward_empty.ERRORS_OF_EMPTY,
+}
+"""More calls that break a row of the error table, where it is checked in more places than one."""

@@ -17,6 +17,7 @@ _HALF = (DataType.FLOAT16,) * 3
 _OLDER = {"profile": "ascend910"}
 
 BASE = convolution("2-D", (2, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF)
+_BASE_1D = convolution("1-D", (2, 4, 7), (6, 4, 2), dtypes=_HALF)
 BASE_3D = convolution("3-D", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), dtypes=_HALF)
 _TRANSPOSED = convolution(
     "transposed", (2, 4, 4, 5), (4, 6, 3, 2), stride=(2, 2), transposed=True, dtypes=_HALF
@@ -29,8 +30,8 @@ _TRANSPOSED_3D = convolution(
     transposed=True,
     dtypes=_HALF,
 )
-_EMPTY = convolution("empty", (0, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF)
-_EMPTY_TRANSPOSED = convolution(
+EMPTY = convolution("empty", (0, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF)
+EMPTY_TRANSPOSED = convolution(
     "empty transposed", (0, 4, 4, 5), (4, 6, 3, 2), transposed=True, dtypes=_HALF
 )
 _GROUPED_3D = convolution("3-D with groups", (1, 4, 4, 4, 4), (4, 2, 2, 2, 2), groups=2)
@@ -44,7 +45,8 @@ def tensor_of(sample: Sample, name: str, **changes: Any) -> TensorSample:
     return replace(tensor, **changes)
 
 
-def _refused(rule: str, parameter: str, sample: Sample, **changes: Any) -> ErrorSample:
+def refused(rule: str, parameter: str, sample: Sample, **changes: Any) -> ErrorSample:
+    """A call that breaks a rule, refused with 161002."""
     broken = sample.but(f"{parameter}: {rule}", **changes)
     return ErrorSample(rule=rule, sample=broken, status=INVALID, parameter=parameter)
 
@@ -62,6 +64,7 @@ def _shape(sample: Sample, name: str) -> tuple[int, ...]:
     return tensor_of(sample, name).shape
 
 
+_ON_PRODUCTS = "on ascend910b and ascend910 and ascend310p"
 _INPUTS = ("grad_output", "input", "weight")
 _GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 _ARRAYS = ("stride", "padding", "dilation", "output_padding")
@@ -80,7 +83,7 @@ _NULLS = (
 )
 _DTYPES = (
     *(
-        _refused(
+        refused(
             "dtype is not FLOAT, FLOAT16, BF16 or, on reference, DOUBLE",
             name,
             BASE,
@@ -89,7 +92,7 @@ _DTYPES = (
         for name in (*_INPUTS, *_GRADIENTS)
     ),
     *(
-        _refused(
+        refused(
             "dtype is BF16 on ascend910 and ascend310p",
             name,
             _ON_910,
@@ -100,11 +103,11 @@ _DTYPES = (
 )
 _FORMATS = (
     *(
-        _refused("not 3, 4 or 5 dimensions", name, BASE, **{name: _flattened(BASE, name)})
+        refused("not 3, 4 or 5 dimensions", name, BASE, **{name: _flattened(BASE, name)})
         for name in (*_INPUTS, *_GRADIENTS[:2])
     ),
     *(
-        _refused(
+        refused(
             "format is not that of its dimensions: 3 NCL or ND, 4 NCHW, 5 NCDHW",
             name,
             BASE,
@@ -112,69 +115,135 @@ _FORMATS = (
         )
         for name in (*_INPUTS, *_GRADIENTS[:2])
     ),
-    _refused(
-        "format is not ND, transposed is false, on ascend910b",
-        "grad_bias",
-        BASE,
-        grad_bias=tensor_of(BASE, "grad_bias", format=Format.NCHW),
+    *(
+        refused(
+            f"format is ND, not NCL, {_ON_PRODUCTS}",
+            name,
+            _BASE_1D,
+            **{name: tensor_of(_BASE_1D, name, format=Format.ND)},
+        )
+        for name in (*_INPUTS, *_GRADIENTS[:2])
+    ),
+    *(
+        refused(
+            f"format is not ND{words}",
+            "grad_bias",
+            sample,
+            grad_bias=tensor_of(sample, "grad_bias", format=Format.NCHW),
+        )
+        for words, sample in (
+            (", transposed is false, on ascend910b", BASE),
+            (", transposed is true, on ascend910b", _TRANSPOSED),
+            (" on ascend910 and ascend310p", _ON_910),
+        )
+    ),
+    *(
+        refused(
+            f"dtype is not {wider} {_ON_PRODUCTS}",
+            name,
+            BASE,
+            **{name: tensor_of(BASE, name, dtype=DataType.FLOAT)},
+        )
+        for name, wider in (
+            ("grad_input", "the wider of input's and grad_output's"),
+            ("grad_weight", "the wider of weight's and grad_output's"),
+            ("grad_bias", "that of grad_output"),
+        )
     ),
 )
 _SCALARS = (
-    _refused("a value below 1", "stride", BASE, stride=(1, 0)),
-    _refused("a negative value", "padding", BASE, padding=(0, -1)),
-    _refused("a value below 1", "dilation", BASE, dilation=(0, 1)),
-    _refused("a negative value", "output_padding", _TRANSPOSED, output_padding=(0, -1)),
-    _refused("not below stride in 3-D", "output_padding", _TRANSPOSED_3D, output_padding=(0, 2, 0)),
-    _refused("not zero, transposed is false", "output_padding", BASE, output_padding=(0, 1)),
-    _refused("below 1", "groups", BASE, groups=0),
-    _refused("not 0, 1, 2 or 3", "cube_math_type", BASE, cube_math_type=4),
-    _refused(
+    refused("a value below 1", "stride", BASE, stride=(1, 0)),
+    refused("a negative value", "padding", BASE, padding=(0, -1)),
+    refused("a value below 1", "dilation", BASE, dilation=(0, 1)),
+    refused("a negative value", "output_padding", _TRANSPOSED, output_padding=(0, -1)),
+    refused("not below stride in 3-D", "output_padding", _TRANSPOSED_3D, output_padding=(0, 2, 0)),
+    refused("not zero, transposed is false", "output_padding", BASE, output_padding=(0, 1)),
+    refused("below 1", "groups", BASE, groups=0),
+    refused("not 0, 1, 2 or 3", "cube_math_type", BASE, cube_math_type=4),
+    refused(
         "0 or 3 with FLOAT on ascend910 and ascend310p",
         "cube_math_type",
         convolution("FLOAT", (2, 4, 6, 7), (6, 4, 3, 2), cube_math_type=3, **_OLDER),
     ),
 )
-_TAKING_EMPTY = "on ascend910b and reference"
+TAKING_EMPTY = "on ascend910b and reference"
+_WITHOUT_CHANNELS = {
+    "input": replace(tensor_of(_TRANSPOSED, "input"), shape=(2, 0, 4, 5)),
+    "grad_input": replace(tensor_of(_TRANSPOSED, "grad_input"), shape=(2, 0, 4, 5)),
+    "weight": replace(tensor_of(_TRANSPOSED, "weight"), shape=(0, 6, 3, 2)),
+    "grad_weight": replace(tensor_of(_TRANSPOSED, "grad_weight"), shape=(0, 6, 3, 2)),
+}
+_NO_HEIGHT = convolution("no height", (2, 3, 0, 7), (4, 3, 1, 1), padding=(1, 0), dtypes=_HALF)
+_NO_KERNELS = convolution("no kernels", (2, 4, 6, 7), (0, 4, 3, 2), dtypes=_HALF)
+_NOT_WANTED = {"output_mask": (False, True, True)}
 _EMPTINESS = (
-    _refused(
-        f"missing or not the channels, output_mask[2], input is empty {_TAKING_EMPTY}",
+    refused(
+        f"missing or not the channels, output_mask[2], input is empty {TAKING_EMPTY}",
         "bias_sizes",
-        _EMPTY,
+        EMPTY,
         bias_sizes=None,
     ),
-    _refused(
-        f"empty, but neither its N nor its C is 0, {_TAKING_EMPTY}",
+    refused(
+        f"empty, but neither its N nor its C is 0, grad_input is wanted, {TAKING_EMPTY}",
         "input",
-        convolution("no height", (2, 3, 0, 7), (4, 3, 1, 1), padding=(1, 0)),
+        _NO_HEIGHT,
     ),
-    _refused(
-        f"dimension 0 is not a multiple of groups, input is empty {_TAKING_EMPTY}",
+    refused(
+        f"empty, but neither its N nor its C is 0, grad_input is not wanted, {TAKING_EMPTY}",
+        "input",
+        _NO_HEIGHT,
+        **_NOT_WANTED,
+    ),
+    refused(
+        f"dimension 0 is not a multiple of groups, input is empty {TAKING_EMPTY}",
         "weight",
         convolution("no entries", (0, 4, 6, 7), (5, 2, 3, 2), groups=2),
     ),
-    _refused(
-        f"empty, but not for want of input's channels, {_TAKING_EMPTY}",
+    refused(
+        f"empty, though input is not, grad_input is wanted, {TAKING_EMPTY}", "weight", _NO_KERNELS
+    ),
+    refused(
+        f"dimension 0 is 0, transposed, input is empty {TAKING_EMPTY}",
         "weight",
-        convolution("no kernels", (2, 4, 6, 7), (0, 4, 3, 2)),
+        _TRANSPOSED,
+        **_WITHOUT_CHANNELS,
     ),
-    _refused(
-        f"dimension 1 is not the channels of weight and groups, input is empty {_TAKING_EMPTY}",
+    refused(
+        f"empty, but not for want of input's channels, {TAKING_EMPTY}",
+        "weight",
+        _NO_KERNELS,
+        **_NOT_WANTED,
+    ),
+    refused(
+        f"N is not that of input, input is empty {TAKING_EMPTY}",
         "grad_output",
-        _EMPTY_TRANSPOSED,
-        grad_output=tensor_of(_EMPTY_TRANSPOSED, "grad_output", shape=(0, 5, 6, 6)),
-        grad_bias=tensor_of(_EMPTY_TRANSPOSED, "grad_bias", shape=(5,)),
+        EMPTY,
+        grad_output=tensor_of(EMPTY, "grad_output", shape=(1, 6, 4, 6)),
     ),
-    _refused(
+    refused(
+        f"dimension 1 is not the channels of weight and groups, input is empty {TAKING_EMPTY}",
+        "grad_output",
+        EMPTY_TRANSPOSED,
+        grad_output=tensor_of(EMPTY_TRANSPOSED, "grad_output", shape=(0, 5, 6, 6)),
+        grad_bias=tensor_of(EMPTY_TRANSPOSED, "grad_bias", shape=(5,)),
+    ),
+    refused(
+        f"spatial sizes are not those of the convolution, input is empty {TAKING_EMPTY}",
+        "grad_output",
+        EMPTY,
+        grad_output=tensor_of(EMPTY, "grad_output", shape=(0, 6, 5, 6)),
+    ),
+    refused(
         "empty on ascend910 and ascend310p",
         "input",
         convolution("no entries", (0, 4, 6, 7), (6, 4, 3, 2), dtypes=_HALF, **_OLDER),
     ),
-    _refused(
+    refused(
         "empty on ascend910 and ascend310p",
         "weight",
         convolution("no kernels", (2, 4, 6, 7), (0, 4, 3, 2), dtypes=_HALF, **_OLDER),
     ),
-    _refused(
+    refused(
         "empty, though input is not",
         "grad_output",
         BASE,
@@ -182,59 +251,58 @@ _EMPTINESS = (
     ),
 )
 _SHAPES = (
-    _refused(
+    refused(
         "not as many dimensions as input",
         "grad_output",
         BASE,
         grad_output=tensor_of(BASE, "grad_output", shape=(2, 6, 4), format=Format.NCL),
     ),
-    _refused(
+    refused(
         "not as many dimensions as input",
         "weight",
         BASE,
         weight=tensor_of(BASE, "weight", shape=(6, 4, 3), format=Format.NCL),
     ),
-    _refused(
+    refused(
         "shape is not that of input",
         "grad_input",
         BASE,
         grad_input=tensor_of(BASE, "grad_input", shape=(2, 4, 6, 6)),
     ),
-    _refused(
+    refused(
         "shape is not that of weight",
         "grad_weight",
         BASE,
         grad_weight=tensor_of(BASE, "grad_weight", shape=(4, 6, 3, 2)),
     ),
-    _refused(
+    refused(
         "shape is not the channels of grad_output",
         "grad_bias",
         BASE,
         grad_bias=tensor_of(BASE, "grad_bias", shape=(4,)),
     ),
     *(
-        _refused("not a value for each spatial dimension", name, BASE, **{name: (values,) * 3})
+        refused("not a value for each spatial dimension", name, BASE, **{name: (values,) * 3})
         for name, values in zip(_ARRAYS, (1, 0, 1, 0), strict=True)
     ),
-    _refused("four values", "output_padding", BASE, output_padding=(0, 0, 0, 0)),
 )
 _CHANNELS = (
-    _refused(
+    refused(
         "dimension 0 is not the channels of grad_output, or of input if transposed",
         "weight",
         BASE,
         weight=tensor_of(BASE, "weight", shape=(5, 4, 3, 2)),
         grad_weight=tensor_of(BASE, "grad_weight", shape=(5, 4, 3, 2)),
     ),
-    _refused(
+    refused(
         "dimension 1 does not divide the channels of input, or of grad_output if transposed",
         "weight",
         BASE,
         weight=tensor_of(BASE, "weight", shape=(6, 3, 3, 2)),
         grad_weight=tensor_of(BASE, "grad_weight", shape=(6, 3, 3, 2)),
     ),
-    _refused("not those channels divided by weight's dimension 1", "groups", BASE, groups=2),
-    _refused(
+    refused("not those channels divided by weight's dimension 1", "groups", BASE, groups=2),
+    refused(
         "does not divide weight's dimension 0",
         "groups",
         convolution("odd groups", (2, 4, 6, 7), (5, 2, 3, 2), groups=2, dtypes=_HALF),
@@ -242,20 +310,26 @@ _CHANNELS = (
 )
 _SPATIAL = (
     *(
-        _refused(f"smaller than the dilated kernel in {dimensions}", "input", sample, **changes)
+        refused(f"smaller than the dilated kernel in {dimensions}", "input", sample, **changes)
         for dimensions, sample, changes in (
             ("3-D", BASE_3D, {"dilation": (4, 1, 1)}),
             ("1-D or 2-D", BASE, {"dilation": (3, 1)}),
         )
     ),
-    _refused(
+    refused(
         "smaller than the dilated kernel in 3-D, transposed",
         "grad_output",
         _TRANSPOSED_3D,
         dilation=(1, 6, 1),
     ),
+    refused(
+        "smaller than the dilated kernel in 1-D or 2-D, transposed",
+        "grad_output",
+        _TRANSPOSED,
+        dilation=(6, 1),
+    ),
     *(
-        _refused(
+        refused(
             f"spatial sizes are not those of the convolution in {dimensions}",
             "grad_output",
             sample,
@@ -263,24 +337,24 @@ _SPATIAL = (
         )
         for dimensions, sample in (("3-D", BASE_3D), ("1-D or 2-D", BASE))
     ),
-    _refused(
-        "spatial sizes do not lead back to those of input in 3-D, transposed",
+    refused(
+        "spatial sizes do not lead back to those of input, transposed",
         "grad_output",
         _TRANSPOSED_3D,
         stride=(2, 1, 2),
     ),
-    _refused(
+    refused(
         "spatial sizes are not exactly those of the convolution, transposed",
         "grad_output",
         _TRANSPOSED,
-        grad_output=tensor_of(_TRANSPOSED, "grad_output", shape=(2, 6, 9, 11)),
+        grad_output=tensor_of(_TRANSPOSED, "grad_output", shape=(2, 6, 10, 10)),
     ),
-    _refused(
+    refused(
         "3-D on ascend910 and ascend310p",
         "input",
         convolution("3-D", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), dtypes=_HALF, **_OLDER),
     ),
-    _refused(
+    refused(
         "FLOAT in 3-D with groups computed in 16 bits on ascend910b",
         "grad_weight",
         _GROUPED_3D,
@@ -288,18 +362,14 @@ _SPATIAL = (
     ),
 )
 _DOCUMENTED = (
-    _refused(
-        "not below stride in 1-D or 2-D", "output_padding", _TRANSPOSED, output_padding=(2, 0)
-    ),
-    _refused(
+    refused("not below stride in 1-D or 2-D", "output_padding", _TRANSPOSED, output_padding=(2, 0)),
+    refused(
         "N is not that of input",
         "grad_output",
         BASE,
         grad_output=tensor_of(BASE, "grad_output", shape=(3, 6, 4, 6)),
     ),
-    _refused(
-        "not the channels, output_mask asks for grad_bias", "bias_sizes", BASE, bias_sizes=(4,)
-    ),
+    refused("not the channels", "bias_sizes", BASE, bias_sizes=(4,)),
 )
 
 ERROR_SAMPLES: tuple[ErrorSample, ...] = (
@@ -314,3 +384,12 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     *_DOCUMENTED,
     *LIMIT_ERRORS,
 )
+CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = (
+    refused("four values", "output_padding", BASE, output_padding=(0, 0, 0, 0)),
+    refused(
+        "above 1 in 3-D, but not depthwise in BF16, transposed is false, on ascend910b",
+        "groups",
+        _GROUPED_3D,
+    ),
+)
+"""Calls that break a page's rule which the vendor's own tests break: accepted with a warning."""

@@ -65,7 +65,7 @@ DOCUMENTED: tuple[DocumentedLimit, ...] = (
     ),
     _limit(
         "input",
-        "a size, but an empty input's N or C",
+        "a size, but those of an empty input",
         _SIZES,
         *((3, 2), (4, 2), (4, 3), (5, 2), (5, 3), (5, 4)),
     ),

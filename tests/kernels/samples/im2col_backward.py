@@ -246,3 +246,8 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
         out=_tensor("out", shape=(2, 3, 0, 7)),
     ),
 )  # fmt: skip
+CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = tuple(
+    _refused("format is not ND", name, **{name: _tensor(name, format=Format.NCHW)})
+    for name in ("grad_output", "out")
+)
+"""Calls that break a page's rule which the vendor's own tests break: accepted with a warning."""

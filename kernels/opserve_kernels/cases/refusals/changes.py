@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opserve_kernels.cases.case import Case, TensorCase, Value
-from opserve_kernels.operator import Rule
+from opserve_kernels.operator import Rule, RuleOrigin
 
 ERROR_TABLE = "error table: "
 """How the source of a case begins that a row of an error table is tried by."""
+PAGE_RULE = "page rule"
+"""Tag of a case that a session with DocumentedRules.WARN accepts."""
 Changes = Mapping[str, object]
 """New values by path: "stride", "para_dict.strides", "input.shape"; None takes an argument away."""
 
@@ -40,7 +42,7 @@ def refused(rule: Rule, breach: Breach) -> Case:
     return replace(
         changed(breach.case, breach.changes),
         expect=rule.status.name,
-        tags=("refused",),
+        tags=("refused", PAGE_RULE) if rule.origin is RuleOrigin.PAGE else ("refused",),
         source=f"{ERROR_TABLE}{rule.parameter}: {rule.broken}",
     )
 

@@ -27,17 +27,21 @@ def _call(input_: Row, weight: Row, **others: Any) -> ConvolutionCall:  # noqa: 
 
 _PLAIN = _call((2, 4, 6, 7), (6, 4, 3, 2))
 _BASE = _PLAIN.case()
+_BASE_1D = _call((2, 4, 7), (6, 4, 2)).case()
 _BASE_3D = _call((2, 4, 4, 5, 6), (6, 4, 2, 3, 2)).case()
 _TRANSPOSED = _call((2, 4, 4, 5), (4, 6, 3, 2), stride=(2, 2), transposed=True).case()
 _TRANSPOSED_3D = _call((1, 2, 3, 3, 3), (2, 2, 2, 2, 2), stride=(2, 2, 2), transposed=True).case()
+_WITHOUT_HEIGHT = _call((2, 3, 0, 7), (4, 3, 1, 1), padding=(1, 0))
 _EMPTY = _call((0, 4, 6, 7), (6, 4, 3, 2)).case()
 _EMPTY_TRANSPOSED = _call((0, 4, 4, 5), (4, 6, 3, 2), transposed=True).case()
 _ON_OLDER = _PLAIN.case(Setting(profile=_OLDER))
 _VALUE = "not a value for each spatial dimension"
 _DTYPE = "dtype is not FLOAT, FLOAT16, BF16 or, on reference, DOUBLE"
 _FORMAT = "format is not that of its dimensions: 3 NCL or ND, 4 NCHW, 5 NCDHW"
+_NEITHER_N_NOR_C = "empty, but neither its N nor its C is 0"
 _ON_A2_AND_REFERENCE = "on ascend910b and reference"
 _ON_OLDER_WORDS = "on ascend910 and ascend310p"
+_ON_PRODUCTS = "on ascend910b and ascend910 and ascend310p"
 
 
 def breaches() -> Mapping[tuple[str, str], Breach]:
@@ -67,8 +71,23 @@ def _tensors() -> dict[tuple[str, str], Breach]:
     for name in (*_INPUTS, *_GRADIENTS[:2]):
         found[name, "not 3, 4 or 5 dimensions"] = _breach({f"{name}.shape": (2, 8)})
         found[name, _FORMAT] = _breach({f"{name}.format": Format.NHWC})
-    bias = _breach({"grad_bias.format": Format.NCHW})
-    return found | {("grad_bias", "format is not ND, transposed is false, on ascend910b"): bias}
+        plain = _breach({f"{name}.format": Format.ND}, _BASE_1D)
+        found[name, f"format is ND, not NCL, {_ON_PRODUCTS}"] = plain
+    for name, wider in (
+        ("grad_input", "the wider of input's and grad_output's"),
+        ("grad_weight", "the wider of weight's and grad_output's"),
+        ("grad_bias", "that of grad_output"),
+    ):
+        other = _breach({f"{name}.dtype": DataType.FLOAT})
+        found[name, f"dtype is not {wider} {_ON_PRODUCTS}"] = other
+    tagged = {"grad_bias.format": Format.NCHW}
+    return found | {
+        ("grad_bias", "format is not ND, transposed is false, on ascend910b"): _breach(tagged),
+        ("grad_bias", "format is not ND, transposed is true, on ascend910b"): _breach(
+            tagged, _TRANSPOSED
+        ),
+        ("grad_bias", f"format is not ND {_ON_OLDER_WORDS}"): _breach(tagged, _ON_OLDER),
+    }
 
 
 def _values() -> dict[tuple[str, str], Breach]:
@@ -84,7 +103,6 @@ def _values() -> dict[tuple[str, str], Breach]:
         ("output_padding", "not below stride in 1-D or 2-D"): _breach(
             {"output_padding": (2, 0)}, _TRANSPOSED
         ),
-        ("output_padding", "four values"): _breach({"output_padding": (0, 0, 0, 0)}),
         ("groups", "below 1"): _breach({"groups": 0}),
         ("cube_math_type", "not 0, 1, 2 or 3"): _breach({"cube_math_type": 4}),
         ("cube_math_type", f"0 or 3 with FLOAT {_ON_OLDER_WORDS}"): _breach(
@@ -94,29 +112,73 @@ def _values() -> dict[tuple[str, str], Breach]:
 
 
 def _emptiness() -> dict[tuple[str, str], Breach]:
-    without_height = _call((2, 3, 0, 7), (4, 3, 1, 1), padding=(1, 0)).case()
-    without_kernels = _call((2, 4, 6, 7), (0, 4, 3, 2)).case()
-    on_older = Setting(profile=_OLDER)
-    channels = "dimension 1 is not the channels of weight and groups"
-    without_channels = f"{channels}, input is empty {_ON_A2_AND_REFERENCE}"
+    return {**_empty_on_devices(), **_empty_by_the_page(), **_empty_elsewhere()}
+
+
+def _empty_on_devices() -> dict[tuple[str, str], Breach]:
+    """What the source checks of an empty input or weight."""
+    without_channels = _call((2, 4, 4, 5), (4, 6, 3, 2), transposed=True).case()
     return {
         (
             "bias_sizes",
             f"missing or not the channels, output_mask[2], input is empty {_ON_A2_AND_REFERENCE}",
         ): _breach({"bias_sizes": None}, _EMPTY),
-        ("input", f"empty, but neither its N nor its C is 0, {_ON_A2_AND_REFERENCE}"): Breach(
-            case=without_height
-        ),
+        (
+            "input",
+            f"{_NEITHER_N_NOR_C}, grad_input is wanted, {_ON_A2_AND_REFERENCE}",
+        ): Breach(case=_WITHOUT_HEIGHT.case()),
         (
             "weight",
             f"dimension 0 is not a multiple of groups, input is empty {_ON_A2_AND_REFERENCE}",
         ): Breach(case=_call((0, 4, 6, 7), (5, 2, 3, 2), groups=2).case()),
+        (
+            "weight",
+            f"empty, though input is not, grad_input is wanted, {_ON_A2_AND_REFERENCE}",
+        ): Breach(case=_call((2, 4, 6, 7), (0, 4, 3, 2)).case()),
+        (
+            "weight",
+            f"dimension 0 is 0, transposed, input is empty {_ON_A2_AND_REFERENCE}",
+        ): _breach(
+            {
+                "input.shape": (2, 0, 4, 5),
+                "grad_input.shape": (2, 0, 4, 5),
+                "weight.shape": (0, 6, 3, 2),
+                "grad_weight.shape": (0, 6, 3, 2),
+            },
+            without_channels,
+        ),
+    }
+
+
+def _empty_by_the_page() -> dict[tuple[str, str], Breach]:
+    height = replace(_WITHOUT_HEIGHT, mask=(False, True, True)).case()
+    kernels = _call((2, 4, 6, 7), (0, 4, 3, 2), mask=(False, True, True)).case()
+    empty = f"input is empty {_ON_A2_AND_REFERENCE}"
+    return {
+        (
+            "input",
+            f"{_NEITHER_N_NOR_C}, grad_input is not wanted, {_ON_A2_AND_REFERENCE}",
+        ): Breach(case=height),
         ("weight", f"empty, but not for want of input's channels, {_ON_A2_AND_REFERENCE}"): Breach(
-            case=without_kernels
+            case=kernels
         ),
-        ("grad_output", without_channels): _breach(
-            {"grad_output.shape": (0, 5, 6, 6), "grad_bias.shape": (5,)}, _EMPTY_TRANSPOSED
+        ("grad_output", f"N is not that of input, {empty}"): _breach(
+            {"grad_output.shape": (1, 6, 4, 6)}, _EMPTY
         ),
+        (
+            "grad_output",
+            f"dimension 1 is not the channels of weight and groups, {empty}",
+        ): _breach({"grad_output.shape": (0, 5, 6, 6), "grad_bias.shape": (5,)}, _EMPTY_TRANSPOSED),
+        (
+            "grad_output",
+            f"spatial sizes are not those of the convolution, {empty}",
+        ): _breach({"grad_output.shape": (0, 6, 5, 6)}, _EMPTY),
+    }
+
+
+def _empty_elsewhere() -> dict[tuple[str, str], Breach]:
+    on_older = Setting(profile=_OLDER)
+    return {
         ("input", f"empty {_ON_OLDER_WORDS}"): Breach(
             case=_call((0, 4, 6, 7), (6, 4, 3, 2)).case(on_older)
         ),
@@ -157,9 +219,7 @@ def _shapes() -> dict[tuple[str, str], Breach]:
             case=_call((2, 4, 6, 7), (5, 2, 3, 2), groups=2).case()
         ),
         ("grad_output", "N is not that of input"): _breach({"grad_output.shape": (3, 6, 4, 6)}),
-        ("bias_sizes", "not the channels, output_mask asks for grad_bias"): _breach(
-            {"bias_sizes": (4,)}
-        ),
+        ("bias_sizes", "not the channels"): _breach({"bias_sizes": (4,)}),
         **_spatial(),
     }
 
@@ -177,14 +237,17 @@ def _spatial() -> dict[tuple[str, str], Breach]:
         ),
         ("grad_output", f"{sizes} convolution in 3-D"): _breach({"stride": (2, 2, 2)}, _BASE_3D),
         ("grad_output", f"{sizes} convolution in {in_both}"): _breach({"stride": (2, 2)}),
+        ("grad_output", f"{small} {in_both}, transposed"): _breach(
+            {"dilation": (6, 1)}, _TRANSPOSED
+        ),
         (
             "grad_output",
-            "spatial sizes do not lead back to those of input in 3-D, transposed",
+            "spatial sizes do not lead back to those of input, transposed",
         ): _breach({"stride": (2, 1, 2)}, _TRANSPOSED_3D),
         (
             "grad_output",
             "spatial sizes are not exactly those of the convolution, transposed",
-        ): _breach({"grad_output.shape": (2, 6, 9, 11)}, _TRANSPOSED),
+        ): _breach({"grad_output.shape": (2, 6, 10, 10)}, _TRANSPOSED),
         ("input", f"3-D {_ON_OLDER_WORDS}"): Breach(case=on_older),
         (
             "grad_weight",

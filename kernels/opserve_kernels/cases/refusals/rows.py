@@ -13,13 +13,13 @@ from opserve_kernels.cases.refusals import (
 from opserve_kernels.cases.refusals.changes import Breach, Row, refused, row_of
 from opserve_kernels.conv2d_backprop_filter import contract as filter_contract
 from opserve_kernels.conv2d_backprop_input import contract as input_contract
-from opserve_kernels.convolution_backward import contract as convolution_contract
+from opserve_kernels.convolution_backward import error_table as convolution_table
 from opserve_kernels.deconv_grad_filter import contract as deconvolution_contract
 from opserve_kernels.im2col_backward import contract as fold_contract
-from opserve_kernels.operator import Rule
+from opserve_kernels.operator import Rule, RuleOrigin
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "convolution_backward": convolution_contract.RULES,
+    "convolution_backward": convolution_table.RULES,
     "im2col_backward": fold_contract.RULES,
     "conv2d_backprop_input": input_contract.RULES,
     "conv2d_backprop_filter": filter_contract.RULES,
@@ -35,10 +35,14 @@ BREACHES: Mapping[str, Callable[[], Mapping[Row, Breach]]] = {
 
 
 def refusals_of(operator: str) -> tuple[Case, ...]:
-    """A call for each row of the operator's error table, in its order.
+    """A call for each rule that is an error by default, in the order of the error table.
 
     Raises:
-        KeyError: Nobody has said how a row is broken.
+        KeyError: No call is written for a row.
     """
     breaches = BREACHES[operator]()
-    return tuple(refused(rule, breaches[row_of(rule)]) for rule in RULES[operator])
+    return tuple(
+        refused(rule, breaches[row_of(rule)])
+        for rule in RULES[operator]
+        if rule.origin is not RuleOrigin.CONTRADICTED
+    )
