@@ -121,12 +121,14 @@ def _names_of_codes(errors: Iterable[ErrorDescription]) -> Table:
 
 
 def _errors(errors: Iterable[ErrorDescription]) -> Table:
-    """Rows in the operator's order; neighbours with one code and text share a row."""
-    table = _table("code", "broken")
+    """Rows in the operator's order; neighbours with one code, text and origin share a row."""
+    table = _table("code", "broken", "stated by")
     shown = ""
-    for (code, broken), rows in groupby(errors, key=lambda row: (_code(row), row.broken)):
+    for (code, broken, origin), rows in groupby(
+        errors, key=lambda row: (_code(row), row.broken, row.origin)
+    ):
         names = ", ".join(row.parameter for row in rows)
-        table.add_row("" if code == shown else code, f"{names}: {broken}")
+        table.add_row("" if code == shown else code, f"{names}: {broken}", origin)
         shown = code
     return table
 

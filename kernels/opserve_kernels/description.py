@@ -66,6 +66,8 @@ class ErrorRow:
         parameter: The parameter that the error names.
         broken: What is wrong.
         profiles: Where it holds; empty means wherever the operator is supported.
+        origin: Who states the rule, a RuleOrigin.
+        sentence: The page's sentence in its own language, of "page" and "contradicted".
     """
 
     code: int
@@ -74,6 +76,8 @@ class ErrorRow:
     parameter: str
     broken: str
     profiles: tuple[str, ...]
+    origin: str
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,7 @@ class OperatorDescription:
         support: A row for each profile that has it.
         limits: Documented bounds of values.
         errors: Its error table.
+        documented_rules: Answer to a broken rule of the page alone in a session that asks for "error".
     """
 
     name: str
@@ -99,6 +104,7 @@ class OperatorDescription:
     support: tuple[SupportRow, ...]
     limits: tuple[Limit, ...]
     errors: tuple[ErrorRow, ...]
+    documented_rules: str
 
 
 def describe(operator: Operator[Any]) -> OperatorDescription:
@@ -120,6 +126,7 @@ def describe(operator: Operator[Any]) -> OperatorDescription:
         ),
         limits=operator.limits,
         errors=tuple(map(_error, operator.rules)),
+        documented_rules=operator.documented_rules.value,
     )
 
 
@@ -131,6 +138,8 @@ def _error(rule: Rule) -> ErrorRow:
         parameter=rule.parameter,
         broken=rule.broken,
         profiles=rule.profiles,
+        origin=rule.origin.value,
+        sentence=rule.sentence,
     )
 
 

@@ -83,6 +83,7 @@ def test_errors_have_the_code_name_and_family_of_their_rule(name: str) -> None:
         assert (told.code, told.reason) == (int(rule.status), rule.status.name)
         assert told.domain == rule.status.domain
         assert (told.parameter, told.broken) == (rule.parameter, rule.broken)
+        assert (told.origin, told.sentence) == (rule.origin.value, rule.sentence)
 
 
 @each_operator

@@ -33,6 +33,7 @@ class OperatorDescription(_message.Message):
     SUPPORT_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     ERRORS_FIELD_NUMBER: _builtins.int
+    DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """In snake case, as in GetWorkspaceSizeRequest: "convolution_backward"."""
     call: _builtins.str
@@ -41,6 +42,10 @@ class OperatorDescription(_message.Message):
     """"aclnn", "tbe" or "ft_dsp"."""
     revision: _builtins.int
     """Revision of the contract; grows whenever a call is answered otherwise than before."""
+    documented_rules: _builtins.str
+    """Answer to a broken rule of the page alone in a session that asks for "error": "error", or "warn" where calls follow the
+    vendor's source in every session.
+    """
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParameterDescription]: ...
     @_builtins.property
@@ -60,10 +65,11 @@ class OperatorDescription(_message.Message):
         support: _abc.Iterable[Global___SupportDescription] | None = ...,
         limits: _abc.Iterable[Global___LimitDescription] | None = ...,
         errors: _abc.Iterable[Global___ErrorDescription] | None = ...,
+        documented_rules: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "errors", b"errors", "family", b"family", "limits", b"limits", "name", b"name", "parameters", b"parameters", "revision", b"revision", "support", b"support"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "documented_rules", b"documented_rules", "errors", b"errors", "family", b"family", "limits", b"limits", "name", b"name", "parameters", b"parameters", "revision", b"revision", "support", b"support"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -191,11 +197,19 @@ class ErrorDescription(_message.Message):
     PARAMETER_FIELD_NUMBER: _builtins.int
     BROKEN_FIELD_NUMBER: _builtins.int
     PROFILES_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     reason: _builtins.str
     domain: _builtins.str
     parameter: _builtins.str
     broken: _builtins.str
+    origin: _builtins.str
+    """Who states the rule: "both" page and source, "source", "page", "contradicted" (the page, but a test of the vendor's breaks it:
+    always a warning) or "opserve" (without it the result would be undefined).
+    """
+    sentence: _builtins.str
+    """The page's sentence in its own language, of "page" and "contradicted"."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Where it holds; empty means every profile that has the operator."""
@@ -209,10 +223,12 @@ class ErrorDescription(_message.Message):
         parameter: _builtins.str = ...,
         broken: _builtins.str = ...,
         profiles: _abc.Iterable[_builtins.str] | None = ...,
+        origin: _builtins.str = ...,
+        sentence: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken", b"broken", "code", b"code", "domain", b"domain", "parameter", b"parameter", "profiles", b"profiles", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken", b"broken", "code", b"code", "domain", b"domain", "origin", b"origin", "parameter", b"parameter", "profiles", b"profiles", "reason", b"reason", "sentence", b"sentence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
