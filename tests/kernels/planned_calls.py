@@ -11,7 +11,7 @@ from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
 from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.forms.form import Call, Form
-from opserve_kernels.cases.offers import SUPPORT, offered
+from opserve_kernels.cases.offers import SUPPORT, follows_the_page, offered
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
@@ -230,4 +230,4 @@ def _case(operator: str, form: Form, profile: str, *, repeats: bool = False) -> 
             name: Layout(strides=(0,) * len(tensor.shape)) for name, tensor in case.tensors.items()
         }
         case = replace(form, layouts=layouts).case(operator, Setting(profile=profile))
-    return offered(case)
+    return offered(case) if follows_the_page(case) else None

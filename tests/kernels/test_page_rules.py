@@ -205,7 +205,11 @@ def _break(parameter: str) -> None:
 
 
 Site = tuple[str, int]
-_OTHER_CHECKS = {"check_tensor", "check_positions"}  # of memory and of 64 bits: no operator's rules
+_OTHER_CHECKS = {
+    "check_tensor",
+    "check_positions",
+    "check_elements",
+}  # of memory, no operator's rules
 
 
 @each_operator

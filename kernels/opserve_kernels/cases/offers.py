@@ -43,17 +43,13 @@ def offered(case: Case) -> Case | None:
     return _convolution(case) if case.operator == "convolution_backward" else case
 
 
-def _is_offered_in_blocks(case: Case) -> bool:
-    """Operands of a dtype that the profile has, and a result that it makes."""
-    spellings, default = _RESULTS[case.operator]
-    members = cast("Mapping[str, Value]", case.arguments.get("para_dict", {}))
-    support = SUPPORT[case.operator][case.profile].dtypes
-    has_operands = all(tensor.dtype in support for tensor in case.inputs.values())
-    return has_operands and members.get("res_dtype", default) in spellings[case.profile]
+def follows_the_page(case: Case) -> bool:
+    """Whether a call is accepted by default: dtypes of gradients and formats, which a form varies.
 
-
-def _follows_the_page(case: Case) -> bool:
-    """Gradients in the wider dtype of their operands, and formats that the page has."""
+    On `reference`, which stands for no product, they may be any.
+    """
+    if case.operator != "convolution_backward" or PROFILES[case.profile].exact:
+        return True
     given = case.tensors["grad_output"].dtype
     dtypes = {
         "grad_input": promote(case.tensors["input"].dtype, given),
@@ -66,13 +62,20 @@ def _follows_the_page(case: Case) -> bool:
     )
 
 
+def _is_offered_in_blocks(case: Case) -> bool:
+    """Operands of a dtype that the profile has, and a result that it makes."""
+    spellings, default = _RESULTS[case.operator]
+    members = cast("Mapping[str, Value]", case.arguments.get("para_dict", {}))
+    support = SUPPORT[case.operator][case.profile].dtypes
+    has_operands = all(tensor.dtype in support for tensor in case.inputs.values())
+    return has_operands and members.get("res_dtype", default) in spellings[case.profile]
+
+
 def _convolution(case: Case) -> Case | None:
     rules = convolution_contract.PROFILE_RULES[case.profile]
     input_, weight = case.tensors["input"], case.tensors["weight"]
     is_empty = 0 in (prod(input_.shape), prod(weight.shape))
     if len(input_.shape) not in rules.ranks or (is_empty and not rules.takes_empty):
-        return None
-    if not PROFILES[case.profile].exact and not _follows_the_page(case):
         return None
     promoted = promote(promote(case.tensors["grad_output"].dtype, input_.dtype), weight.dtype)
     computations = rules.computations.get(promoted)

@@ -12,7 +12,7 @@ from opserve_kernels.cases.forms.drawn import drawn_forms
 from opserve_kernels.cases.forms.form import Form
 from opserve_kernels.cases.forms.im2col import im2col_forms
 from opserve_kernels.cases.networks import network_layers
-from opserve_kernels.cases.offers import SUPPORT, offered
+from opserve_kernels.cases.offers import SUPPORT, follows_the_page, offered
 from opserve_kernels.cases.refusals.rows import refusals_of
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.sums import multiply_adds
@@ -141,7 +141,7 @@ def _in_dtype(
 ) -> Iterator[Case]:
     """The case, if the profile offers it."""
     case = offered(form.in_dtype(dtype).case(operator, Setting(profile=profile, kind=kind)))
-    if case is not None:
+    if case is not None and follows_the_page(case):
         yield case
 
 

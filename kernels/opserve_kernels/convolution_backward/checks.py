@@ -76,7 +76,7 @@ def check(arguments: ConvolutionBackward, profile: Profile, page: PageRules) -> 
         _check_6_channels(call)
         _check_7_spatial_sizes_3d(call)
         _check_7_3d(call, name)
-        _check_later_stages(call)
+    _check_later_stages(call, page)
     check_gradient_shapes(call)
     _check_page_shapes(call, page)
     _check_page_tensors(call, page)
@@ -296,8 +296,16 @@ def _check_grouped_weight_3d(call: Call, profile: str) -> None:
         )
 
 
-def _check_later_stages(call: Call) -> None:
-    """What the page states and the source finds in 1-D and 2-D when it plans (561103)."""
+def _check_later_stages(call: Call, page: PageRules) -> None:
+    """What the page states and the source finds in 1-D and 2-D when it plans (561103).
+
+    Of an empty input it plans nothing. The output padding comes before the sizes that follow of it.
+    """
+    if call.transposed:
+        with page.rule("not below stride in 1-D or 2-D"):
+            check_output_padding_below_stride(call)
+    if call.is_empty:
+        return
     check_batch(call)
     check_kernel_fits(call)
     check_places(call)
@@ -306,9 +314,6 @@ def _check_later_stages(call: Call) -> None:
 def _check_page_shapes(call: Call, page: PageRules) -> None:
     with page.rule("four values"):
         check_length("output_padding", call.output_padding, allowed=call.input.rank - 2)
-    if call.transposed:
-        with page.rule("not below stride in 1-D or 2-D"):
-            check_output_padding_below_stride(call)
     if call.is_empty:
         _check_page_shapes_of_empty(call, page)
     elif call.transposed:

@@ -158,8 +158,15 @@ def check_places(call: Call) -> None:
         for axis, size in enumerate(image.shape[2:])
     )
     if output.shape[2:] != places:
-        sizes = _transposed_sizes(call) if call.transposed else places
-        raise _wrong_sizes(call, sizes)
+        raise _wrong_sizes(call, _leading_back(call) if call.transposed else places)
+
+
+def _leading_back(call: Call) -> tuple[int, ...]:
+    """The sizes that output_padding asks for; without it if those do not lead back to input's."""
+    sizes = _transposed_sizes(call)
+    if call.grad_output.shape[2:] != sizes:
+        return sizes
+    return tuple(size - extra for size, extra in zip(sizes, call.extra, strict=True))
 
 
 def check_transposed_sizes(call: Call) -> None:

@@ -28,11 +28,14 @@ from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
 
 Array = NDArray[Any]
+_TBE_FORMATS = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
 _FORMATS: Mapping[str, Mapping[int, Format]] = {
-    "aclnn": {4: Format.NCHW, 5: Format.NCDHW},
-    "tbe": {4: Format.FRACTAL_Z, 5: Format.NC1HWC0},
-    "ft_dsp": {4: Format.NHWC},
+    "convolution_backward": {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW},
+    "conv2d_backprop_input": _TBE_FORMATS,
+    "conv2d_backprop_filter": _TBE_FORMATS,
+    "deconv_grad_filter": {4: Format.NHWC},
 }
+"""Of arrays by their dimensions, by operator; ND elsewhere."""
 
 NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
     {
@@ -210,7 +213,7 @@ def _arguments(call: OneShotCall, inputs: Mapping[str, Array]) -> object:
     choices = {
         name: choice for name, choice in call.arguments.items() if isinstance(choice, TensorChoice)
     }
-    formats = _FORMATS[call.operator.family]
+    formats = _FORMATS.get(call.operator.name, {})
     tensors = {name: _tensor(name, inputs[name], choices[name], formats) for name in inputs}
     others = {name: value for name, value in call.arguments.items() if name not in choices}
     arguments = call.operator.schema(**others, **tensors)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from contract.corpora import FOLDER, needs_corpora
 from kernels.cases.read_cases import Row, only, shapes
 from kernels.cases.runs import plan_of
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.readers.benchdnn import read_benchdnn
 from opserve_kernels.tensor import DataType
@@ -93,7 +94,7 @@ _OPTIONS: list[tuple[str, int, Callable[[Case], bool]]] = [
         1,
         lambda case: {t.dtype for t in case.tensors.values()} == {DataType.FLOAT16},
     ),
-    ("--dt=f32:bf16:f16", 1, lambda case: case.tensors["grad_weight"].dtype == DataType.BF16),
+    ("--dt=f32:f32:f16", 1, lambda case: case.tensors["grad_output"].dtype == DataType.FLOAT16),
     ("--dt=f32,bf16 --mb=1,5", 4, lambda case: case.tensors["input"].shape[0] in {1, 5}),
     ("--mb=0", 1, lambda case: case.tensors["input"].shape[0] == 2),
     ("--stag=axb", 1, lambda case: case.tensors["grad_input"].strides == (144, 1, 24, 4)),
@@ -117,7 +118,7 @@ _OPTIONS: list[tuple[str, int, Callable[[Case], bool]]] = [
         lambda case: "grad_weight" in case.written,
     ),
     (
-        "--cfg=f16,bf16bf16f32",
+        "--cfg=f16,bf16bf16bf16",
         2,
         lambda case: case.tensors["input"].dtype in {DataType.FLOAT16, DataType.BF16},
     ),
@@ -218,10 +219,19 @@ def test_layouts_are_those_of_benchdnns_own_axes(
 
 
 def test_a_bias_has_its_own_dtype() -> None:
-    case = only(read_benchdnn(f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}"))
+    line = f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}"
+    case = only(read_benchdnn(line, Setting(profile="reference")))
 
     assert case.written == ("grad_weight", "grad_bias")
     assert case.outputs["grad_bias"].dtype == DataType.FLOAT
+
+
+def test_a_gradient_that_the_page_has_in_another_dtype_is_told_on_a_product() -> None:
+    (refused,) = read_benchdnn(f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}").refused
+
+    assert refused.reason == (
+        "ascend910b refuses it: grad_bias: given dtype FLOAT, allowed dtype BF16"
+    )
 
 
 def test_a_line_that_benchdnn_printed_is_a_command_of_its_own() -> None:

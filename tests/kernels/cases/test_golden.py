@@ -99,7 +99,6 @@ _CALLS = [
         transposed=True,
         output_padding=(1, 2),
         dtypes=(HALF, HALF, HALF),
-        results=(FLOAT, FLOAT, FLOAT),
     ).case(Setting(kind=Kind.NORMAL)),
     FoldCall(out=(2, 3, 8, 9), kernel=(3, 2), padding=(1, 1), dtypes=(HALF, FLOAT)).case(
         Setting(kind=Kind.NORMAL)
