@@ -93,7 +93,7 @@ class OperatorDescription:
         support: A row for each profile that has it.
         limits: Documented bounds of values.
         errors: Its error table.
-        documented_rules: Answer to a broken rule of the page alone where a session asks for "error".
+        documented_rules: Answer to a broken rule of the page alone if a session asks for "error".
     """
 
     name: str
