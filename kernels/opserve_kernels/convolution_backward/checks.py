@@ -6,33 +6,28 @@ states comes last, and may be a warning. What differs between profiles is in con
 
 from opserve_kernels.convolution_backward.call import Call
 from opserve_kernels.convolution_backward.contract import (
-    BOUNDS,
     CUBE_MATH_TYPES,
     PROFILE_RULES,
     RANK_2D,
     RANK_3D,
     SUPPORT,
-    Bound,
     Computation,
 )
+from opserve_kernels.convolution_backward.page_checks import check_page
 from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.convolution_backward.shapes import (
     check_batch,
+    check_bias_format,
     check_bias_sizes,
-    check_depthwise_3d,
     check_equal_channels,
-    check_gradient_dtype,
     check_gradient_shapes,
     check_group_channels,
     check_input_emptiness,
     check_kernel_fits,
     check_no_empty_tensors,
-    check_output_channels,
     check_output_padding_below_stride,
     check_places,
     check_ranks,
-    check_transposed_sizes,
-    check_weight_emptiness,
     check_weight_is_not_empty,
 )
 from opserve_kernels.errors import InvalidArgument, invalid_argument
@@ -78,9 +73,7 @@ def check(arguments: ConvolutionBackward, profile: Profile, page: PageRules) -> 
         _check_7_3d(call, name)
     _check_later_stages(call, page)
     check_gradient_shapes(call)
-    _check_page_shapes(call, page)
-    _check_page_tensors(call, page)
-    _check_page_limits(call, name, page)
+    check_page(call, name, page)
     return call
 
 
@@ -128,12 +121,7 @@ def _check_3_formats(call: Call, profile: str) -> None:
             _check_format(name, tensor)
     bias, must_be_nd = call.grad_bias, PROFILE_RULES[profile].bias_is_nd and not call.transposed
     if must_be_nd and bias is not None:
-        _check_bias_format(bias)
-
-
-def _check_bias_format(bias: Tensor) -> None:
-    if bias.format != Format.ND:
-        raise invalid_argument("grad_bias", given=f"format {bias.format}", allowed="format ND")
+        check_bias_format(bias)
 
 
 def _check_format(name: str, tensor: Tensor) -> None:
@@ -309,96 +297,3 @@ def _check_later_stages(call: Call, page: PageRules) -> None:
     check_batch(call)
     check_kernel_fits(call)
     check_places(call)
-
-
-def _check_page_shapes(call: Call, page: PageRules) -> None:
-    with page.rule("four values"):
-        check_length("output_padding", call.output_padding, allowed=call.input.rank - 2)
-    if call.is_empty:
-        _check_page_shapes_of_empty(call, page)
-    elif call.transposed:
-        with page.rule("spatial sizes are not exactly those of the convolution, transposed"):
-            check_transposed_sizes(call)
-    if not call.transposed:
-        with page.rule("above 1 in 3-D, but not depthwise in BF16, transposed is false,"):
-            check_depthwise_3d(call)
-    if call.bias_sizes is not None:
-        with page.rule("not the channels"):
-            check_bias_sizes(call, call.grad_output.shape[1])
-
-
-def _check_page_shapes_of_empty(call: Call, page: PageRules) -> None:
-    """The source fills with zeros whatever grad_output is."""
-    with page.rule("empty, but neither its N nor its C is 0, grad_input is not wanted,"):
-        check_input_emptiness(call)
-    with page.rule("empty, but not for want of input's channels,"):
-        check_weight_emptiness(call)
-    with page.rule("N is not that of input, input is empty"):
-        check_batch(call)
-    with page.rule("dimension 1 is not the channels of weight and groups, input is empty"):
-        check_output_channels(call)
-    with page.rule("spatial sizes are not those of the convolution, input is empty"):
-        if call.transposed:
-            check_transposed_sizes(call)
-        else:
-            check_places(call)
-
-
-def _check_page_tensors(call: Call, page: PageRules) -> None:
-    wider = (
-        ("grad_input", call.grad_input, (call.input, call.grad_output), "the wider of input's"),
-        ("grad_weight", call.grad_weight, (call.weight, call.grad_output), "the wider of weight's"),
-        ("grad_bias", call.grad_bias, (call.grad_output,), "that of grad_output"),
-    )
-    for name, gradient, operands, words in wider:
-        if gradient is not None:
-            with page.rule(f"dtype is not {words}"):
-                check_gradient_dtype(name, gradient, operands)
-    for name, tensor in call.tensors:
-        if name != "grad_bias":
-            with page.rule("format is ND, not NCL,"):
-                _check_page_format(name, tensor)
-    if call.grad_bias is not None:
-        with page.rule("format is not ND"):
-            _check_bias_format(call.grad_bias)
-
-
-def _check_page_format(name: str, tensor: Tensor) -> None:
-    if tensor.format == Format.ND:
-        raise invalid_argument(
-            name, given="format ND of a tensor of 3 dimensions", allowed="format NCL"
-        )
-
-
-def _check_page_limits(call: Call, profile: str, page: PageRules) -> None:
-    """The zeros of an empty input are accepted by now."""
-    if call.transposed:
-        return
-    for bound in BOUNDS:
-        if call.input.rank in bound.ranks:
-            with page.rule(bound.broken):
-                _check_bound(call, bound, profile)
-
-
-def _check_bound(call: Call, bound: Bound, profile: str) -> None:
-    limit = bound.limit
-    free = [
-        name
-        for name, rules in PROFILE_RULES.items()
-        if name not in limit.profiles and call.input.rank in rules.ranks
-    ]
-    check_range(
-        limit.parameter,
-        _bounded(call, bound),
-        least=limit.least,
-        most=limit.most,
-        where=f" on {profile}{elsewhere('more', free)}",
-    )
-
-
-def _bounded(call: Call, bound: Bound) -> tuple[int, ...] | int:
-    """The values of the call that a limit binds."""
-    given: Tensor | tuple[int, ...] | int = getattr(call, bound.limit.parameter)
-    if isinstance(given, Tensor):
-        return tuple(size for size in given.shape[bound.values] if size != 0)
-    return given if isinstance(given, int) else given[bound.values]

@@ -8,7 +8,7 @@ from opserve_kernels.convolution_backward.contract import PROFILE_RULES, RANK_3D
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.number_formats import promote
 from opserve_kernels.rules import elsewhere
-from opserve_kernels.tensor import DataType, Tensor
+from opserve_kernels.tensor import DataType, Format, Tensor
 
 
 def check_ranks(call: Call) -> None:
@@ -231,3 +231,9 @@ def check_depthwise_3d(call: Call) -> None:
             given=f"{call.groups} for {call.input.dtype} of {channels[1]} channels",
             allowed="1, or in BF16 the channels of input and of grad_output",
         )
+
+
+def check_bias_format(bias: Tensor) -> None:
+    """A bias has one dimension, which format ND says nothing of."""
+    if bias.format != Format.ND:
+        raise invalid_argument("grad_bias", given=f"format {bias.format}", allowed="format ND")

@@ -18,6 +18,7 @@ _910 = "ascend910"
 _NO_BIAS = (True, True, False)
 _FORMATS = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 _IMAGES = ("grad_output", "input", "weight", "grad_input", "grad_weight")
+_GRADIENTS = ("grad_input", "grad_weight")
 Shape = tuple[int, ...]
 
 
@@ -46,14 +47,25 @@ def _convolution(input_: Shape, weight: Shape, grad_output: Shape, **changes: An
     tensors = {
         name: TensorSample(
             shape=shape,
-            dtype=gradients if name.startswith("grad_") and name != "grad_output" else dtype,
+            dtype=gradients if name in _GRADIENTS else dtype,
             format=formats.get(name, _FORMATS.get(len(shape), Format.NCHW)),
         )
         for name, shape in shapes.items()
     }
-    axes = len(weight) - 2
-    scalars = {
-        "bias_sizes": grad_output[1:2],
+    bias = {"grad_bias": TensorSample(shape=grad_output[1:2], dtype=gradients)}
+    sample = Sample(
+        name=f"{input_}, {weight}: {status}",
+        operator="convolution_backward",
+        tensors=tensors | bias,
+        scalars=_scalars(grad_output[1:2], len(weight) - 2) | changes,
+        profile=profile,
+    )
+    return VendorRow(sample=sample, status=status)
+
+
+def _scalars(bias_sizes: Shape, axes: int) -> dict[str, Any]:
+    return {
+        "bias_sizes": bias_sizes,
         "stride": (1,) * axes,
         "padding": (0,) * axes,
         "dilation": (1,) * axes,
@@ -62,17 +74,7 @@ def _convolution(input_: Shape, weight: Shape, grad_output: Shape, **changes: An
         "groups": 1,
         "output_mask": (True, True, True),
         "cube_math_type": 0,
-        **changes,
     }
-    bias = {"grad_bias": TensorSample(shape=grad_output[1:2], dtype=gradients)}
-    sample = Sample(
-        name=f"{input_}, {weight}: {status}",
-        operator="convolution_backward",
-        tensors=tensors | bias,
-        scalars=scalars,
-        profile=profile,
-    )
-    return VendorRow(sample=sample, status=status)
 
 
 CONVOLUTIONS: tuple[VendorRow, ...] = (
