@@ -16,6 +16,7 @@ import grpc
 import numpy as np
 
 from benchmarks.customer import say
+from benchmarks.giant_plans import giant_plans
 from benchmarks.long_calls import long_call, queue_calls
 from benchmarks.wire import Answers, Host, Wire
 from opserve.v1 import memory_service_pb2 as memory
@@ -94,6 +95,14 @@ class Hostile:
         found = [await self.wire.call(methods.ALLOCATE, request) for request in asked]
         buffers = [one.buffer for one in found if one is not None]
         await _at_once(*(self._read(buffer, size_bytes=MIB) for buffer in buffers))
+
+    async def plans_giants(self) -> None:
+        """Plans of convolutions that no device could hold, and of some that would take days."""
+        asked = (
+            operators.GetWorkspaceSizeRequest(session=self.session.name, convolution_backward=call)
+            for call in giant_plans()
+        )
+        await _at_once(*(self.wire.call(methods.GET_WORKSPACE_SIZE, one) for one in asked))
 
     async def computes(self) -> None:
         """Long calls in every queue that it may fill."""
@@ -267,6 +276,7 @@ async def _at_once(*deeds: Awaitable[object]) -> None:
 DEEDS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
     "calls beyond its rate": Hostile.floods,
     "giant shapes and allocations": Hostile.asks_for_giants,
+    "giant plans": Hostile.plans_giants,
     "long kernels": Hostile.computes,
     "guesses of names and handles": Hostile.guesses,
     "slow reads and writes": Hostile.reads_slowly,

@@ -31,7 +31,10 @@ UNPICKLERS = {
     "server/opserve_server/conformance/parcels.py": "what its processes tell each other",
 }
 """Who may unpickle what."""
-STARTERS = {"server/opserve_server/first_start.py": "the program that compiles its kernels"}
+STARTERS = {
+    "server/opserve_server/first_start.py": "the program that compiles its kernels",
+    "server/opserve_server/stop_guard.py": "itself, as the process that ends a stuck front",
+}
 """Who may start what."""
 SESSIONS = re.compile(r"self\._\w+\.open")
 """Opens a session, by a part of the core."""

@@ -5,7 +5,6 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -53,14 +52,16 @@ from opserve_server.settings import (
     settings_of_environment,
     where_set,
 )
+from opserve_server.stop_guard import SIGNALS, StopGuard, stop_guard
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own variables, of which one says where traces go."""
-ENDING = (signal.SIGTERM, signal.SIGINT)
 STOP_TIMEOUT_S = 1.0
 """Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
+KILL_AFTER_S = 5.0
+"""Seconds beyond the drain after which a front that has not ended is killed: its loop is stuck."""
 STATUS_GIVEN_UP = 1
 
 if TYPE_CHECKING:
@@ -84,8 +85,11 @@ def main() -> int:
         log_to_stderr(settings.log_level)
         settings = fitted(settings)
         keep_freed_memory()
-        with asyncio.Runner(loop_factory=_Loop) as runner:
-            runner.run(_serve(settings))
+        with (
+            stop_guard(settings.drain_timeout_s + KILL_AFTER_S) as guard,
+            asyncio.Runner(loop_factory=_Loop) as runner,
+        ):
+            runner.run(_serve(settings, guard))
     except asyncio.CancelledError:
         return STATUS_GIVEN_UP
     except SettingRefused as refused:
@@ -97,8 +101,9 @@ def main() -> int:
     return 0
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, guard: StopGuard) -> None:
     stopping = _stopping_on_signals()
+    guard.watch()
     log.info("starting: a few seconds, when kernels are compiled")
     async with running(settings) as addresses:
         spare_what_is_loaded()
@@ -121,13 +126,13 @@ def _stopping_on_signals() -> asyncio.Event:
 
     def stop() -> None:
         if stopping.is_set():
-            for number in ENDING:
+            for number in SIGNALS:
                 loop.remove_signal_handler(number)
             log.warning("told to stop again: work that still runs is given up")
             serving.cancel()
         stopping.set()
 
-    for number in ENDING:
+    for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     return stopping
 

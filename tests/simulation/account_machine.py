@@ -229,7 +229,7 @@ class AccountMachine(RuleBasedStateMachine):
                 work = self.service.close_session(lease.principal, lease.session.name)
                 asyncio.create_task(work).add_done_callback(lambda task: task.exception())
             if end != "closed":
-                self.loop.advance(LIMITS.lease_default_s + 1)
+                await asyncio.sleep(LIMITS.lease_default_s + 1)
 
         self.do(close())
         self.settle()

@@ -149,7 +149,7 @@ class CoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open and not self.session.queued)
     @rule()
     def let_the_lease_end(self) -> None:
-        self.loop.advance(LIMITS.lease_default_s + 1)
+        self.do(asyncio.sleep(LIMITS.lease_default_s + 1))
         self.settle()
         self.session_is_gone()
 

@@ -46,7 +46,7 @@ def give_back_twice_when_a_close_meets_the_end_of_the_lease(patch: pytest.Monkey
 
     async def close(self: Session) -> None:
         await original(self)
-        if self.time() > self.expires_at:
+        if self.time() >= self.ends_at:
             self._place._standing.use -= 1
 
     patch.setattr(Session, "close", close)

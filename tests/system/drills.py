@@ -26,13 +26,12 @@ Process = asyncio.subprocess.Process
 
 
 @asynccontextmanager
-async def own_process(**settings: str) -> AsyncGenerator[tuple[Process, Addresses]]:
-    """A service that a test may stop, stall or kill."""
+async def own_process(*program: str, **settings: str) -> AsyncGenerator[tuple[Process, Addresses]]:
+    """A service that a test may stop, stall or kill, by its own program unless another is given."""
     chosen = {f"OPSERVE_{key.upper()}": value for key, value in (SETTINGS | settings).items()}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "opserve_server",
+        *(program or ("-m", "opserve_server")),
         env=os.environ | chosen,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

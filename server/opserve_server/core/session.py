@@ -29,6 +29,7 @@ from opserve_server.core.observations import TOLD_CHARACTERS, CopyEnded, Observe
 from opserve_server.core.plans import Plans
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.results import Content, Result
+from opserve_server.core.standstills import Silence, Standstills
 from opserve_server.core.streams import Stream
 from opserve_server.core.tenants import Resource
 
@@ -79,6 +80,7 @@ class Session:
         dispatcher: Dispatcher,
         wanted: Wanted,
         limits: Limits,
+        standstills: Standstills,
         reclaim: Callable[[], None],
         observe: Observe,
     ) -> None:
@@ -89,7 +91,8 @@ class Session:
         self.plan_options = _plan_options(wanted, device)
         self.limits = limits
         self.time = asyncio.get_running_loop().time
-        self.opened_at, self.expires_at, self.used_at = self.time(), 0.0, 0.0
+        self.opened_at, self.used_at = self.time(), 0.0
+        self._silence = Silence(standstills, self.lease_s)
         self.calls = 0
         self.finishes = self.closed = False
         self.end_reason = ""
@@ -120,8 +123,11 @@ class Session:
 
     @property
     def ends_at(self) -> float:
-        """When it ends unless its client calls, seconds of the event loop's clock."""
-        return min(self.expires_at, self.exclusive_until)
+        """When it ends unless its client calls, seconds of the event loop's clock.
+
+        It is later after a standstill of the loop, which reads no calls meanwhile.
+        """
+        return min(self._silence.ends_at, self.exclusive_until)
 
     @property
     def exclusive_until(self) -> float:
@@ -206,7 +212,7 @@ class Session:
 
     def renew(self) -> None:
         """Starts the lease anew."""
-        self.expires_at = self.time() + self.lease_s
+        self._silence.begin()
 
     def in_progress(self) -> "_InProgress":
         """A call, during which the session does not expire, and whose end renews the lease."""

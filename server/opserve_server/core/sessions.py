@@ -25,6 +25,7 @@ from opserve_server.core.observations import TOLD_CHARACTERS, Observe, concerns_
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.room import Room
 from opserve_server.core.session import Session
+from opserve_server.core.standstills import Standstills
 from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.waiting_line import PlaceKey, WaitingLine
 
@@ -74,7 +75,14 @@ class Sessions:
         self._closing: dict[asyncio.Task[None], Session] = {}
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.draining = False
-        self.line = WaitingLine(limits, room=self._room, open_on=self._open_on, close=self._close)
+        self._standstills = Standstills(needed=lambda: bool(self._sessions) or self.line.waits)
+        self.line = WaitingLine(
+            limits,
+            room=self._room,
+            open_on=self._open_on,
+            close=self._close,
+            standstills=self._standstills,
+        )
 
     def count(self, device: Device) -> int:
         """Sessions on a device."""
@@ -238,11 +246,11 @@ class Sessions:
             dispatcher=self._dispatchers[device.name],
             wanted=wanted,
             limits=self._limits,
+            standstills=self._standstills,
             reclaim=lambda: self._reclaim(device, account),
             observe=self._observe,
         )
         self._sessions[session.name] = session
-        session.renew()
         self._watch(session)
         return session
 

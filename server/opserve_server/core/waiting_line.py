@@ -22,6 +22,7 @@ from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.room import Room
 from opserve_server.core.session import Session
+from opserve_server.core.standstills import Silence, Standstills
 
 LOOKS_S = 0.25
 """Seconds between two looks at devices that may have become ready, while anybody waits."""
@@ -73,6 +74,7 @@ class WaitingLine:
         room: What is free now.
         open_on: Opens the session of a place on a device; may refuse, or ask for a later try.
         close: Ends a session that was granted to nobody.
+        standstills: Of the event loop.
     """
 
     def __init__(
@@ -82,15 +84,22 @@ class WaitingLine:
         room: Callable[[], Room],
         open_on: Callable[[Account, Wanted, Device], Session | None],
         close: Callable[[Session], object],
+        standstills: Standstills,
     ) -> None:
         self._limits = limits
         self._room = room
         self._open_on = open_on
         self._close = close
+        self._standstills = standstills
         self._places: list[Place] = []
         self._numbers = count()
         self._callers: Counter[PlaceKey] = Counter()
         self._look: asyncio.TimerHandle | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._places)
 
     async def session(self, account: Account, wanted: Wanted, key: PlaceKey | None) -> Session:
         """A session as it is wanted, at once or after a wait.
@@ -238,7 +247,19 @@ class WaitingLine:
     def _expect_back(self, place: Place | None, *, away: bool) -> None:
         if place is None:
             return
+        self._watch_return(place, Silence(self._standstills, self._limits.waiting_return_s))
+        place.away = away
+        if away:
+            self.advance()  # what was kept for it is free meanwhile
+
+    def _watch_return(self, place: Place, silence: Silence) -> None:
         loop = asyncio.get_running_loop()
+        place.timers["return"] = loop.call_at(silence.ends_at, self._end_silence, place, silence)
+
+    def _end_silence(self, place: Place, silence: Silence) -> None:
+        if silence.ends_at > asyncio.get_running_loop().time():
+            self._watch_return(place, silence)
+            return
         gone = Unavailable(
             Status.ACL_ERROR_RT_SOCKET_CLOSE,
             f"session: given no sign of life for {self._limits.waiting_return_s:g} s, allowed a "
@@ -247,12 +268,7 @@ class WaitingLine:
             given="no sign of life",
             allowed="a request that is made again in time",
         )
-        place.timers["return"] = loop.call_later(
-            self._limits.waiting_return_s, self._refuse, place, gone
-        )
-        place.away = away
-        if away:
-            self.advance()  # what was kept for it is free meanwhile
+        self._refuse(place, gone)
 
     def _give_up(self, place: Place) -> None:
         (told,) = self.infos(lambda other: other is place)
