@@ -51,7 +51,7 @@ def test_a_session_is_opened_with_direct_sums_and_rules_as_errors_unless_asked_o
     client: Client, fake: FakeService
 ) -> None:
     with client.open_session():
-        assert (fake.opened.accuracy, fake.opened.documented_rules) == ("direct", "error")
+        assert (fake.opened.accuracy, fake.opened.documented_rules) == ("", "")
     with client.open_session(accuracy="fast", documented_rules="warn"):
         assert (fake.opened.accuracy, fake.opened.documented_rules) == ("fast", "warn")
 
@@ -130,7 +130,7 @@ def test_cases_are_tried_on_the_terms_of_a_plain_session_unless_asked_otherwise(
 ) -> None:
     sessions = Sessions(client, Terms())
     sessions.on("ascend910b")
-    assert (fake.opened.accuracy, fake.opened.documented_rules) == ("direct", "error")
+    assert (fake.opened.accuracy, fake.opened.documented_rules) == ("", "")
     assert "SetDeterministicLevel" not in fake.calls
     other = Sessions(client, Terms(accuracy="fast", documented_rules="warn"))
     other.on("ascend910b")

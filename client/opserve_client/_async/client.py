@@ -181,6 +181,11 @@ class AsyncClient:
                 documented_rules, DOCUMENTED_RULES, parameter="documented_rules"
             ),
         )
+        # A service of the release before these fields rejects them over REST: defaults stay unsaid.
+        if accuracy == "direct":
+            request.ClearField("accuracy")
+        if documented_rules == "error":
+            request.ClearField("documented_rules")
         return runtime_async.opening(self._open_session(request, on_position))
 
     async def list_waiting(self) -> list[Waiting]:
