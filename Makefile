@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold conformance-faults pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -66,10 +66,10 @@ warm: $(READY) ## compiles the kernels into their cache, or finds them there
 
 test: $(READY) ## every check, and all tests but the slow ones
 	$(MAKE) --jobs=2 --output-sync check warm
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow"
 
 test-slow: warm ## the slow tests
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_fences.py
@@ -86,7 +86,7 @@ fuzz: warm ## requests that no client writes, for long (OPSERVE_FUZZ_S=600 OPSER
 	OPSERVE_FUZZ_S=$(OPSERVE_FUZZ_S) $(BIN)/python -m pytest -s tests/fuzz
 
 coverage: warm ## the tests of `make test` with branch coverage
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 demo: $(READY) ## trains a small network, every convolution gradient by the service
 	$(BIN)/opserve demo
@@ -115,8 +115,10 @@ cold: $(BENCH_READY) ## the suite smoke where nothing is compiled or kept; write
 report-pictures: $(READY) ## draws the pictures of the conformance report in docs/pictures (needs Chromium)
 	$(BIN)/python -m tools.report_pictures
 
-conformance-faults: $(READY) $(BENCH_READY) ## kernels that are wrong on purpose, which must be caught; PyTorch's and ours over 20 seeds, which must not; writes docs/conformance-faults.md
+faults-page: $(READY) ## kernels that are wrong on purpose, which must be caught; writes docs/conformance-faults.md
 	PYTHONPATH=tests $(BIN)/python -m conformance.page
+
+conformance-faults: faults-page $(BENCH_READY) ## kernels that are wrong on purpose, which must be caught; PyTorch's and ours over 20 seeds, which must not; writes docs/conformance-faults.md
 	PYTHONPATH=tests $(BENCH_BIN)/python -m conformance.alarms $(ARGS)
 
 # An environment of its own: PyTorch is large, and nothing else needs it.

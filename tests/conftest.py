@@ -1,4 +1,4 @@
-"""What every test may ask for: a running service, and seeds that a failure prints."""
+"""What every test may use: a running service, the same examples everywhere, and named skips."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from opserve_client.private_service import Addresses, private_service
+from skips import pytest_runtest_makereport, pytest_terminal_summary
+from vendor_pages import pytest_collection_modifyitems
+
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_runtest_makereport",
+    "pytest_terminal_summary",
+]
 
 # The same examples on every machine, however slow; `--hypothesis-profile=search` draws new ones.
 settings.register_profile(

@@ -15,6 +15,7 @@ import pytest
 
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.registry import OPERATORS
+from skips import needs_program
 
 pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
@@ -60,6 +61,7 @@ PRINTED = {
     "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
 """What the Python examples of a page print, line by line, where the page says so."""
+needs_curl = needs_program("curl", there=shutil.which("curl") is not None, package="curl")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -93,7 +95,7 @@ def test_python_examples_run(service: Addresses, page: str) -> None:
         assert printed.getvalue().splitlines() == PRINTED[page]
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+@needs_curl
 def test_the_shell_examples_of_the_readme_run(service: Addresses, tmp_path: Path) -> None:
     examples = [block for block in blocks("README.md", "sh") if "curl" in block or "run" in block]
     run_shell(on(service, "".join(examples)), tmp_path)
@@ -101,7 +103,7 @@ def test_the_shell_examples_of_the_readme_run(service: Addresses, tmp_path: Path
         assert np.load(tmp_path / output)["out"].tolist() == IMAGE
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+@needs_curl
 def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Path) -> None:
     run_shell(on(service, "".join(blocks("docs/rest.md", "sh"))), tmp_path)
     # By hand: each output of ones spreads over 2x2 inputs; each weight sums 2x2 inputs.
@@ -112,7 +114,7 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
     assert bits.view(ml_dtypes.bfloat16).astype(np.float32).tolist() == IMAGE
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+@needs_curl
 def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
     store = {
         "store_url": f"sqlite:///{tmp_path}/opserve.db",

@@ -1,11 +1,9 @@
 """The examples of the vendor's pages run with their own import lines, in the vendor's shapes."""
 
-import os
 import tokenize
 from collections.abc import Iterator, Mapping
 from io import StringIO
 from itertools import pairwise, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +14,11 @@ from kernels.oracles.convolution_backward import Geometry, gradients
 from opserve_client import Client, Session, TbeError, group_dict
 from opserve_client.private_service import Addresses
 from opserve_client.tbe import install
+from vendor_pages import FOLDER
 
 pytestmark = pytest.mark.system
 Doubles = NDArray[np.float64]
 Halves = NDArray[np.float16]
-FOLDER = Path(
-    os.environ.get("OPSERVE_SEEDS", Path(__file__).parents[2].resolve().parent / "shared" / "seeds")
-)
-needs_pages = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the vendor's pages are not here; OPSERVE_SEEDS names their folder"
-)
 BLOCK = 16
 NESTING = dict.fromkeys("([{", 1) | dict.fromkeys(")]}", -1)
 
@@ -128,7 +121,7 @@ def test_line_breaks_come_back_where_statements_start() -> None:
     ]
 
 
-@needs_pages
+@pytest.mark.vendor_pages
 def test_the_example_of_conv2d_backprop_input(live: Session) -> None:
     out_backprop, filters = small(1, 1, 16, 7, 7), small(2, 16, 16, 1, 1)
     data = {
@@ -142,7 +135,7 @@ def test_the_example_of_conv2d_backprop_input(live: Session) -> None:
     np.testing.assert_array_equal(result, image(expected))
 
 
-@needs_pages
+@pytest.mark.vendor_pages
 def test_the_example_of_conv2d_backprop_filter(live: Session) -> None:
     out_backprop, fmap = small(3, 1, 16, 7, 7), small(4, 1, 16, 7, 7)
     data = {"out_backprop": image_5hd(out_backprop), "fmap": image_5hd(fmap)}
@@ -205,7 +198,7 @@ def test_groups_in_both_calls(
     np.testing.assert_array_equal(np.asarray(names["dw"]), shown)
 
 
-@needs_pages
+@pytest.mark.vendor_pages
 def test_a_broken_rule_of_the_example_has_the_vendors_code(live: Session) -> None:
     statements = with_line_breaks(example("000", "调用示例"))
     wrong = statements.replace("offset_w = None", "offset_w = 1")

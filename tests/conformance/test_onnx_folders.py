@@ -1,6 +1,5 @@
 """ONNX's test folders: every stored one is read, and what it says our kernels do."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from contract.corpora import FOLDER, needs_corpora, stored_arrays
+from contract.corpora import cases, stored_arrays
 from kernels.cases.runs import Array, run
 from opserve_client.conform.onnx_calls import GivenCase, check_given
 from opserve_client.conform.onnx_folders import ELEMENTS_LIMIT, Folders, read_folders
@@ -67,19 +66,20 @@ def complaints(given: GivenCase, outputs: Mapping[str, Array]) -> list[str]:
 
 def stored_folders(root: Path) -> list[dict[str, Any]]:
     """Makes a folder of each stored case."""
-    rows = [json.loads(line) for line in (FOLDER / "onnx_backend.jsonl").read_text().splitlines()]
+    rows = cases("onnx_nodes")
     for row in rows:
         arrays = stored_arrays(row)
         output = arrays.pop("Y")
-        sizes = {
+        sizes: dict[str, Array] = {
             name: np.array(row[name]) for name in ("image_shape", "block_shape") if name in row
         }
-        order = {name: arrays[name] for name in ("X", "W", "B") if name in arrays} | sizes
+        order: dict[str, Array] = {
+            name: arrays[name] for name in ("X", "W", "B") if name in arrays
+        } | sizes
         write_folder(root / row["case_id"], row["op"], order, output, row["attrs"])
     return rows
 
 
-@needs_corpora
 def test_every_stored_folder_is_read_and_our_kernels_do_what_it_says(tmp_path: Path) -> None:
     rows = stored_folders(tmp_path)
 
@@ -93,7 +93,6 @@ def test_every_stored_folder_is_read_and_our_kernels_do_what_it_says(tmp_path: P
     assert [text for given in found.cases for text in complaints(given, outputs_of(given))] == []
 
 
-@needs_corpora
 def test_every_stored_folder_accuses_a_kernel_that_is_a_little_wrong(tmp_path: Path) -> None:
     stored_folders(tmp_path)
 

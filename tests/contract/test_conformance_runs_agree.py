@@ -12,7 +12,7 @@ from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.cases.suites import smoke
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.system
 DEVICES = {"devices": '["ascend910b", "reference"]'}
 PROFILE = "ascend910b"
 FOLDS = [

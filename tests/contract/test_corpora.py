@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contract.corpora import Case, cases, needs_corpora, stored_arrays, stored_case
+from contract.corpora import Case, cases, stored_arrays, stored_case
 from kernels.oracles import convolution_backward, im2col_backward
 from kernels.oracles.expectation import Doubles, assert_meets, expect
 from opserve_client import AclnnError, Client, ConvolutionBackward, Im2colBackward, Session
 from opserve_client.private_service import Addresses
 from opserve_kernels.tensor import DataType
 
-pytestmark = [pytest.mark.system, needs_corpora]
+pytestmark = pytest.mark.system
 Floats = NDArray[np.float32]
 COST_LIMIT = 2 * 10**6
 """Multiply-adds above which the float64 oracle takes longer than a test may."""
@@ -101,7 +101,7 @@ def meets(given: Floats, exact: Doubles, magnitude: Doubles, terms: int) -> None
 
 
 def test_tensorflow_vectors_are_met_to_the_bit(session: Session) -> None:
-    all_cases = cases("tf")
+    all_cases = cases("tensorflow")
     for case in all_cases:
         if case["case_id"] in REFUSED:
             with refused(case):
@@ -242,7 +242,7 @@ def run_columns(session: Session, case: Case, columns: Floats) -> Floats:
 
 def test_calls_recorded_from_torch_are_met_to_the_bit(session: Session) -> None:
     counts = {"aclnnConvolutionBackward": 0, "aclnnIm2colBackward": 0}
-    for case in cases("torch_opinfo"):
+    for case in cases("torch"):
         if case["case_id"] in REFUSED:
             with refused(case):
                 run_recorded(session, case)
@@ -281,7 +281,7 @@ def run_recorded(session: Session, case: Case) -> None:
 def test_shapes_of_vendor_suites_are_met_to_the_bit(
     session: Session, corpus: str, small: int, in_all: int
 ) -> None:
-    all_cases = list(cases(corpus))
+    all_cases = cases(corpus)
     within = [case for case in all_cases if case["cost"] <= COST_LIMIT]
     for case in within:
         assert_equals_oracle(session, case, *integers(case, "gradOutput", "input", "weight"))

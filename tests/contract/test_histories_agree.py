@@ -20,7 +20,7 @@ from opserve_client.private_service import Addresses, private_service
 from opserve_client.wire import chunks
 from opserve_kernels.verdict.case_result import result_of
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.system
 FACES = ["gRPC", "REST"]
 DIGEST = f"sha256:{'0' * 64}"
 WRONG = result_of(folded().verdict, seconds=0.25)

@@ -15,7 +15,7 @@ from opserve_kernels.cases.calls import FoldCall, Setting
 from opserve_kernels.cases.case import canonical
 from opserve_kernels.cases.suite import Suite
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.system
 DEVICES = {"devices": '["ascend910b", "reference"]'}
 FOLD = FoldCall(out=(3, 13, 11), kernel=(2, 5))
 OWN = FOLD.case(Setting(source="mine"))

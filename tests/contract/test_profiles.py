@@ -8,10 +8,10 @@ import pytest
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import PROFILES, profile_named
 from opserve_kernels.status import Status
+from vendor_pages import FOLDER
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "profiles.md"
-SEEDS = ROOT.parent / "shared" / "seeds"
 A2 = ("Atlas A2训练系列产品", "Atlas 800I A2推理产品")
 KIND = "(?:训练|推理|Training |Inference )"
 PRODUCT = "(?:系列产品|产品|Series Product|Product)"
@@ -93,9 +93,9 @@ def test_ascend950_is_refused_by_name(name: str) -> None:
     assert refusal.value.given == name
 
 
-@pytest.mark.skipif(not SEEDS.is_dir(), reason="the vendors' pages are not here")
+@pytest.mark.vendor_pages
 def test_every_product_of_the_vendors_pages_has_a_profile() -> None:
-    pages = "".join(page.read_text() for page in SEEDS.glob("*.txt"))
+    pages = "".join(page.read_text() for page in FOLDER.glob("*.txt"))
     products = re.findall(rf"Atlas [A-Z0-9/ ]*{KIND}{PRODUCT}", pages)
     assert {profile_named(product).name for product in products} == {
         *("ascend910b", "ascend910", "ascend310p", "ascend310b", "ascend310")

@@ -26,9 +26,11 @@ from opserve.v1 import session_service_pb2 as session_pb
 from server.doors import every_rpc
 from system.drills import own_process
 
-SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "15"))
+SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "0"))
+ROUNDS = 100
+"""At least so many, of 8 requests each, and as many more as those seconds have time for."""
 SEED = int(os.environ.get("OPSERVE_FUZZ_SEED", "6"))
-pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 600)]
 LIMITS = {
     "devices": '["ascend910b", "ascend310p", "ft78ne"]',
     "device_memory_bytes": str(2**26),
@@ -43,8 +45,8 @@ LIMITS = {
     "log_level": "WARNING",
 }
 GROWTH_MIB = 200
-ANSWER_S = 20.0
-"""In which each call is answered, whatever it asks."""
+ANSWER_S = 300.0
+"""Seconds after which a call hangs, on any machine."""
 PROFILES = ("ascend910b", "ascend310p", "ft78ne")
 WRONG = {"UNKNOWN", "CANCELLED", "UNAVAILABLE"}
 """Codes that no request may come to; INTERNAL is that of kernels that fail, and no other."""
@@ -136,14 +138,15 @@ def _of(rpc: MethodDescriptor, session: str) -> bytes:
 
 async def test_no_request_breaks_the_service() -> None:
     source = random.Random(SEED)  # noqa: S311  # not for secrets
-    sys.stdout.write(f"seed {SEED}, {SECONDS:g} s\n")
+    sys.stdout.write(f"seed {SEED}, {ROUNDS} rounds, then {SECONDS:g} s\n")
     async with own_process(**LIMITS) as (process, addresses):
         async with grpc.aio.insecure_channel(addresses.grpc) as channel:
             fuzzer = Fuzzer(channel, source)
             await fuzzer.begin()
             before = census(process.pid).front_mib
-            until = time.monotonic() + SECONDS
-            while time.monotonic() < until and not fuzzer.faults:
+            for _ in rounds():
+                if fuzzer.faults:
+                    break
                 await asyncio.gather(*(fuzzer.step() for _ in range(8)))
                 if source.random() < 0.02:
                     await fuzzer.end()
@@ -158,16 +161,21 @@ async def test_no_request_breaks_the_service() -> None:
         sys.stdout.write(f"{dict(fuzzer.codes)}, {grown:.0f} MiB\n")
 
 
+def rounds() -> Iterator[int]:
+    until = time.monotonic() + SECONDS
+    yield from range(ROUNDS)
+    while time.monotonic() < until:
+        yield ROUNDS
+
+
 async def _everything_is_given_back(fuzzer: Fuzzer) -> None:
     """All memory is free once the leases of what was opened have ended."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
+    while True:  # the test's own limit ends it
         answer = await fuzzer.call(RPCS["ListDevices"], b"")
         devices = session_pb.ListDevicesResponse.FromString(answer).devices
         if all(one.free_memory_bytes == one.memory_bytes and one.ready for one in devices):
             return
         await asyncio.sleep(0.1)
-    raise AssertionError("memory is held, or a worker is gone")
 
 
 def test_the_fuzzer_reaches_every_message() -> None:

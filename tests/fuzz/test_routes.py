@@ -18,9 +18,10 @@ from system.drills import own_process
 from system.test_identity import AUDIT, made_key
 
 HERE = Path(__file__).resolve().parent
-SECONDS = float(os.environ.get("OPSERVE_FUZZ_S", "30"))
+SECONDS = os.environ.get("OPSERVE_FUZZ_S")
 SEED = os.environ.get("OPSERVE_FUZZ_SEED", "6")
-pytestmark = [pytest.mark.system, pytest.mark.timeout(SECONDS + 120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(float(SECONDS or 0) + 600)]
+HOW_MUCH = ("--max-examples", "50", "--max-time", SECONDS) if SECONDS else ("--max-examples", "2")
 ALL = Principal(tenant="lab", name="fuzzer", scopes=frozenset(Scope))
 CHECKS = (
     *("ignored_auth", "use_after_free", "response_schema_conformance"),
@@ -48,9 +49,9 @@ async def test_no_request_breaks_a_route(tmp_path: Path) -> None:
         fuzzing = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{addresses.rest}/openapi.json"),
             *("--url", addresses.rest, "--header", f"Authorization: Bearer {key}"),
-            *("--seed", SEED, "--max-time", f"{SECONDS:g}", "--max-examples", "50"),
+            *("--seed", SEED, *HOW_MUCH),
             *("--phases", "fuzzing,stateful", "--checks", ",".join(CHECKS)),
-            *("--request-timeout", "20", "--no-color", "--warnings", "off"),
+            *("--request-timeout", "300", "--no-color", "--warnings", "off"),
             env=os.environ | {"SCHEMATHESIS_HOOKS": "answers", "PYTHONPATH": f"{HERE}"},
             cwd=tmp_path,
             stdout=asyncio.subprocess.PIPE,

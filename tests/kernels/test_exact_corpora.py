@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contract.corpora import Case, cases, needs_corpora, stored_arrays
+from contract.corpora import Case, cases, stored_arrays
 from kernels.execution import execute
 from kernels.oracles.convolution_backward import geometry_of, magnitude
 from kernels.oracles.expectation import ACCUMULATOR_UNIT, LAMBDA, assert_meets, expect
@@ -14,7 +14,6 @@ from kernels.samples.im2col_backward import image
 from kernels.samples.sample import Sample, TensorSample
 from opserve_kernels.tensor import DataType, Format
 
-pytestmark = needs_corpora
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 

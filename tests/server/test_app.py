@@ -27,7 +27,7 @@ from opserve_server.serving import StartFailed
 FREE_PORTS = {"OPSERVE_GRPC_ADDRESS": "127.0.0.1:0", "OPSERVE_REST_ADDRESS": "127.0.0.1:0"}
 NO_STORE = {"OPSERVE_STORE_URL": ""}
 SMALL = {"OPSERVE_DEVICE_MEMORY_BYTES": str(2**24), "OPSERVE_SLAB_BYTES": str(2**20)}
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.system
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ async def test_a_service_announces_itself_serves_and_drains(number: signal.Signa
 async def test_a_draining_service_finishes_the_calls_it_has_taken() -> None:
     async with started() as process:
         announced = await ready(process)
-        async with httpx2.AsyncClient(base_url=announced["rest"], timeout=60) as client:
+        async with httpx2.AsyncClient(base_url=announced["rest"], timeout=300) as client:
             session = (await client.post("/v1/sessions")).json()["session"]
             buffers = f"/v1/sessions/{session}/buffers"
             await client.post(buffers, json={"size_bytes": 2})
@@ -235,7 +235,7 @@ asyncio.run(build())
 assert "numba" not in sys.modules, "the front imports numba"
 assert "llvmlite" not in sys.modules, "the front imports llvmlite"
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_the_memory_of_streamed_chunks_is_used_again() -> None:
@@ -256,7 +256,7 @@ pages_of_copies()
 found = pages_of_copies()
 assert found < 100, f"{found} new pages for chunks whose memory was there"
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 ALL_OF_THE_FRONT = """
@@ -289,7 +289,7 @@ seen, spared = len(gc.get_objects()), gc.get_freeze_count()
 assert seen < spared / 10, f"{{seen}} objects are looked at, {{spared}} are spared"
 """
     environment = os.environ | FREE_PORTS | NO_STORE | SMALL
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
 
 
 def test_a_worker_that_imports_main_again_loads_no_face() -> None:
@@ -298,7 +298,7 @@ import sys
 import opserve_server.__main__
 assert not {"grpc", "starlette", "uvicorn"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_the_clock_of_the_service_tells_less_than_a_millisecond() -> None:

@@ -43,7 +43,7 @@ async def caller(guard: Guard) -> AsyncIterator[Caller]:
 
 def connected(lane: str = NAME) -> socket.socket:
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    end.settimeout(30)
+    end.settimeout(300)
     end.connect(f"\0opserve-{lane}")
     return end
 

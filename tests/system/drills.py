@@ -18,7 +18,7 @@ from opserve_client._async.memory import AsyncTensor
 from opserve_client._async.streams import AsyncPlan
 from opserve_client.private_service import PRIVATE_SETTINGS, Addresses
 
-DEADLINE_S = 45
+DEADLINE_S = 300
 CHANNELS, EDGE = 64, 256
 STREAMS, FULL_QUEUE = 6, 1000
 SETTINGS = PRIVATE_SETTINGS | {"devices": '["ascend910b"]', "log_level": "INFO"}

@@ -13,7 +13,7 @@ from opserve_server.app import running
 from opserve_server.store.store import Store
 from system.test_identity import LAB, Files, every_outcome, made_key, settings, store, until
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.system
 __all__ = ["store"]
 
 

@@ -25,7 +25,7 @@ SLACK_S = 15  # a loaded machine's, to end processes
 
 async def line_of(process: Process, words: bytes) -> None:
     assert process.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while words not in (line := await process.stderr.readline()):
             assert line, "the log has ended"
 

@@ -14,7 +14,7 @@ from opserve_client import AsyncClient, OpserveError
 from opserve_client.wire.methods import GET_SESSION
 from system.drills import EXACT, Process, long_work, own_process, tell, until, workers_of
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 CALLS = 100
 UPLOAD_BYTES = 64 * 2**20
 CLEAR = {107017, 507901}

@@ -94,7 +94,7 @@ async def test_a_worker_that_stands_still_is_not_ready_and_is_replaced(
         await check_once(session)
         stopped = signal_the_worker(signal.SIGSTOP)
         call = asyncio.create_task(check_once(session))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             while (await client.list_devices())[0].ready:
                 assert not call.done()
             await call
@@ -115,7 +115,7 @@ async def test_the_memory_of_a_dead_client_returns_with_its_lease(own_service: A
             with pytest.raises(AclrtError, match="207001"):
                 await session.allocate(MEMORY_BYTES)
             holder.kill()
-            deadline = asyncio.get_running_loop().time() + 30
+            deadline = asyncio.get_running_loop().time() + 300
             while (await client.list_devices())[0].free_memory_bytes < MEMORY_BYTES:
                 assert asyncio.get_running_loop().time() < deadline, "the lease did not end"
             await session.allocate(MEMORY_BYTES)

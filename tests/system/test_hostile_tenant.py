@@ -20,7 +20,7 @@ from opserve_client.private_service import Addresses
 from opserve_server.core.tenants import Resource, Tenant
 from system.drills import SETTINGS, own_process, until
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.system
 GOOD, ROUND, BAD = "good-tenant", "round-tenant", "bad-tenant"
 CALLS = 2
 HELD = set(Resource) - {Resource.CALLS_PER_S, Resource.DEVICE_SECONDS}

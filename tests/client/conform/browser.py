@@ -13,7 +13,7 @@ from opserve_client.conform.record import RunRecord
 from opserve_client.conform.report import write_report
 
 WINDOW: ViewportSize = {"width": 1400, "height": 900}
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 300_000
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from opserve_client.private_service import Addresses, private_service
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 PAGE = Path(__file__).parents[3] / "docs" / "conformance.md"
 PREFIX = """
 opserve() { python -c 'from opserve_client.cli import main; main()' "$@"; }

@@ -33,7 +33,7 @@ from opserve_client.conform.targets.named import Access
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.verdict.verdict import Status
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.system
 __all__ = ["suite"]  # a fixture of every test
 DEVICES = {"devices": '["reference"]'}
 

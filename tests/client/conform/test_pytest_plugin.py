@@ -15,7 +15,7 @@ from opserve_kernels.cases.calls import FoldCall, Setting
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.suite import Suite, write_suite
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.system
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (FOLD.case(), FOLD.case(Setting(kind=Kind.NORMAL)))
 OWN_TEST = """

@@ -29,11 +29,10 @@ from client.conform.sample_results import (
 )
 from opserve_client.conform.known import Known, expectations
 from opserve_kernels.verdict.verdict import Status
+from skips import needs_program
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed"),
-]
+chromium = needs_program("Chromium", there=PROGRAM is not None, package="chromium-headless-shell")
+pytestmark = [pytest.mark.system, chromium]
 
 Scheme = Literal["light", "dark"]
 Open = Callable[..., AbstractContextManager[Page]]

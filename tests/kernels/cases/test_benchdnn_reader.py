@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.corpora import FOLDER, needs_corpora
+from contract.corpora import FOLDER
 from kernels.cases.read_cases import Row, only, shapes
 from kernels.cases.runs import plan_of
 from opserve_kernels.cases.calls import Setting
@@ -285,9 +285,8 @@ def test_whatever_stands_in_a_batch_file_makes_calls_that_can_be_planned(words: 
     assert all(refused.reason for refused in read.refused)
 
 
-@needs_corpora
 def test_every_problem_of_the_sample_is_read_with_the_sizes_that_it_says() -> None:
-    text = (FOLDER / "benchdnn_sample.txt").read_text()
+    text = (FOLDER / "benchdnn.txt").read_text()
     read = read_benchdnn(text)
 
     assert (len(read.cases), read.refused) == (100, ())

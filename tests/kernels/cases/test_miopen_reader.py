@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.corpora import FOLDER, needs_corpora
+from contract.corpora import FOLDER
 from kernels.cases.read_cases import Row, only, shapes
 from kernels.cases.runs import plan_of
 from opserve_kernels.cases.readers.miopen import read_miopen
@@ -121,9 +121,8 @@ def test_whatever_stands_in_a_command_makes_a_call_that_can_be_planned(
     assert all(plan_of(case).shares is not None for case in read.cases)
 
 
-@needs_corpora
 def test_every_command_of_the_sample_is_read_or_is_forward_only() -> None:
-    read = read_miopen((FOLDER / "miopen_sample.txt").read_text())
+    read = read_miopen((FOLDER / "miopen.txt").read_text())
 
     assert len(read.cases) == 57
     assert [refused.text[-4:] for refused in read.refused] == ["-F 1"] * 3

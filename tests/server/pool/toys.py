@@ -20,7 +20,7 @@ NAMES = ("allocate", "count_units", "die", "fail", "hang", "meet", "work")
 TOYS = {name: f"server.pool.toy.{name}" for name in NAMES}
 UNITS = 200
 ENDLESS = 1 << 40
-DEADLINE_S = 30
+DEADLINE_S = 300
 ALONE = Flow(1, 1)
 
 

@@ -79,7 +79,7 @@ def test_processes_that_open_a_new_store_at_once_all_find_it(url: str) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=40)[0] for process in starting]
+    answers = [process.communicate(timeout=300)[0] for process in starting]
     assert answers == ["0\n"] * PROCESSES
 
 

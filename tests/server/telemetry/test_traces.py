@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -159,9 +158,8 @@ def test_a_collector_that_is_away_does_not_hold_up_the_end(
     class Away(InMemorySpanExporter):
         @override
         def shutdown(self) -> None:
-            released.wait(30)
+            released.wait()
 
-    began_s = time.monotonic()
     Traces(SimpleSpanProcessor(Away())).stop()
-    assert time.monotonic() - began_s < 20
+    assert not released.is_set(), "it waited for nobody"
     released.set()
