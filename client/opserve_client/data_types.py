@@ -9,6 +9,7 @@ import numpy as np
 
 from opserve.v1 import tensor_pb2
 from opserve_client.errors import OPSERVE, OpserveError, invalid_argument
+from opserve_kernels.cases.spelling import data_type_name, format_name
 
 
 class DataType(StrEnum):
@@ -102,16 +103,17 @@ def data_type_of(dtype: DTypeLike, *, domain: str = OPSERVE) -> DataType:
     """The element type that a name, a NumPy dtype or a scalar type stands for.
 
     Args:
-        dtype: A name of the vendor ("FLOAT", "BF16") or of NumPy ("float32", "bfloat16"), a dtype
-            or a scalar type.
+        dtype: A name of the vendor ("FLOAT", "ACL_FLOAT") or of NumPy ("float32", "bfloat16"), a
+            dtype or a scalar type.
         domain: Family of the operator that it is for.
 
     Raises:
         AclnnError: 161002, opserve knows no such element type; TbeError or DeconvError in their
             domains.
     """
-    if isinstance(dtype, str) and dtype in DataType.__members__:
-        return DataType[dtype]
+    name = data_type_name(dtype) if isinstance(dtype, str) else None
+    if name is not None:
+        return DataType[name]
     try:
         return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
     except (TypeError, ValueError, KeyError):
@@ -124,14 +126,15 @@ def tbe_result_type(res_dtype: str) -> DataType | None:
 
 
 def format_named(name: object) -> Format:
-    """The format of a name.
+    """The format of a name or number of the vendor: "NCHW", "ACL_FORMAT_NCHW", 0.
 
     Raises:
         AclnnError: 161002, opserve knows no such format.
     """
-    if isinstance(name, str) and name in Format.__members__:
-        return Format[name]
-    raise _unknown("format", str(name), Format.__members__)
+    known = format_name(name)
+    if known is None:
+        raise _unknown("format", str(name), Format.__members__)
+    return Format[known]
 
 
 def format_of_rank(rank: int) -> Format:

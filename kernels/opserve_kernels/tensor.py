@@ -4,15 +4,31 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 from math import gcd, prod
+from typing import TypeVar
+
+from typing_extensions import override
 
 from opserve_kernels.errors import invalid_argument
 
 RANK_MAXIMUM = 8
+_Acl = TypeVar("_Acl", "DataType", "Format")
 _MAX_BYTES = 2**63 - 1
 
 
+def member_of(value: object, kind: type[_Acl]) -> _Acl | None:
+    """A data type or format by its name, the vendor's spelling or the vendor's number."""
+    if isinstance(value, str):
+        return kind.__members__.get(value.removeprefix(_PREFIXES[kind]))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return next((member for member in kind if member.acl_number == value), None)
+    return None
+
+
 class DataType(StrEnum):
-    """aclDataType by name; `acl_number` is the vendor's value."""
+    """aclDataType by name; `acl_number` is the vendor's value.
+
+    DataType("ACL_FLOAT") and DataType(0) are DataType.FLOAT.
+    """
 
     UNDEFINED = "UNDEFINED"
     FLOAT = "FLOAT"
@@ -28,6 +44,11 @@ class DataType(StrEnum):
     DOUBLE = "DOUBLE"
     BOOL = "BOOL"
     BF16 = "BF16"
+
+    @override
+    @classmethod
+    def _missing_(cls, value: object) -> "DataType | None":
+        return member_of(value, cls)
 
     @property
     def acl_number(self) -> int:
@@ -59,7 +80,10 @@ _DATA_TYPES = {
 
 
 class Format(StrEnum):
-    """aclFormat by name; `acl_number` is the vendor's value."""
+    """aclFormat by name; `acl_number` is the vendor's value.
+
+    Format("ACL_FORMAT_NCHW") and Format(0) are Format.NCHW.
+    """
 
     UNDEFINED = "UNDEFINED"
     NCHW = "NCHW"
@@ -75,6 +99,11 @@ class Format(StrEnum):
     FRACTAL_Z_3D = "FRACTAL_Z_3D"
     NC = "NC"
     NCL = "NCL"
+
+    @override
+    @classmethod
+    def _missing_(cls, value: object) -> "Format | None":
+        return member_of(value, cls)
 
     @property
     def acl_number(self) -> int:
@@ -98,6 +127,10 @@ _FORMATS = {
     Format.NC: 35,
     Format.NCL: 47,
 }
+
+
+_PREFIXES: dict[type[StrEnum], str] = {DataType: "ACL_", Format: "ACL_FORMAT_"}
+"""How the vendor's names begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

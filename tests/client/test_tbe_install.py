@@ -14,7 +14,10 @@ import pytest
 from opserve_client import AclrtError, AsyncClient, AsyncSession, Client, Session
 from opserve_client.tbe import Installation, install
 
-NAMES = ["tbe", "tbe.tvm", "tbe.dsl", "tbe.dsl.compute", "tbe.dsl.compute.cube_util"]
+NAMES = [
+    *("tbe", "tbe.tvm", "tbe.dsl", "tbe.dsl.compute", "tbe.dsl.compute.cube_util"),
+    *("tbe.common", "tbe.common.platform"),
+]
 
 
 @pytest.fixture
@@ -49,6 +52,8 @@ def test_every_module_is_imported_by_its_name(name: str) -> None:
         "from tbe.dsl.compute import cube_util",
         "import tbe.dsl.compute.cube_util; tbe.tvm.placeholder; tbe.dsl.conv2d_backprop_input",
         "from tbe.dsl import conv2d_backprop_filter, conv2d_backprop_input",
+        "from tbe.common import platform as tbe_platform; assert tbe_platform.C0_SIZE == 16",
+        "from tbe.common.platform import CUBE_MKN; assert CUBE_MKN['float16']['mac'][1] == 16",
     ],
 )
 def test_import_lines_work(line: str) -> None:
@@ -151,5 +156,5 @@ def test_what_is_not_there_says_what_is(place: str) -> None:
 def test_what_is_not_there_cannot_be_imported() -> None:
     with pytest.raises(ImportError, match=r"'vadd' from 'tbe\.dsl'"):
         exec("from tbe.dsl import vadd", {})  # noqa: S102  a line of this file
-    with pytest.raises(ModuleNotFoundError, match=r"No module named 'tbe\.common'$"):
-        importlib.import_module("tbe.common")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'tbe\.common\.utils'$"):
+        importlib.import_module("tbe.common.utils")

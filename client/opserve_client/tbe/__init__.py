@@ -54,7 +54,7 @@ class Installation:
 
 
 def install(session: Runner, data: Mapping[str, Array]) -> Installation:
-    """Puts tbe, tbe.tvm, tbe.dsl, tbe.dsl.compute and tbe.dsl.compute.cube_util into sys.modules.
+    """Puts tbe and its tvm, dsl, dsl.compute.cube_util and common.platform into sys.modules.
 
     Args:
         session: The session that the calls run in; a blocking one.

@@ -7,8 +7,19 @@ from typing import Any, NoReturn
 
 from typing_extensions import override
 
-_NAMES = ("tbe", "tbe.tvm", "tbe.dsl", "tbe.dsl.compute", "tbe.dsl.compute.cube_util")
+_NAMES = (
+    *("tbe", "tbe.tvm", "tbe.dsl", "tbe.dsl.compute", "tbe.dsl.compute.cube_util"),
+    *("tbe.common", "tbe.common.platform"),
+)
 """Every module, parents first."""
+C0_SIZE = 16
+CUBE_MKN = {
+    "float16": {"mac": [16, 16, 16]},
+    "bfloat16": {"mac": [16, 16, 16]},
+    "float32": {"mac": [16, 16, 16]},  # blocks as in storage; compute of Atlas A2 has 8
+    "float64": {"mac": [16, 16, 16]},
+}
+"""Rows, depth and columns of one product of the cube unit, by dtype: what group_dict is made of."""
 
 
 class VendorModule(ModuleType):
@@ -38,7 +49,9 @@ def make_modules(
     Args:
         functions: What is in a module, by the module's name.
     """
-    modules = {name: VendorModule(name, functions.get(name, {})) for name in _NAMES}
+    constants = {"tbe.common.platform": {"C0_SIZE": C0_SIZE, "CUBE_MKN": CUBE_MKN}}
+    members: dict[str, Mapping[str, object]] = {**constants, **functions}
+    modules = {name: VendorModule(name, members.get(name, {})) for name in _NAMES}
     for name, module in modules.items():
         parent, _, own = name.rpartition(".")
         if parent:

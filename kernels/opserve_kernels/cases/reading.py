@@ -13,7 +13,7 @@ from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus, Status, TbeStatus
-from opserve_kernels.tensor import DataType, Format, check_tensor
+from opserve_kernels.tensor import DataType, Format, check_tensor, member_of
 
 LINE_CHARACTERS = 1 << 16
 TEXT_CHARACTERS = 512  # of a source; names and tags have NAME_CHARACTERS
@@ -27,6 +27,7 @@ BOUND_LIMIT = 1 << 20
 STATUSES = frozenset(
     (PASS, *(status.name for family in (Status, TbeStatus, DeconvStatus) for status in family))
 )
+_Named = TypeVar("_Named", DataType, Format)
 _SURROGATE = re.compile("[\ud800-\udfff]")  # of a pair; json leaves one that is alone
 _SHOWN = reprlib.Repr()
 _SHOWN.maxlevel, _SHOWN.maxlist, _SHOWN.maxdict = NESTING, ENTRIES, ENTRIES
@@ -139,12 +140,12 @@ def _tensor(value: object, place: str) -> TensorCase:
     given = _object(value, place)
     known = {"shape", "dtype", "format", "strides", "offset", "storage_shape", "fill"}
     _check_members(given, place, known=known, needed=("shape", "dtype"))
-    dtype = _one_of(given["dtype"], list(DataType), f"{place}.dtype")
-    tag = _one_of(given.get("format", Format.ND.value), list(Format), f"{place}.format")
+    dtype = _member(given["dtype"], DataType, f"{place}.dtype")
+    tag = _member(given.get("format", Format.ND.value), Format, f"{place}.format")
     return TensorCase(
         shape=_integers(given["shape"], f"{place}.shape"),
-        dtype=DataType(dtype),
-        format=Format(tag),
+        dtype=dtype,
+        format=tag,
         strides=_optional(given, "strides", place, _integers),
         offset=_integer(given.get("offset", 0), f"{place}.offset"),
         storage_shape=_optional(given, "storage_shape", place, _integers),
@@ -246,6 +247,14 @@ def _text(value: object, place: str, most: int = NAME_CHARACTERS) -> str:
     if not isinstance(value, str) or len(value) > most or _SURROGATE.search(value):
         raise refusal(place, given=shown(value), allowed=f"text of at most {most} characters")
     return value
+
+
+def _member(value: object, kind: type[_Named], place: str) -> _Named:
+    """A data type or a format, by its name, the vendor's spelling or the vendor's number."""
+    found = member_of(value, kind)
+    if found is None:
+        raise refusal(place, given=shown(value), allowed=", ".join(sorted(kind)))
+    return found
 
 
 def _one_of(

@@ -82,7 +82,8 @@ class OperatorServiceServicer:
     def GetWorkspaceSize(self, request, context):
         """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
         Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
+        of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,7 +40,8 @@ class OperatorServiceStub:
     GetWorkspaceSize: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]
     """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
     Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
+    of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
     """
     Execute: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]
     """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
@@ -69,7 +70,8 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     GetWorkspaceSize: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]  # type: ignore[assignment]
     """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
     Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
+    of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
     """
     Execute: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]  # type: ignore[assignment]
     """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
@@ -107,7 +109,8 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_operator_service_pb2.GetWorkspaceSizeResponse, _abc.Awaitable[_operator_service_pb2.GetWorkspaceSizeResponse]]:
         """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
         Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator that the device's profile does not support.
+        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
+        of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
         """
 
     @_abc_1.abstractmethod

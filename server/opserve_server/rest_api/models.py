@@ -25,7 +25,7 @@ from pydantic import Field as Bounds
 from starlette.requests import Request
 
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.tensor import DataType, Tensor
+from opserve_kernels.tensor import DataType, Tensor, member_of
 from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT
 from opserve_server.conformance.answers import Definition
 from opserve_server.core.one_shot import TensorChoice
@@ -107,7 +107,10 @@ SPELLINGS: Mapping[str, DataType] = {
 def _spelled(value: object) -> DataType:
     if isinstance(value, str) and value in SPELLINGS:
         return SPELLINGS[value]
-    raise ValueError(f"one of {', '.join(SPELLINGS)}")
+    found = member_of(value, DataType)
+    if found is None:
+        raise ValueError(f"one of {', '.join(SPELLINGS)}")
+    return found
 
 
 SpelledDataType = Annotated[

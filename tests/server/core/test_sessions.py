@@ -26,6 +26,7 @@ from opserve_server.core.errors import (
     OutOfMemory,
     Unavailable,
 )
+from opserve_server.core.executors import check_supported
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.tenants import Tenant
 from opserve_server.pool.device import KernelFailed
@@ -96,6 +97,14 @@ async def test_an_operator_that_a_profile_lacks_is_refused_with_those_that_have_
     assert refusal.allowed == ", ".join(OPERATORS["deconv_grad_filter"].support)
     assert refusal.given == "ascend910b"
     assert "given profile ascend910b (the default), allowed ft78ne" in refusal.message
+
+
+def test_an_operator_of_aclnn_that_a_product_lacks_is_an_invalid_parameter() -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        check_supported(OPERATORS["im2col_backward"], "ascend310p")
+    assert refusal.value.status is Status.ACLNN_ERR_PARAM_INVALID
+    assert refusal.value.parameter == "profile"
+    assert refusal.value.allowed == "ascend910b, ascend910, reference"
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=list(OPERATORS))
