@@ -9,7 +9,6 @@ import numpy as np
 
 from opserve.v1 import tensor_pb2
 from opserve_client.errors import OPSERVE, OpserveError, invalid_argument
-from opserve_kernels.cases.spelling import data_type_name, format_name
 
 
 class DataType(StrEnum):
@@ -111,8 +110,8 @@ def data_type_of(dtype: DTypeLike, *, domain: str = OPSERVE) -> DataType:
         AclnnError: 161002, opserve knows no such element type; TbeError or DeconvError in their
             domains.
     """
-    name = data_type_name(dtype) if isinstance(dtype, str) else None
-    if name is not None:
+    name = dtype.removeprefix("ACL_") if isinstance(dtype, str) else ""
+    if name in DataType.__members__:
         return DataType[name]
     try:
         return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
@@ -126,13 +125,13 @@ def tbe_result_type(res_dtype: str) -> DataType | None:
 
 
 def format_named(name: object) -> Format:
-    """The format of a name or number of the vendor: "NCHW", "ACL_FORMAT_NCHW", 0.
+    """The format of a name of the vendor: "NCHW" or "ACL_FORMAT_NCHW".
 
     Raises:
         AclnnError: 161002, opserve knows no such format.
     """
-    known = format_name(name)
-    if known is None:
+    known = name.removeprefix("ACL_FORMAT_") if isinstance(name, str) else ""
+    if known not in Format.__members__:
         raise _unknown("format", str(name), Format.__members__)
     return Format[known]
 
