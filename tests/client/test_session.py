@@ -22,6 +22,7 @@ from opserve_client import (
 from opserve_client.runtime_async import Heartbeat as AsyncHeartbeat
 from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
 from opserve_client.wire.methods import Method
+from simulation.virtual_time import VirtualTimeLoop
 
 
 def on_device(session: Session) -> ConvolutionBackward:
@@ -188,3 +189,21 @@ async def test_a_failure_to_close_does_not_hide_the_users_own_in_asyncio(fake: F
             async with client.open_session():
                 raise KeyError("mine")
     assert "500000" in raised.value.__notes__[0]
+
+
+def test_a_heartbeat_waits_its_interval_before_each_beat() -> None:
+    async def beats() -> list[float]:
+        clock = asyncio.get_running_loop().time
+        beaten: list[float] = []
+
+        async def beat() -> bool:
+            beaten.append(clock())
+            return True
+
+        heartbeat = AsyncHeartbeat(beat, interval_s=10.0)
+        await asyncio.sleep(25.0)
+        await heartbeat.stop()
+        return beaten
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert runner.run(beats()) == [10.0, 20.0]

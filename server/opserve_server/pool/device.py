@@ -287,8 +287,9 @@ class Device:
         await self._wait(started.ready, timeout_s=self._start_timeout_s)
         if started.ready.done() and started.ready.result():
             return started
+        ended = started.ready.done()  # the stop ends it too
         await started.stop(grace_s=0)
-        if started.ready.done():
+        if ended:
             raise WorkerDied("the worker ended before it was ready")
         if self._stopping.done():
             raise WorkerDied("the device is stopped")

@@ -29,7 +29,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 class Wire:
     """A connection and what it wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ConnectionLimits | None = None) -> None:
         config = uvicorn.Config(
             echo,
             http=Connection,
@@ -39,7 +39,9 @@ class Wire:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         config.load()
-        limits = ConnectionLimits(headers=50, target_bytes=64, framing_bytes=1024, per_peer=1)
+        limits = limits or ConnectionLimits(
+            headers=50, target_bytes=64, framing_bytes=1024, per_peer=1
+        )
         self.end = Connection(
             config=config, server_state=ServerState(), app_state={}, limits=limits
         )
@@ -179,3 +181,16 @@ def test_what_the_system_holds_of_an_answer_is_not_read() -> None:
         assert unread_bytes(transport) >= 1024
         other.recv(1000)
         assert unread_bytes(transport) == 24
+
+
+def test_an_address_is_forgotten_with_its_last_connection() -> None:
+    async def test() -> None:
+        limits = ConnectionLimits(headers=50, target_bytes=64, framing_bytes=1024, per_peer=2)
+        first, second = Wire(limits), Wire(limits)
+        assert list(limits.open.values()) == [2]
+        first.end.connection_lost(None)
+        assert list(limits.open.values()) == [1]
+        second.end.connection_lost(None)
+        assert not limits.open
+
+    in_virtual_time(test)

@@ -1,0 +1,31 @@
+"""The end of a worker process, and what may come in between."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from opserve_server.pool.device import WorkerDied
+from opserve_server.pool.process import WorkerProcess
+from server.pool.toys import TOYS, toy_device
+
+
+async def test_a_worker_that_does_not_listen_has_ended_when_its_stop_returns() -> None:
+    process = await WorkerProcess.start(
+        "deaf", TOYS, threads=1, call_time_limit_s=50, on_message=lambda _: None
+    )
+    assert await process.ready
+    os.kill(process.pid, signal.SIGSTOP)
+    await process.stop(grace_s=0)
+    assert process._exited.done()
+    assert process.dead.done()
+
+
+async def test_a_device_that_is_stopped_while_its_worker_starts_says_so() -> None:
+    device = toy_device()
+    starting = asyncio.create_task(device.start())
+    await asyncio.sleep(0)
+    await device.stop()
+    with pytest.raises(WorkerDied, match="the device is stopped"):
+        await starting
