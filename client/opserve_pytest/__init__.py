@@ -27,6 +27,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--opserve-target", default="opserve", help="what is tried; see opserve conform"
     )
     group.addoption("--opserve-server", default="", help="service to ask; none starts one")
+    group.addoption(
+        "--opserve-accuracy",
+        choices=("direct", "fast"),
+        default="direct",
+        help="error bound of sessions' results: of each result's own products, or with Winograd's "
+        "algorithm",
+    )
+    group.addoption(
+        "--opserve-documented-rules",
+        choices=("error", "warn"),
+        default="error",
+        help="answer of sessions to a call that breaks a rule which only the vendor's page states",
+    )
     group.addoption("--opserve-seed", type=int, help="that inputs are drawn by")
     group.addoption(
         "--opserve-match", action="append", help="only cases whose id, source or tag is like it"
@@ -76,7 +89,11 @@ def pytest_collection_modifyitems(
 def opserve_session(request: pytest.FixtureRequest) -> Generator["Session"]:
     """A session on a device of ascend910b; parametrise it indirectly for another profile."""
     profile: Any = getattr(request, "param", "ascend910b")
-    with _held(request.session).client.open_session(profile) as session:
+    held = _held(request.session)
+    terms = held.terms
+    with held.client.open_session(
+        profile, accuracy=terms.accuracy, documented_rules=terms.documented_rules
+    ) as session:
         yield session
 
 

@@ -1,5 +1,6 @@
 """Cases as tests of pytest."""
 
+import warnings
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,12 +10,14 @@ import pytest
 from typing_extensions import override
 
 from opserve_client import Client
+from opserve_client.arguments import ACCURACIES, DOCUMENTED_RULES
 from opserve_client.conform.history import check_history, send_or_keep
 from opserve_client.conform.options import header_of
 from opserve_client.conform.record import Header, Result, RunRecord
 from opserve_client.conform.repro import told
 from opserve_client.conform.selection import Wanted, chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
+from opserve_client.conform.targets.device import Terms
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import Trial
@@ -40,6 +43,7 @@ class Held:
     Attributes:
         access: The service.
         client: Of it.
+        terms: Of sessions.
         trial: What cases are tried with, once one is.
         header: Of the run, likewise.
         results: Of the cases so far, by id: whoever tries one again has the last.
@@ -47,6 +51,7 @@ class Held:
 
     access: Access
     client: Client
+    terms: Terms
     trial: Trial | None = None
     header: Header | None = None
     results: dict[str, Result] = field(default_factory=dict[str, Result])
@@ -64,6 +69,8 @@ class CaseItem(pytest.Item):
         """Passes, is skipped, or raises CaseFailed."""
         result = self._run(self.case)
         verdict = result.verdict
+        for broken in result.warnings:
+            warnings.warn(broken, stacklevel=1)
         if verdict.status not in GOOD:
             raise CaseFailed("\n".join(told(result)))
         if verdict.status is not Status.PASSED:
@@ -117,7 +124,7 @@ def held(session: pytest.Session) -> Generator[Held]:
         target = _given(session.config, "history")
         if target:
             _check_history(target, access)
-        here = Held(access=access, client=client)
+        here = Held(access=access, client=client, terms=_terms(session.config))
         yield here
         if here.trial is not None:
             here.trial.close()
@@ -140,6 +147,13 @@ def _profiles(session: pytest.Session) -> Collection[str] | None:
     return {case.profile for case in cases} if is_tried else ()
 
 
+def _terms(config: pytest.Config) -> Terms:
+    return Terms(
+        accuracy=ACCURACIES[_given(config, "accuracy")],
+        documented_rules=DOCUMENTED_RULES[_given(config, "documented-rules")],
+    )
+
+
 def _given(config: pytest.Config, option: str) -> str:
     return str(config.getoption(f"--opserve-{option}") or "")
 
@@ -156,6 +170,7 @@ def report(here: Held, target: str) -> None:
 
 
 def _begin(here: Held, suite: Suite, cases: Sequence[Case], target: str) -> None:
-    header = header_of(suite, cases, target=target, contracts=contracts_of(here.access))
+    contracts = contracts_of(here.access)
+    header = header_of(suite, cases, target=target, contracts=contracts, terms=here.terms)
     here.trial = make_trial(Setup(header=header, access=here.access, timeout_s=_TIMEOUT_S))
     here.header = header

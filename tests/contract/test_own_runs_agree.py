@@ -11,9 +11,10 @@ from contract.faces import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
-from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
 from opserve_kernels.cases.case import canonical
 from opserve_kernels.cases.suite import Suite
+from opserve_kernels.verdict.json_form import from_json
 
 pytestmark = pytest.mark.system
 DEVICES = {"devices": '["ascend910b", "reference"]'}
@@ -26,6 +27,9 @@ CASES = (
     FOLD.case(Setting(profile="ascend910")),
 )
 LINES = [canonical(case.to_json()) for case in CASES]
+CONVOLUTION = ConvolutionCall(input=(1, 2, 5, 5), weight=(3, 2, 3, 3)).case()
+PAGE_BROKEN = replace(CONVOLUTION, arguments={**CONVOLUTION.arguments, "bias_sizes": (1,)})
+PAGE_REFUSED = replace(PAGE_BROKEN, expect="ACLNN_ERR_PARAM_INVALID")
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,34 @@ async def test_own_cases_are_run_and_kept_by_the_name_that_they_are_given(
         (case.id, status)
         for case, status in zip(CASES, ("PASSED", "PASSED", "UNIMPLEMENTED"), strict=True)
     ]
+
+
+@pytest.mark.parametrize("face", ["grpc", "rest"])
+async def test_own_cases_follow_the_documented_rules_of_their_run_and_keep_its_warnings(
+    kept: Addresses, face: str
+) -> None:
+    line, refused = (canonical(case.to_json()) for case in (PAGE_BROKEN, PAGE_REFUSED))
+    async with AsyncClient(getattr(kept, face)) as client:
+        ask = client.conformance
+        with pytest.raises(OpserveError, match="a call that is refused") as caught:
+            await ask.run_suite("mine", target=face, definitions=[line])
+        assert caught.value.parameter == "definitions[0]: definition"
+        begun = await ask.run_suite("mine", target=face, definitions=[refused])
+        assert (await at_its_end(client, begun)).state == "ENDED"
+        (strict,) = await ask.list_results(begun.id)
+        begun = await ask.run_suite(
+            "mine", target=face, definitions=[line, refused, LINES[0]], documented_rules="warn"
+        )
+        assert (await at_its_end(client, begun)).state == "ENDED"
+        *warned, right = await ask.list_results(begun.id)
+    assert (strict.status, strict.verdict) == (right.status, right.verdict) == ("PASSED", "")
+    assert [one.status for one in warned] == ["PASSED", "PASSED"]
+    for one in warned:
+        form = json.loads(one.verdict)
+        assert from_json(form).case == one.case
+        (warning,) = form["warnings"]
+        assert (warning["code"], warning["parameter"]) == (161002, "bias_sizes")
+        assert warning["sentence"]
 
 
 async def test_both_faces_refuse_alike(kept: Addresses) -> None:

@@ -217,7 +217,12 @@ def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> 
 
 
 def header_of(
-    suite: Suite, cases: Sequence[Case], *, target: str, contracts: Mapping[str, str]
+    suite: Suite,
+    cases: Sequence[Case],
+    *,
+    target: str,
+    contracts: Mapping[str, str],
+    terms: Terms,
 ) -> Header:
     """What a run is made with.
 
@@ -226,6 +231,7 @@ def header_of(
         cases: Those of it that are chosen.
         target: What is tried.
         contracts: Revisions of the operators' contracts.
+        terms: Of the sessions.
     """
     return Header(
         tool=version("opserve"),
@@ -236,18 +242,16 @@ def header_of(
         seed=suite.seed,
         target=target,
         contracts={name: contracts[name] for name in sorted({case.operator for case in cases})},
+        accuracy=terms.accuracy,
+        documented_rules=terms.documented_rules,
     )
 
 
 def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access) -> Setup:
-    header = header_of(suite, cases, target=options.target, contracts=contracts_of(access))
+    contracts, terms = contracts_of(access), options.terms
+    header = header_of(suite, cases, target=options.target, contracts=contracts, terms=terms)
     return Setup(
-        header=replace(
-            header,
-            repeats=options.effort.repeats,
-            accuracy=options.terms.accuracy,
-            documented_rules=options.terms.documented_rules,
-        ),
+        header=replace(header, repeats=options.effort.repeats),
         access=access,
         timeout_s=options.effort.timeout_s,
         standards=options.standards,

@@ -6,7 +6,7 @@ A line is written whole as soon as its case is judged; a run that was cut off go
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,9 +14,10 @@ from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import case_of
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.verdict.case_result import slim
 from opserve_kernels.verdict.changes import Outcome, Outcomes
 from opserve_kernels.verdict.json_form import from_json, to_json
-from opserve_kernels.verdict.verdict import GOOD, OutputVerdict, Status, Verdict
+from opserve_kernels.verdict.verdict import GOOD, Status, Verdict
 
 FORM = 1  # of the record; a reader refuses others
 RECORD_NAME = "record.jsonl"  # in the folder of a run
@@ -115,8 +116,7 @@ def header_line(header: Header) -> str:
 
 def result_line(result: Result) -> str:
     """A line of a record; of outputs that are right, no maps."""
-    outputs = tuple(map(_slim, result.verdict.outputs))
-    verdict = to_json(replace(result.verdict, outputs=outputs))
+    verdict = to_json(slim(result.verdict))
     form = {"case": result.case.to_json(), "seconds": result.seconds, "verdict": verdict}
     return _line({**form, "warnings": result.warnings} if result.warnings else form)
 
@@ -145,10 +145,6 @@ def read_record(path: Path) -> RunRecord:
     header = _header(_object(lines[0], f"{path}: line 1"), f"{path}: line 1")
     results = [_result(line, f"{path}: line {n}") for n, line in enumerate(lines[1:], 2)]
     return RunRecord(header=header, results=tuple(results))
-
-
-def _slim(output: OutputVerdict) -> OutputVerdict:
-    return output if output.errors else replace(output, maps=())
 
 
 def _line(value: Mapping[str, Any]) -> str:

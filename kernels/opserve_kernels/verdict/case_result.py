@@ -1,7 +1,9 @@
 """What a history keeps of a verdict."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from opserve_kernels.verdict.json_form import to_json
 from opserve_kernels.verdict.verdict import Status, Verdict
@@ -20,7 +22,8 @@ class CaseResult:
         reason: In one sentence.
         worst: The greatest used fraction of the tolerance, at most WORST.
         seconds: From the call to its end.
-        verdict: All of it, JSON; empty where it passed.
+        verdict: All of it, JSON, with the `warnings` of the call; empty of a case that passed
+            without one.
     """
 
     case: str = ""
@@ -31,14 +34,32 @@ class CaseResult:
     verdict: str = ""
 
 
-def result_of(verdict: Verdict, *, seconds: float = 0.0) -> CaseResult:
-    """What is kept of a verdict."""
-    passed = verdict.status is Status.PASSED
+def slim(verdict: Verdict) -> Verdict:
+    """The verdict without the maps of outputs that are right."""
+    outputs = (one if one.errors else replace(one, maps=()) for one in verdict.outputs)
+    return replace(verdict, outputs=tuple(outputs))
+
+
+def result_of(
+    verdict: Verdict, *, seconds: float = 0.0, warnings: Sequence[Mapping[str, Any]] = ()
+) -> CaseResult:
+    """What is kept of a verdict.
+
+    Args:
+        verdict: On the case.
+        seconds: That the call took.
+        warnings: Broken rules of the vendor's page, of a call that was accepted all the same.
+    """
+    form: dict[str, Any] = {}
+    if warnings:
+        form = {**to_json(slim(verdict)), "warnings": warnings}
+    elif verdict.status is not Status.PASSED:
+        form = to_json(verdict)
     return CaseResult(
         case=verdict.case,
         status=verdict.status.value,
         reason=verdict.reason,
         worst=min(verdict.worst, WORST),
         seconds=seconds,
-        verdict="" if passed else json.dumps(to_json(verdict), allow_nan=False),
+        verdict=json.dumps(form, allow_nan=False) if form else "",
     )

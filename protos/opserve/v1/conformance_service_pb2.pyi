@@ -1045,7 +1045,9 @@ class CaseResult(_message.Message):
     seconds: _builtins.float
     """From the call to its end."""
     verdict: _builtins.str
-    """The whole verdict, JSON; empty where it passed."""
+    """The whole verdict, JSON, with the call's broken rules of the vendor's page as `warnings`; empty of a case that passed
+    without one.
+    """
     def __init__(
         self,
         *,

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from opserve_kernels.cases.case import Case
+from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_kernels.verdict.verdict import Status
@@ -102,7 +103,7 @@ class Carrier:
     ) -> None:
         self._service, self._desk, self._arbiter, self._clock = service, desk, arbiter, clock
 
-    async def own_of(self, asked: RunSuite) -> Part:
+    async def own_of(self, asked: RunSuite, documented_rules: DocumentedRules) -> Part:
         """The cases of a run that the caller defines.
 
         Raises:
@@ -110,7 +111,7 @@ class Carrier:
                 says.
         """
         async with self._desk.turn(caller().tenant):
-            found = await self._desk.do(tasks.part_of_own, asked)
+            found = await self._desk.do(tasks.part_of_own, asked, documented_rules)
         if isinstance(found, Unreadable):
             raise found.refusal
         return found

@@ -21,7 +21,7 @@ from opserve_server.core.commands import (
 )
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, NotSupported
 from opserve_server.core.leases import Lease
-from opserve_server.core.results import Planned
+from opserve_server.core.results import Planned, RuleWarning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,12 @@ class Ran:
     Attributes:
         storages: Memory after it, of the tensors that were to be read.
         seconds: From its submission to its end.
+        warnings: Broken rules of the vendor's page.
     """
 
     storages: Mapping[str, Array]
     seconds: float
+    warnings: tuple[RuleWarning, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +46,18 @@ class Broken:
     reason: str
 
 
-async def plan_case(lease: Lease, case: Case) -> Code | None:
-    """The code of phase one's refusal, of tensors that lie nowhere; or of the expected warning."""
+async def plan_case(lease: Lease, case: Case) -> tuple[Code | None, tuple[RuleWarning, ...]]:
+    """Phase one alone, with tensors that lie nowhere.
+
+    Returns:
+        The code of the refusal, or of the expected warning; the broken rules of an accepted call.
+    """
     planned = await _planned(lease, case, {})
     if isinstance(planned, Code):
-        return planned
+        return planned, ()
     await lease.run(DestroyExecutor(executor=planned.executor))
     named = (Code(number=broken.code, name=broken.name) for broken in planned.warnings)
-    return next((code for code in named if code.name == case.expect), None)
+    return next((code for code in named if code.name == case.expect), None), planned.warnings
 
 
 async def run_case(
@@ -78,8 +84,11 @@ async def run_case(
             for name, storage in storages.items():
                 buffers[name] = await lease.allocate(Allocate(size_bytes=max(storage.nbytes, 1)))
                 await lease.write(buffers[name], storage)
-            seconds = await _executed(lease, case, buffers)
-            if isinstance(seconds, Code | Broken):
+            planned = await _planned(lease, case, buffers)
+            if isinstance(planned, Code):
+                return planned
+            seconds = await _executed(lease, planned)
+            if isinstance(seconds, Broken):
                 return seconds
             after = {
                 name: np.frombuffer(await lease.read(buffers[name], one.nbytes), one.dtype)
@@ -88,17 +97,14 @@ async def run_case(
                 for name, one in storages.items()
                 if name in read
             }
-            return Ran(storages=after, seconds=seconds)
+            return Ran(storages=after, seconds=seconds, warnings=planned.warnings)
         finally:
             for buffer in buffers.values():
                 await lease.run(Free(buffer=buffer))
 
 
-async def _executed(lease: Lease, case: Case, buffers: Mapping[str, int]) -> float | Code | Broken:
+async def _executed(lease: Lease, planned: Planned) -> float | Broken:
     """The seconds that it took."""
-    planned = await _planned(lease, case, buffers)
-    if isinstance(planned, Code):
-        return planned
     workspace = await lease.allocate(Allocate(workspace_of=planned.executor))
     began = perf_counter()
     try:

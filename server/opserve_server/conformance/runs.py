@@ -136,7 +136,8 @@ class SuiteRuns:
     async def _begin(self, asked: RunSuite) -> RunInfo:
         """The run as it was before its first step."""
         _check(asked)
-        own = await self._carrier.own_of(asked) if asked.definitions else None
+        documented_rules = documented_rules_of(asked.documented_rules)
+        own = await self._carrier.own_of(asked, documented_rules) if asked.definitions else None
         standards = standards_of(asked.standards, asked.gates)
         principal = caller()
         mine = [live for live in self._live.values() if live.run.tenant == principal.tenant]
@@ -159,7 +160,7 @@ class SuiteRuns:
             gates=standards.gates,
             deterministic_level=DeterministicLevel(asked.deterministic_level or _LEVEL),
             accuracy=accuracy_of(asked.accuracy),
-            documented_rules=documented_rules_of(asked.documented_rules),
+            documented_rules=documented_rules,
             counts={},
             created_at=now,
             seen_at=now,

@@ -17,6 +17,7 @@ from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.suite import Suite, matches
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.verdict.golden_values import Question, goldens_in, questions_of
 from opserve_kernels.verdict.judge_case import (
     Golden,
@@ -149,11 +150,11 @@ def part_of(run: Run, first: int, count: int) -> Part:
     return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
 
 
-def part_of_own(asked: RunSuite) -> Part | Unreadable:
+def part_of_own(asked: RunSuite, documented_rules: DocumentedRules) -> Part | Unreadable:
     """All cases of a run that the caller defines."""
     cases: dict[str, Case] = {}
     for place, definition in enumerate(asked.definitions):
-        found = own_case(definition)
+        found = own_case(definition, documented_rules)
         if isinstance(found, Unreadable):
             return replace(found, place=f"definitions[{place}]: {found.place}")
         cases[found.id] = found

@@ -1,9 +1,10 @@
 """One case on a device of this service, as often as asked, judged."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from opserve_server.conformance.desk import TurnByTurn
 from opserve_server.conformance.execution import Broken, Ran, plan_case, run_case
 from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.leases import Lease
+from opserve_server.core.results import RuleWarning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,9 @@ class Trial:
         case = sought.case
         if case.is_refused:
             async with self.alone:
-                code = await plan_case(self.lease, case)
-            return result_of(judge_code(case, code, sought.contract))
+                code, warnings = await plan_case(self.lease, case)
+            verdict = judge_code(case, code, sought.contract)
+            return result_of(verdict, warnings=_as_json(warnings))
         try:
             self.arbiter.check_size(case)
         except LimitExceeded as error:
@@ -62,7 +65,15 @@ class Trial:
                 judge = partial(tasks.verdict_on_memory, before=before, afters=afters)
                 principal = self.lease.principal
                 verdict = await self.arbiter.settled(self.desk, principal, sought, judge)
-                return result_of(verdict, seconds=min(ran.seconds for ran in outcome))
+                return result_of(
+                    verdict,
+                    seconds=min(ran.seconds for ran in outcome),
+                    warnings=_as_json(outcome[0].warnings),
+                )
+
+
+def _as_json(warnings: Iterable[RuleWarning]) -> list[dict[str, Any]]:
+    return [asdict(broken) for broken in warnings]
 
 
 def unjudged(sought: tasks.Sought, status: Status, reason: str) -> CaseResult:

@@ -5,19 +5,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opserve_client import Client
 from opserve_client.private_service import Addresses, private_service
-from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.suite import Suite, write_suite
 
 pytestmark = pytest.mark.system
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (FOLD.case(), FOLD.case(Setting(kind=Kind.NORMAL)))
+CONVOLUTION = ConvolutionCall(input=(1, 2, 5, 5), weight=(3, 2, 3, 3)).case()
+PAGE_BROKEN = replace(CONVOLUTION, arguments={**CONVOLUTION.arguments, "bias_sizes": (1,)})
 OWN_TEST = """
 def test_mine(opserve_session):
     assert opserve_session.device.profile == "ascend910b"
@@ -61,6 +64,28 @@ def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path)
     assert "1 failed, 1 passed" in done.stdout
     assert "out: 1 of 64 elements are wrong" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+TERMS_TEST = """
+def test_terms(opserve_session):
+    terms = (opserve_session.accuracy, opserve_session.documented_rules)
+    assert terms == ("fast", "warn")
+"""
+
+
+def test_sessions_have_the_accuracy_and_documented_rules_of_the_options(
+    service: Addresses, tmp_path: Path
+) -> None:
+    (tmp_path / "test_terms.py").write_text(TERMS_TEST)
+    suite = Suite(name="page", seed=3, cases=(PAGE_BROKEN,))
+    (tmp_path / "page.jsonl").write_text(write_suite(suite))
+    chosen = ("--opserve-suite=page.jsonl", "test_terms.py")
+    options = ("--opserve-accuracy=fast", "--opserve-documented-rules=warn")
+    plain = run_pytest(tmp_path, service, *chosen)
+    assert "2 failed" in plain.stdout, plain.stdout + plain.stderr
+    done = run_pytest(tmp_path, service, *chosen, *options)
+    assert "2 passed, 1 warning" in done.stdout, done.stdout + done.stderr
+    assert "bias_sizes: given [1], the page allows [3]" in done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 from unittest import mock
 
@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opserve.v1.conformance_service_pb2 import ReadCasesResponse
-from opserve_kernels.cases.calls import FoldCall
+from opserve_kernels.cases.calls import ConvolutionCall, FoldCall
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suites import smoke
-from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operator import DocumentedRules, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_server.conformance import tasks
@@ -108,7 +108,8 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
         for question in call.questions:
             operator = OPERATORS[question.case.operator]
             arguments = arguments_of(question.case, operator.schema)
-            operator.plan(arguments, PROFILES[question.case.profile], PlanOptions())
+            options = PlanOptions(documented_rules=DocumentedRules.WARN)
+            operator.plan(arguments, PROFILES[question.case.profile], options)
 
 
 @given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
@@ -196,6 +197,26 @@ def test_a_call_that_must_be_refused_is_a_case() -> None:
     case = own_case(line_of("ACLNN_ERR_PARAM_INVALID", stride=[0, 1]))
     assert isinstance(case, Case)
     assert case.is_refused
+
+
+@pytest.mark.parametrize(
+    ("rules", "expect", "is_case"),
+    [
+        (DocumentedRules.ERROR, "PASS", False),
+        (DocumentedRules.ERROR, "ACLNN_ERR_PARAM_INVALID", True),
+        (DocumentedRules.WARN, "PASS", True),
+        (DocumentedRules.WARN, "ACLNN_ERR_PARAM_INVALID", True),
+        (DocumentedRules.WARN, "ACLNN_ERR_PARAM_NULLPTR", False),
+    ],
+)
+def test_a_call_against_the_page_is_a_case_by_the_documented_rules(
+    rules: DocumentedRules, expect: str, *, is_case: bool
+) -> None:
+    case = ConvolutionCall(input=(1, 2, 5, 5), weight=(3, 2, 3, 3)).case()
+    broken = replace(case, arguments={**case.arguments, "bias_sizes": (1,)}, expect=expect)
+    text = canonical(broken.to_json())
+    assert isinstance(own_case(text, rules), Case) == is_case
+    assert isinstance(own_case(text), Case) == (expect != "ACLNN_ERR_PARAM_NULLPTR")
 
 
 def test_a_view_that_shows_its_elements_often_counts_with_all_that_it_shows() -> None:
