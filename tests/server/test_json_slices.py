@@ -1,6 +1,5 @@
 """Large JSON documents are read in parts, each with few values."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -17,6 +16,7 @@ from opserve_server.json_slices import VALUES_AT_ONCE, VALUES_LIMIT, parts_of
 from opserve_server.rest_api import models
 from opserve_server.rest_api.batch import commands_in
 from opserve_server.rest_api.models import parse
+from server.turns import Turns
 
 TRICKY = 'a "list": [1, {2}], \\ and \\" in a text'
 
@@ -74,18 +74,6 @@ async def test_too_many_values_outside_the_list_or_in_one_element_are_refused(
 async def test_an_empty_element_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="not JSON"):
         await parts(b'{"list":[' + b"1," * (4 * 2049) + b"]}")
-
-
-class Turns:
-    """Counts turns of the event loop that others have."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        asyncio.get_running_loop().call_soon(self._turn)
-
-    def _turn(self) -> None:
-        self.count += 1
-        asyncio.get_running_loop().call_soon(self._turn)
 
 
 async def test_a_batch_over_rest_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

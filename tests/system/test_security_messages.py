@@ -22,7 +22,8 @@ from server.core.fakes import LIMITS, FakeDevice, make_service
 from server.doors import Doors, every_rpc, open_doors
 from server.guards import Keyed, keyed_guard
 
-HUGE = 200_000
+MANY = 100_000
+HUGE = 2 * MANY
 RPCS = {rpc.name: rpc for rpc in every_rpc()}
 PLAN = "/v1/sessions/none/operators/aclnnIm2colBackward:getWorkspaceSize"
 
@@ -92,10 +93,19 @@ async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: Keyed) -> No
 
 
 async def test_too_many_commands_are_refused_before_one_is_read(doors: Doors, keyed: Keyed) -> None:
-    request = SubmitRequest(session="none", commands=[Command()] * HUGE)
+    request = SubmitRequest(session="none", commands=[Command()] * MANY)
     code, info = await refused(doors, "Submit", request.SerializeToString(), keyed.lab)
     assert (code, info.metadata["parameter"]) == ("RESOURCE_EXHAUSTED", "commands")
     assert info.metadata["allowed"] == f"{LIMITS.commands_per_submit_limit}"
+
+
+@pytest.mark.parametrize("name", ["Submit", "Write", "Verify", "ReportRun"])
+async def test_a_message_of_too_many_values_is_refused_on_every_way(
+    name: str, doors: Doors, keyed: Keyed
+) -> None:
+    code, info = await refused(doors, name, b"\x10\x00" * HUGE, keyed.lab)
+    assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message")
+    assert info.metadata["allowed"] == "at most 131072 values"
 
 
 async def test_long_lists_are_refused_by_their_length_over_grpc(doors: Doors, keyed: Keyed) -> None:

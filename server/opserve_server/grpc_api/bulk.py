@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from opserve.chunks import READ
-from opserve.v1.memory_service_pb2 import ReadRequest, WriteResponse
+from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve_server.calls import caller, malformed
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.chunks import Chunk, chunk_in
@@ -39,7 +39,7 @@ async def _write(
     message = await anext(messages, None)
     if message is None:
         raise malformed("buffer", given="no message", allowed="a message that names it")
-    first = _chunk_in(message)
+    first = await _chunk_in(message)
     written = await service.write(
         caller(),
         first.header.session,
@@ -67,15 +67,15 @@ async def _data(
 ) -> AsyncIterator[bytes | memoryview]:
     yield _checked(first, limit_bytes)
     async for message in others:
-        chunk = _chunk_in(message)
+        chunk = await _chunk_in(message)
         header = chunk.header
         if header.session or header.buffer or header.offset or header.size_bytes:
             raise malformed("data", given="a second header", allowed="data alone")
         yield _checked(chunk, limit_bytes)
 
 
-def _chunk_in(message: bytes) -> Chunk:
-    chunk: Chunk = message_in(chunk_in, message)
+async def _chunk_in(message: bytes) -> Chunk:
+    chunk: Chunk = await message_in(WriteRequest.DESCRIPTOR, chunk_in, message)
     return chunk
 
 

@@ -1,6 +1,6 @@
 """Every refusal as gRPC tells it: one table, and what stands around every method."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import grpc
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, RetryInfo
@@ -48,12 +49,14 @@ from opserve_server.core.errors import (
     WrongState,
 )
 from opserve_server.core.observations import Call, Observe
+from opserve_server.grpc_api.elements import check_elements
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 
 REQUEST_ID = "x-request-id"
 _DETAILS = "grpc-status-details-bin"
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[..., Any]
+Read = Callable[[Any], Awaitable[Any]]
 
 
 class WrappingServer:
@@ -121,9 +124,7 @@ class _Method:
 def _wrapped(
     handler: "grpc.RpcMethodHandler[Any, Any]", method: _Method
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    deserialize = handler.request_deserializer
-    read = _as_it_came if deserialize is None else partial(message_in, deserialize)
-    each = _as_it_came if deserialize is None else partial(_messages, read)
+    read, each = _readers(handler.request_deserializer)
     # gRPC reads no message: it would do so for callers that the guard refuses, and tell nobody why.
     codecs = (None, handler.response_serializer)
     if handler.unary_stream is not None:
@@ -140,12 +141,27 @@ def _wrapped(
     return grpc.unary_unary_rpc_method_handler(answer, *codecs)
 
 
-def message_in(deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # any kind
+def _readers(deserialize: Callable[[bytes], Any] | None) -> tuple[Read, Read]:
+    """What reads a method's only message, and what reads each of many."""
+    if deserialize is None:
+        return _as_it_came, _as_it_came
+    form: Descriptor = deserialize(b"").DESCRIPTOR  # that of an empty message
+    read = partial(message_in, form, deserialize)
+    return read, partial(_messages, read)
+
+
+async def message_in(form: Descriptor, deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # any kind
     """The message in bytes that a client sent.
 
+    Args:
+        form: Type of the message.
+        deserialize: Parses it.
+        data: The bytes.
+
     Raises:
-        InvalidArgument: 100000, they are none.
+        InvalidArgument: 100000, they are none, or a message of too many values.
     """
+    await check_elements(data, form)
     try:
         return deserialize(data)
     except DecodeError:
@@ -153,22 +169,25 @@ def message_in(deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa
         raise malformed("message", given="other bytes", allowed=allowed) from None
 
 
-def _as_it_came(request: Any) -> Any:  # noqa: ANN401  # for a method that reads its bytes itself
+async def _as_it_came(request: Any) -> Any:  # noqa: ANN401  # for a method that reads its bytes itself
     return request
 
 
-async def _messages(read: Callable[[bytes], Any], each: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    async for data in each:
-        yield read(data)
+async def _messages(read: Read, each: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async def messages() -> AsyncIterator[Any]:
+        async for data in each:
+            yield await read(data)
+
+    return messages()
 
 
-def _answering(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]) -> Behaviour:
+def _answering(behaviour: Behaviour, method: _Method, read: Read) -> Behaviour:
     async def answer(request: bytes, context: Context) -> object:
         call, credentials = method.begin(context)
         with AtWork(call, method.observe):
             try:
                 await method.admit(call, credentials)
-                answered = await behaviour(read(request), context)
+                answered = await behaviour(await read(request), context)
                 await method.guard.turn(call)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await method.guard.turn(call)
@@ -179,7 +198,7 @@ def _answering(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
     return answer
 
 
-def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]) -> Behaviour:
+def _streaming(behaviour: Behaviour, method: _Method, read: Read) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
     async def stream(request: object, context: Context) -> None:
@@ -188,7 +207,7 @@ def _streaming(behaviour: Behaviour, method: _Method, read: Callable[[Any], Any]
             try:
                 await method.admit(call, credentials)
                 async with (
-                    aclosing(behaviour(read(request), context)) as answers,
+                    aclosing(behaviour(await read(request), context)) as answers,
                     aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,
                 ):
                     async for answer in allowed:

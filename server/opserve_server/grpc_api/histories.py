@@ -12,6 +12,7 @@ from opserve.v1.stream_service_pb2 import WorkKind as WireWorkKind
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries
 from opserve_server.core.timeline import Timeline
+from opserve_server.turns import in_turns
 
 
 def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:
@@ -25,15 +26,15 @@ def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:
             assert_never(news)
 
 
-def timeline_of(timeline: Timeline) -> GetTimelineResponse:
-    """What is remembered of a session's work."""
-    return GetTimelineResponse(
-        streams=[
-            StreamTimeline(stream=one.stream, entries=map(_entry, one.entries))
-            for one in timeline.streams
-        ],
-        copies=map(_copy, timeline.copies),
-    )
+async def timeline_of(timeline: Timeline) -> GetTimelineResponse:
+    """What is remembered of a session's work: up to 17,000 entries, which are made in turns."""
+    streams = [StreamTimeline(stream=one.stream) for one in timeline.streams]
+    pairs = zip(streams, timeline.streams, strict=True)
+    entries = ((stream, entry) for stream, one in pairs for entry in one.entries)
+    async for stream, entry in in_turns(entries):
+        stream.entries.append(_entry(entry))
+    copies = [_copy(copy) async for copy in in_turns(timeline.copies)]
+    return GetTimelineResponse(streams=streams, copies=copies)
 
 
 def _entry(entry: HistoryEntry) -> StreamEntry:

@@ -131,7 +131,7 @@ class SessionFace(SessionServiceServicer):
     async def GetTimeline(
         self, request: session_pb.GetTimelineRequest, context: Context
     ) -> session_pb.GetTimelineResponse:
-        return timeline_of(self.service.timeline(caller(), request.session))
+        return await timeline_of(self.service.timeline(caller(), request.session))
 
 
 @dataclass(frozen=True, slots=True)

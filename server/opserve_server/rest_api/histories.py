@@ -17,6 +17,7 @@ from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
 from opserve_server.core.service import Service
 from opserve_server.rest_api.models import STRICT, parse_query
+from opserve_server.turns import in_turns
 
 EVENT_STREAM = "text/event-stream"
 SequenceNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -79,15 +80,16 @@ async def watch_stream(service: Service, request: Request) -> Response:
     return StreamingResponse(_sent(watching), headers=headers, media_type=EVENT_STREAM)
 
 
-def timeline_of(timeline: core.Timeline) -> Timeline:
-    """What is remembered of a session's work."""
-    return Timeline(
-        streams=[
-            StreamTimeline(stream=one.stream, entries=[_entry(entry) for entry in one.entries])
-            for one in timeline.streams
-        ],
-        copies=list(timeline.copies),
-    )
+async def timeline_of(timeline: core.Timeline) -> bytes:
+    """A Timeline as JSON: up to 17,000 entries, which are made in turns."""
+    streams = [(one.stream, list[bytes]()) for one in timeline.streams]
+    pairs = zip(streams, timeline.streams, strict=True)
+    entries = ((made, entry) for (_, made), one in pairs for entry in one.entries)
+    async for made, entry in in_turns(entries):
+        made.append(pydantic_core.to_json(_entry(entry)))
+    copies = [pydantic_core.to_json(copy) async for copy in in_turns(timeline.copies)]
+    joined = (b'{"stream":%d,"entries":[%s]}' % (name, b",".join(made)) for name, made in streams)
+    return b'{"streams":[%s],"copies":[%s]}' % (b",".join(joined), b",".join(copies))
 
 
 def _known(request: Request) -> int:

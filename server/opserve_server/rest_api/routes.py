@@ -27,7 +27,7 @@ from opserve_server.rest_api.answers import (
     WaitingRequests,
 )
 from opserve_server.rest_api.batch import answer_of, commands_in
-from opserve_server.rest_api.bodies import read_json, while_connected
+from opserve_server.rest_api.bodies import JSON, read_json, while_connected
 from opserve_server.rest_api.histories import timeline_of
 from opserve_server.rest_api.models import (
     DeterministicLevelBody,
@@ -220,7 +220,8 @@ async def set_deterministic_level(service: Service, limit: int, request: Request
 
 async def get_timeline(service: Service, request: Request) -> Response:
     """What is remembered of a session's work."""
-    return _answer(timeline_of(service.timeline(caller(), request.path_params["session"])))
+    timeline = service.timeline(caller(), request.path_params["session"])
+    return Response(await timeline_of(timeline), media_type=JSON)
 
 
 async def _run(service: Service, request: Request, command: Command) -> results.Result:
@@ -235,4 +236,4 @@ def _idempotency_key(request: Request) -> str:
 def _answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
     if status is HTTPStatus.NO_CONTENT:
         return Response(status_code=status)
-    return Response(pydantic_core.to_json(value), status_code=status, media_type="application/json")
+    return Response(pydantic_core.to_json(value), status_code=status, media_type=JSON)
