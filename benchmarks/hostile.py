@@ -8,7 +8,7 @@ import random
 import secrets
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import numpy as np
 
 from benchmarks.customer import say
 from benchmarks.giant_plans import giant_plans
+from benchmarks.http2 import announced, http2
 from benchmarks.long_calls import long_call, queue_calls
-from benchmarks.wire import Answers, Host, Wire
+from benchmarks.wire import ANSWER_S, Answers, Host, Wire
 from opserve.v1 import memory_service_pb2 as memory
 from opserve.v1 import operator_service_pb2 as operators
 from opserve.v1 import session_service_pb2 as sessions
@@ -53,6 +54,9 @@ UNREAD, UNREAD_EDGE = 12, 1024
 """Whole calls whose answers are not read, and the edge of each answer's image: 4 MiB."""
 FLOOD_EDGE = 256
 WHOLE_CALL = "/v1/operators/aclnnIm2colBackward:run"
+STRANGERS_STREAMS = 200
+HALF_MESSAGES = 30
+HEALTH_CHECK, HEALTH_WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 NICENESS = 19
 """Its process yields to all others: an attacker's processor is its own, and here there is but one
 computer."""
@@ -224,6 +228,26 @@ class Hostile:
         call = _whole_call(FLOOD_EDGE)
         await _at_once(*(self.wire.post_files(WHOLE_CALL, call) for _ in range(WAITS)))
 
+    async def opens_streams_as_a_stranger(self) -> None:
+        """Watches of health without a key, and calls whose message never comes, held."""
+        async with http2(*self.wire.grpc) as connection:
+            for _ in range(STRANGERS_STREAMS):
+                await connection.send(connection.begin(HEALTH_WATCH), announced(0))
+                connection.begin(HEALTH_CHECK)
+            await asyncio.sleep(HELD_S)
+
+    async def sends_half_messages(self) -> None:
+        """Large messages without their last byte: without a key, and with its own."""
+        half = announced(4 * MIB) + bytes(4 * MIB - 1)
+        async with http2(*self.wire.grpc) as connection:
+            own = self.wire.authorization()
+            begun = [connection.begin(HEALTH_CHECK) for _ in range(HALF_MESSAGES // 2)]
+            begun += [connection.begin(methods.SUBMIT.path, own) for _ in range(HALF_MESSAGES // 2)]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_S):
+                    await _at_once(*(connection.send(stream, half) for stream in begun))
+            await asyncio.sleep(HELD_S)
+
     async def _fill_queues(self) -> list[int]:
         """Streams with long work."""
         executor = await long_call(self.session)
@@ -288,6 +312,8 @@ DEEDS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
     "many waiting calls": Hostile.waits,
     "unread answers": Hostile.leaves_answers_unread,
     "one-shot flood": Hostile.floods_with_whole_calls,
+    "strangers' streams": Hostile.opens_streams_as_a_stranger,
+    "half messages": Hostile.sends_half_messages,
 }
 """What it does, by name."""
 

@@ -6,8 +6,10 @@ import sys
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 _LARGEST_BLOCK_BYTES = 32 * 2**20
 _KEPT_BYTES = 128 * 2**20
+_ARENAS = 2
 
 
 def keep_freed_memory() -> None:
@@ -15,6 +17,9 @@ def keep_freed_memory() -> None:
 
     Each chunk is copied into and out of messages, and without this the pages of every copy are new
     ones of the system's: a read of 1 MiB takes two to three times as long.
+
+    All threads share two arenas. With one for each thread of gRPC, messages of which no more than
+    16 MiB were there at the same time have taken up to 74 MiB.
     """
     if sys.platform != "linux":
         return
@@ -23,6 +28,7 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def spare_what_is_loaded() -> None:

@@ -42,6 +42,7 @@ from opserve_server.identity import Identity
 from opserve_server.known_callers import guess_limits, key_policy, known_callers
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.npz import ArrayLimits
+from opserve_server.open_calls import CallLimits
 from opserve_server.pool.device import Device, WorkerDied
 from opserve_server.pool.process import preload
 from opserve_server.serving import Addresses, StartFailed, bound_faces
@@ -147,8 +148,10 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     """
     devices = new_devices(settings)
     lane_name = new_lane_name() if settings.local_lane else ""
-    accounts, metrics, traces = Accounts(), Metrics(), _traces()
-    guard = Guard(accounts, guesses=guess_limits(settings), keys=key_policy(settings))
+    accounts = Accounts(bytes_in_flight=settings.tenant_bytes_in_flight)
+    metrics, traces = Metrics(), _traces()
+    guesses, calls, keys = guess_limits(settings), call_limits(settings), key_policy(settings)
+    guard = Guard(accounts, guesses=guesses, calls=calls, keys=keys)
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
@@ -190,6 +193,17 @@ def _lane(
         name,
         requests_limit=settings.local_requests_limit,
         request_timeout_s=settings.local_request_timeout_s,
+    )
+
+
+def call_limits(settings: Settings) -> CallLimits:
+    """The settings that bound open calls."""
+    return CallLimits(
+        of_tenant=settings.tenant_calls_limit,
+        of_strangers=settings.strangers_calls_limit,
+        strangers_bytes=settings.strangers_bytes_limit,
+        message_bytes=settings.message_bytes_limit,
+        silence_s=settings.silent_client_limit_s,
     )
 
 

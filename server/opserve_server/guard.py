@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -23,6 +22,8 @@ from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthe
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
+from opserve_server.guesses import Guesses, GuessLimits
+from opserve_server.open_calls import CallLimits, OpenCalls, Place
 from opserve_server.turnstile import Turnstile
 
 AUTHORIZATION = "authorization"
@@ -159,6 +160,9 @@ MAP_BUFFER = "MapBuffer"
 SCOPES: Mapping[str, Scope | None] = {**RPCS, **ROUTES, MAP_BUFFER: Scope.OPERATE}
 """What every way in asks for: what has no row here is refused."""
 
+_WATCHES = {"grpc.health.v1.Health/Watch"}
+"""Calls of everybody that last."""
+
 Part = TypeVar("Part")
 ANYBODY = Principal(tenant="", name="", scopes=frozenset())
 """Whoever calls what everybody may."""
@@ -183,21 +187,6 @@ class Credentials:
     peer: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuessLimits:
-    """How many unknown keys one address may show.
-
-    Attributes:
-        per_s: For how long it goes on.
-        at_once: As many may come at once.
-        peers: Addresses that are remembered; the one that guessed longest ago is forgotten.
-    """
-
-    per_s: float
-    at_once: int
-    peers: int
-
-
 class KeyPolicy(Enum):
     """When callers need a key."""
 
@@ -212,10 +201,12 @@ class Guard:
     Args:
         accounts: Of the tenants; they count calls.
         guesses: Bounds on unknown keys.
+        calls: Bounds on open calls.
         keys: When callers need a key.
         clock: Seconds since 1970.
 
     Attributes:
+        open_calls: The places of all calls.
         keyless: Whether everybody is LOCAL; never again once there was a key.
     """
 
@@ -224,12 +215,14 @@ class Guard:
         accounts: Accounts,
         *,
         guesses: GuessLimits,
+        calls: CallLimits,
         keys: KeyPolicy = KeyPolicy.ALWAYS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._accounts = accounts
+        self.open_calls = OpenCalls(accounts, calls)
         self._directory = KEYLESS
-        self._guesses = _Guesses(guesses)
+        self._guesses = Guesses(guesses)
         self._clock = clock
         self._turnstile = Turnstile()
         self._used: dict[str, float] = {}
@@ -253,16 +246,30 @@ class Guard:
         """Requires a key from now on, unless the policy is that none ever is."""
         self.keyless = self._keys is KeyPolicy.NEVER
 
-    async def admit(self, call: Call, credentials: Credentials, method: str) -> None:
-        """Says who makes a call, where it may, when it is the turn of its tenant.
+    def enter(self, call: Call, credentials: Credentials, method: str) -> Place:
+        """Recognises the caller and takes a place, before anything else of the call is received.
 
         Raises:
             Unauthenticated: It is not known who calls.
+            TooManyGuesses: The address has shown too many unknown keys.
+            LimitExceeded: The caller's tenant has too many open calls.
+            Unavailable: The service ends.
+        """
+        principal = self._caller(credentials, method)
+        call.principal = principal
+        if principal is ANYBODY:
+            return self.open_calls.take_for_stranger(credentials.peer(), lasts=method in _WATCHES)
+        self._check_tenant(principal)
+        return self.open_calls.take(principal.tenant)
+
+    async def admit(self, call: Call, method: str) -> None:
+        """Lets a call that has a place begin when it is the turn of its tenant.
+
+        Raises:
             PermissionDenied: The caller lacks the scope, or no row lets anybody call this.
             QuotaExceeded: Its tenant has made too many calls in a second.
-            TooManyGuesses: The address has shown too many unknown keys.
         """
-        call.principal = self._caller(credentials, method)
+        assert call.principal is not None, "it has a place"
         await self.turn(call)
         if call.principal is not ANYBODY:
             self.check(call.principal, method)
@@ -279,14 +286,17 @@ class Guard:
 
     def check(self, principal: Principal, method: str) -> None:
         """Refuses a principal that may not call this, or not any more; raises as admit does."""
-        tenant = self._directory.tenants.get(principal.tenant)
-        if not self.keyless and (tenant is None or tenant.disabled):
-            raise Unauthenticated("the tenant is disabled", principal=principal)
+        self._check_tenant(principal)
         scope = SCOPES.get(method)
         if scope is None or scope not in principal.scopes:
             asked = "a right that nobody has" if scope is None else f"the scope {scope.value}"
             raise PermissionDenied(principal, scope=asked)
         self._accounts.of(principal.tenant).admit_call()
+
+    def _check_tenant(self, principal: Principal) -> None:
+        tenant = self._directory.tenants.get(principal.tenant)
+        if not self.keyless and (tenant is None or tenant.disabled):
+            raise Unauthenticated("the tenant is disabled", principal=principal)
 
     def recheck(self, call: Call, credentials: Credentials) -> None:
         """Refuses a caller whose key has ended since it was admitted; a long answer ends then."""
@@ -361,23 +371,3 @@ def _check_lives(record: KeyRecord, now: float) -> None:
         raise Unauthenticated(f"key {record.id} is revoked", principal=record.principal)
     if record.expires_at is not None and record.expires_at <= now:
         raise Unauthenticated(f"key {record.id} has expired", principal=record.principal)
-
-
-class _Guesses:
-    """A bucket for each address that has shown an unknown key, filled again as time goes by."""
-
-    def __init__(self, limits: GuessLimits) -> None:
-        self._limits = limits
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, peer: str, now: float) -> None:
-        """Counts one guess, or refuses it."""
-        limits = self._limits
-        left, then = self._buckets.pop(peer, (float(limits.at_once), now))
-        left = min(left + max(now - then, 0.0) * limits.per_s, float(limits.at_once))
-        allowed = left >= 1.0
-        self._buckets[peer] = (left - 1.0 if allowed else left, now)
-        while len(self._buckets) > limits.peers:
-            self._buckets.popitem(last=False)
-        if not allowed:
-            raise TooManyGuesses(peer, per_s=limits.per_s)

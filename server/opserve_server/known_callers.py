@@ -8,7 +8,8 @@ from opserve_server.addresses import is_loopback
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.service import Service
-from opserve_server.guard import Guard, GuessLimits, KeyPolicy
+from opserve_server.guard import Guard, KeyPolicy
+from opserve_server.guesses import GuessLimits
 from opserve_server.identity import Identity
 from opserve_server.serving import StartFailed
 from opserve_server.settings import SettingRefused, Settings, where_set

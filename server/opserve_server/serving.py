@@ -23,6 +23,7 @@ from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
+from opserve_server.open_calls import OpenCalls
 from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.connections import (
     Connection,
@@ -36,6 +37,8 @@ from opserve_server.telemetry.metrics import Metrics
 from opserve_server.tls import Tls, tls_of
 
 log = logging.getLogger(__name__)
+_LAST_ANSWERS_S = 1.0
+"""Time in which answers that are written reach their clients when the service ends, seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,7 @@ async def bound_faces(
             )
             app = new_rest_app(service, guard, administration, conformance, metrics, settings)
             rest = _RestServer(app, settings, tls)
-            yield Faces(addresses, server, rest, listener, health, tls)
+            yield Faces(addresses, server, rest, listener, health, tls, guard.open_calls)
         finally:
             await server.stop(None)
 
@@ -94,6 +97,7 @@ class Faces:
     _listener: socket.socket
     _health: Health
     _tls: Tls | None
+    _open_calls: OpenCalls
 
     @asynccontextmanager
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
@@ -112,8 +116,10 @@ class Faces:
                 yield
             finally:
                 left_s = await self._drain(service, settings.drain_timeout_s)
-                rest.end(within_s=left_s)
-                await self._server.stop(left_s)
+                # Every call is answered before the servers go, which would only cut it off.
+                await self._open_calls.end(within_s=left_s)
+                rest.end(within_s=_LAST_ANSWERS_S)
+                await self._server.stop(_LAST_ANSWERS_S)
                 await asyncio.wait([serving])
                 for task in lasting:
                     task.cancel()
@@ -149,7 +155,6 @@ def _new_grpc_server(
         bounds=_grpc_bounds(settings),
         message_bytes_limit=settings.message_bytes_limit,
         chunk_bytes_limit=settings.chunk_bytes,
-        concurrent_calls_limit=settings.concurrent_calls_limit,
         silent_client_limit_s=settings.silent_client_limit_s,
     )
 
@@ -236,6 +241,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
         target_bytes=settings.target_bytes_limit,
         framing_bytes=settings.chunk_framing_bytes_limit,
         per_peer=settings.connections_per_address_limit,
+        in_all=settings.connections_limit,
     )
 
 
@@ -255,7 +261,6 @@ class _RestServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=ceil(settings.silent_client_limit_s),
-                limit_concurrency=settings.concurrent_calls_limit,
                 h11_max_incomplete_event_size=settings.head_bytes_limit,
             )
         )

@@ -224,8 +224,8 @@ class Settings(BaseSettings):
     drain_quiet_s: Seconds = 1.0
     """Time without work and calls after which a session ends when the service does, seconds."""
     silent_client_limit_s: Seconds = 30.0
-    """Silence after which a connection is closed whose client answers no ping (gRPC), sends no
-    request or reads nothing of an answer (REST), or acknowledges nothing, seconds."""
+    """Silence after which a connection whose client answers no ping (gRPC), sends no request or
+    reads nothing (REST) is closed, and a call whose message is not here (gRPC) ends, seconds."""
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 
@@ -243,27 +243,31 @@ class Settings(BaseSettings):
     """Time after which entries of the audit are forgotten, days; how many is recorded."""
 
     local_requests_limit: Count = 64
-    """Requests on the local lane at the same time; the eldest of the user with most of them makes
-    room for one more."""
+    """Requests on the local lane at once; one more ends the eldest of the user with most."""
     local_request_timeout_s: Seconds = 5.0
     """Time in which a client that connects to the local lane has to ask, seconds."""
-    concurrent_calls_limit: Count = 1024
-    """Calls at work at the same time on each face."""
+    tenant_calls_limit: Count = 512
+    """Open calls of one tenant, over both faces."""
+    tenant_bytes_in_flight: Bytes = _GIB
+    """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts whole."""
+    strangers_calls_limit: Count = 64
+    """Open calls without a key, half of which may be watches; one more ends an old one."""
+    strangers_bytes_limit: Bytes = 64 * _MIB
+    """Messages without a key that arrive, bytes in all; one of them always may."""
     message_bytes_limit: Bytes = 4 * _MIB
     """Largest gRPC message, bytes."""
-    head_bytes_limit: Bytes = 64 * _KIB
+    head_bytes_limit: Bytes = 32 * _KIB
     """Path and headers of one REST request, bytes; a piece that is read at once may exceed it."""
     headers_limit: Count = 100
     """Headers of one REST request."""
     target_bytes_limit: Bytes = 8 * _KIB
     """Path and query of one REST request, bytes; no path has more than 2048."""
     chunk_framing_bytes_limit: Bytes = _MIB
-    """What one REST body in chunks may have beside its bytes, bytes: sizes, extensions, trailers;
-    a chunk has at least 5."""
+    """Sizes of chunks, extensions and trailers of one REST body, bytes; a chunk has at least 5."""
     connections_per_address_limit: Count = 512
-    """REST connections of one address at once; behind a proxy all of them come from its own."""
-    connections_limit: Count = 2048
-    """gRPC connections at once."""
+    """REST connections of one address at once; one more ends its longest idle one."""
+    connections_limit: Count = 1024
+    """Connections at once of each face; over REST one more ends an idle one."""
     streams_per_connection_limit: Count = 512
     """Calls at the same time on one gRPC connection."""
     metadata_bytes_limit: Bytes = 16 * _KIB

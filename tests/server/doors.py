@@ -94,7 +94,6 @@ async def open_doors(
         Health(service),
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
-        concurrent_calls_limit=100,
         silent_client_limit_s=30,
     )
     port = server.add_insecure_port("127.0.0.1:0")

@@ -28,7 +28,7 @@ from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice
 from server.doors import RUN_LIMITS
-from server.guards import GUESSES
+from server.guards import CALLS, GUESSES
 from server.judging import conformance_of
 
 NOW = 1_800_000_000.0
@@ -79,7 +79,7 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
     clock, accounts, device = Clock(), Accounts(), FakeDevice()
     refused = RefusedCalls(limit=100, clock=clock)
     service = Service([device], limits=LIMITS, accounts=accounts, observe=refused.observe)
-    guard = Guard(accounts, guesses=GUESSES, clock=clock)
+    guard = Guard(accounts, guesses=GUESSES, calls=CALLS, clock=clock)
     async with AsyncExitStack() as stack:
         opened = open_store(url, timeout_s=20.0, connections_limit=4)
         store = await stack.enter_async_context(opened)
@@ -128,7 +128,6 @@ def _faces(
         Health(service),
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
-        concurrent_calls_limit=100,
         silent_client_limit_s=30,
     )
     return app, server

@@ -9,7 +9,9 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
-from opserve_server.guard import Credentials, Guard, GuessLimits, KeyPolicy
+from opserve_server.guard import Credentials, Guard, KeyPolicy
+from opserve_server.guesses import GuessLimits
+from opserve_server.open_calls import CallLimits
 
 NOW = 1_000_000.0
 TENANTS = {
@@ -20,15 +22,22 @@ TENANTS = {
 GUESSES = GuessLimits(per_s=1.0, at_once=10_000, peers=16)
 
 
+CALLS = CallLimits(
+    of_tenant=100, of_strangers=8, strangers_bytes=2**23, message_bytes=2**20, silence_s=30.0
+)
+
+
 def keyless_guard() -> Guard:
     """Of a service without keys."""
-    return Guard(Accounts(), guesses=GUESSES, keys=KeyPolicy.FROM_THE_FIRST_KEY)
+    policy = KeyPolicy.FROM_THE_FIRST_KEY
+    return Guard(Accounts(), guesses=GUESSES, calls=CALLS, keys=policy)
 
 
 async def admitted(guard: Guard, credentials: Credentials, method: str) -> Principal:
     """Who a guard says it is."""
     call = Call(face="grpc", method=method, request_id="", headers={})
-    await guard.admit(call, credentials, method)
+    guard.enter(call, credentials, method).leave()
+    await guard.admit(call, method)
     assert call.principal is not None
     return call.principal
 
@@ -83,7 +92,7 @@ def keyed_guard(
     ]
     accounts = accounts or Accounts()
     accounts.renew(TENANTS.values())
-    guard = Guard(accounts, guesses=GUESSES, clock=lambda: NOW)
+    guard = Guard(accounts, guesses=GUESSES, calls=CALLS, clock=lambda: NOW)
     guard.refresh(
         Directory(
             tenants=TENANTS,

@@ -226,7 +226,8 @@ from opserve_server.settings import Settings
 async def build():
     settings = Settings()
     service = Service(app.new_devices(settings), limits=app.core_limits(settings))
-    guard = app.Guard(app.Accounts(), guesses=app.guess_limits(settings))
+    guesses, calls = app.guess_limits(settings), app.call_limits(settings)
+    guard = app.Guard(app.Accounts(), guesses=guesses, calls=calls)
     administration = app.Administration(service, None)
     async with app._conformance(service, None, settings) as judges:
         serving.new_rest_app(service, guard, administration, judges, app.Metrics(), settings)

@@ -24,9 +24,9 @@ from opserve_server.guard import (
     SCOPES,
     Credentials,
     Guard,
-    GuessLimits,
     KeyPolicy,
 )
+from opserve_server.guesses import GuessLimits
 from server import guards
 
 EXECUTE = "opserve.v1.OperatorService/Execute"
@@ -74,8 +74,8 @@ def clock() -> Clock:
 @pytest.fixture
 def guard(clock: Clock) -> Guard:
     guesses = GuessLimits(per_s=0.5, at_once=3, peers=2)
-    policy = KeyPolicy.FROM_THE_FIRST_KEY
-    return Guard(ACCOUNTS, guesses=guesses, keys=policy, clock=clock)
+    policy, calls = KeyPolicy.FROM_THE_FIRST_KEY, guards.CALLS
+    return Guard(ACCOUNTS, guesses=guesses, calls=calls, keys=policy, clock=clock)
 
 
 def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Credentials:
@@ -135,7 +135,8 @@ async def test_an_answer_ends_though_its_key_did_while_nobody_waited(guard: Guar
     guard.refresh(directory(record(key, ALICE)))
     credentials = shown(f"Bearer {key}")
     call = Call(face="grpc", method="WatchStream", request_id="", headers={})
-    await guard.admit(call, credentials, "opserve.v1.StreamService/WatchStream")
+    guard.enter(call, credentials, "opserve.v1.StreamService/WatchStream").leave()
+    await guard.admit(call, "opserve.v1.StreamService/WatchStream")
     async with aclosing(guard.while_allowed(parts(), call, credentials)) as answers:
         assert await anext(answers) == b"before"
         guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))

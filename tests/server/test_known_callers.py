@@ -20,7 +20,7 @@ from opserve_server.serving import StartFailed
 from opserve_server.settings import SettingRefused, Settings
 from opserve_server.store.store import open_store
 from server.core.fakes import FakeDevice, make_service
-from server.guards import admitted
+from server.guards import CALLS, admitted
 from server.store.samples import ACME, entry
 
 METHOD = "listDevices"
@@ -37,7 +37,8 @@ class Start:
         self._stack.callback(device.slabs.close)
         service = make_service(device)
         self._stack.push_async_callback(service.stop)
-        guard = Guard(service.accounts, guesses=guess_limits(settings), keys=key_policy(settings))
+        guesses, keys = guess_limits(settings), key_policy(settings)
+        guard = Guard(service.accounts, guesses=guesses, calls=CALLS, keys=keys)
         refused = RefusedCalls(limit=1, clock=lambda: 1.0)
         known = known_callers(guard, service, refused, settings)
         return guard, await self._stack.enter_async_context(known)

@@ -15,7 +15,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from opserve.v1.session_service_pb2 import OpenSessionRequest
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve_client import AsyncClient, OpserveError
-from system.drills import EXACT, Process, long_work, own_process, tell, until
+from system.drills import EXACT, FULL_QUEUE, Process, long_work, own_process, tell, until
 
 pytestmark = pytest.mark.system
 CALLS = 200  # seconds of work
@@ -101,6 +101,24 @@ async def test_a_drain_ends_at_its_limit_whatever_runs() -> None:
         assert gave_up_s >= HARD_STOP_S
         ended_s = gave_up_s + await seconds_to_end(process, 0)
         tell(f"SIGTERM with endless work and drain_timeout_s {HARD_STOP_S}: ended after", ended_s)
+
+
+async def test_calls_that_wait_when_a_drain_ends_are_told_to_come_back() -> None:
+    async with (
+        own_process(drain_timeout_s=str(HARD_STOP_S)) as (process, addresses),
+        AsyncClient(addresses.grpc) as client,
+        AsyncClient(addresses.rest) as over_rest,
+    ):
+        waiting = list[asyncio.Future[None]]()
+        for one in (client, over_rest):
+            session = await one.open_session()
+            await (await long_work(session)).queue_at_once(session, FULL_QUEUE)
+            waiting.append(asyncio.ensure_future(session.default_stream.synchronize()))
+        process.send_signal(signal.SIGTERM)
+        ended: list[object] = list(await asyncio.gather(*waiting, return_exceptions=True))
+        codes = [error.code for error in ended if isinstance(error, OpserveError)]
+        assert codes == [507901, 507901], ended
+        await seconds_to_end(process, 0)
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])

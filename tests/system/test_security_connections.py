@@ -134,6 +134,17 @@ async def test_a_body_of_few_chunks_is_taken(service: Addresses) -> None:
 
 async def test_one_address_has_so_many_connections_over_rest(service: Addresses) -> None:
     wires = [await connected(service.rest) for _ in range(8)]
+    for _, writer in wires:
+        writer.write(CHUNKED)  # a call is at work on each, and waits for its body
+
+    async def is_full() -> bool:
+        wire = await connected(service.rest)
+        wire[1].write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await first_bytes(wire, 12)
+        await close(wire)
+        return answer.endswith(b"503")
+
+    await until(is_full)
     assert (await told(await connected(service.rest)))["parameter"] == "connections"
     for wire in wires:
         await close(wire)
@@ -214,3 +225,23 @@ async def test_a_handshake_that_stalls_ends_on_both_faces(tmp_path: Path) -> Non
             writer.close()
         async with AsyncClient(addresses.rest, tls=TlsFiles(ca=tmp_path / "ca.pem")) as client:
             assert len(await client.list_devices()) == 1
+
+
+async def test_probes_over_rest_are_answered_beside_idle_connections_of_many_addresses() -> None:
+    few = LIMITS | {"connections_per_address_limit": "8", "connections_limit": "12"}
+    with private_service(**few) as own:
+        host, _, port = own.rest.rpartition("//")[2].rpartition(":")
+        idle = [
+            await asyncio.open_connection(host, int(port), local_addr=(f"127.0.0.{address}", 0))
+            for address in (2, 3, 4)
+            for _ in range(8)
+        ]
+        for address in (1, 2):  # its own, and one that has all it may have
+            wire = await asyncio.open_connection(
+                host, int(port), local_addr=(f"127.0.0.{address}", 0)
+            )
+            wire[1].write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert await first_bytes(wire, 12) == b"HTTP/1.1 200"
+            await close(wire)
+        for wire in idle:
+            await close(wire)

@@ -21,6 +21,8 @@ from opserve_server.core.usage import UsageBook
 
 RETRY_AFTER_S = 1.0
 """Seconds until a later try, where nobody knows when something is given back."""
+BYTES_IN_FLIGHT = 2**30
+"""Of a tenant whose quota names none, bytes, unless an operator sets it."""
 _BURST_S = 1.0
 """Of calls at their rate that may come at once."""
 
@@ -48,6 +50,7 @@ class Account:
     Args:
         tenant: The tenant.
         book: Where its device time is counted.
+        bytes_in_flight: Its limit where the quota names none, bytes.
 
     Attributes:
         tenant: The tenant as it was last told.
@@ -56,8 +59,11 @@ class Account:
         calls: How many came, over all faces, refused ones too.
     """
 
-    def __init__(self, tenant: Tenant, book: UsageBook) -> None:
+    def __init__(
+        self, tenant: Tenant, book: UsageBook, *, bytes_in_flight: int = BYTES_IN_FLIGHT
+    ) -> None:
         self._book = book
+        self._unset = {Resource.BYTES_IN_FLIGHT: bytes_in_flight}
         self._calls_until_s = 0.0
         self.calls = 0
         self.standings = {resource: Standing(resource, inf) for resource in Resource}
@@ -69,7 +75,8 @@ class Account:
         self.closed = tenant.disabled
         for standing in self.standings.values():
             limit = getattr(tenant.quota, standing.resource)
-            standing.limit = inf if limit is None else limit
+            unset = self._unset.get(standing.resource, inf)
+            standing.limit = unset if limit is None else limit
 
     def use(self, resource: Resource) -> float:
         """What is used of a resource now."""
@@ -188,16 +195,19 @@ class Accounts:
     """The accounts of all tenants, by name.
 
     Args:
+        bytes_in_flight: Limit of a tenant whose quota names none, bytes.
         now: The wall clock, seconds since 1970.
 
     Attributes:
         book: Device time of all of them.
     """
 
-    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, *, bytes_in_flight: int = BYTES_IN_FLIGHT, now: Callable[[], float] = time.time
+    ) -> None:
         self.book = UsageBook(now)
-        self._local = Account(Tenant(name=LOCAL.tenant), self.book)
-        self._accounts = {LOCAL.tenant: self._local}
+        self._bytes_in_flight = bytes_in_flight
+        self._accounts = {LOCAL.tenant: self._new(Tenant(name=LOCAL.tenant))}
 
     def __iter__(self) -> Iterator[Account]:
         return iter(self._accounts.values())
@@ -222,4 +232,7 @@ class Accounts:
             if name in self._accounts:
                 self._accounts[name].renew(tenant)
             else:
-                self._accounts[name] = Account(tenant, self.book)
+                self._accounts[name] = self._new(tenant)
+
+    def _new(self, tenant: Tenant) -> Account:
+        return Account(tenant, self.book, bytes_in_flight=self._bytes_in_flight)

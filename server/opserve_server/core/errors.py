@@ -52,6 +52,7 @@ __all__ = [
     "WaitTimedOut",
     "WrongState",
     "service_drains",
+    "service_ends",
     "session_not_found",
     "unraised",
 ]
@@ -252,6 +253,17 @@ def service_drains(parameter: str) -> Unavailable:
         f"{parameter}: given new work, allowed what ends work that is there: the service drains",
         parameter=parameter,
         given="new work",
+        allowed="another service, or a later try",
+    )
+
+
+def service_ends() -> Unavailable:
+    """A call at the end of a drain (507901)."""
+    return Unavailable(
+        Status.ACL_ERROR_RT_SOCKET_CLOSE,
+        "service: given a call, allowed another service, or a later try: the service ends",
+        parameter="service",
+        given="a call",
         allowed="another service, or a later try",
     )
 

@@ -22,6 +22,8 @@ class Resource(StrEnum):
 class Quota:
     """How much a tenant may use; None leaves it to the limits of the service.
 
+    Those have a number for each tenant in `bytes_in_flight` alone: see Accounts.
+
     Attributes:
         device_memory_bytes: Slabs that its sessions hold, bytes.
         sessions: Open sessions.
@@ -30,7 +32,7 @@ class Quota:
         streams: Live streams of all its sessions.
         queued_entries: Entries that wait on all its streams.
         calls_per_s: Calls a second, over all faces; as many again may come at once.
-        bytes_in_flight: Bytes of bulk copies and one-shot calls under way.
+        bytes_in_flight: Bytes of bulk copies, one-shot calls and messages under way.
         device_seconds_per_day: Time that its calls run on devices in one day (UTC), seconds.
     """
 

@@ -11,7 +11,7 @@ from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteRespon
 from opserve_server.calls import caller, malformed
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.chunks import Chunk, chunk_in
-from opserve_server.grpc_api.errors import message_in
+from opserve_server.grpc_api.methods import message_in
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -18,7 +18,8 @@ from opserve_server.calls import ready_profiles
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
-from opserve_server.grpc_api.errors import Context, WrappingServer
+from opserve_server.grpc_api.errors import Context
+from opserve_server.grpc_api.methods import WrappingServer
 
 _OVERALL = ""
 _add_to = cast("Callable[[object, object], None]", add_HealthServicer_to_server)

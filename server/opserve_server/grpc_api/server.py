@@ -37,8 +37,8 @@ from opserve_server.core.service import Service
 from opserve_server.grpc_api.admin import admin_face
 from opserve_server.grpc_api.bulk import bulk_handlers
 from opserve_server.grpc_api.conformance import conformance_face
-from opserve_server.grpc_api.errors import WrappingServer
 from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.grpc_api.servicers import (
     CommandFace,
     EventFace,
@@ -84,13 +84,11 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     bounds: Sequence[tuple[str, int]] = (),
     message_bytes_limit: int,
     chunk_bytes_limit: int,
-    concurrent_calls_limit: int,
     silent_client_limit_s: float,
 ) -> grpc.aio.Server:
     """A server that has no port yet and is not started; `bounds` are channel arguments."""
     server = grpc.aio.server(
-        options=[*_options(message_bytes_limit, silent_client_limit_s), *bounds],
-        maximum_concurrent_rpcs=concurrent_calls_limit,
+        options=[*_options(message_bytes_limit, silent_client_limit_s), *bounds]
     )
     wrapping = WrappingServer(server, guard, service.observe)
     bulk = bulk_handlers(service, chunk_bytes_limit=chunk_bytes_limit)

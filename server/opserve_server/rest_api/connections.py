@@ -36,14 +36,16 @@ class ConnectionLimits:
         framing_bytes: What one body may have beside its bytes: sizes of chunks, their extensions
             and trailers; so it bounds the number of chunks too.
         per_peer: Connections of one address.
-        open: Connections by address, as they are now.
+        in_all: Connections of all addresses.
+        open: Addresses of the connections that there are now.
     """
 
     headers: int
     target_bytes: int
     framing_bytes: int
     per_peer: int
-    open: Counter[str] = field(default_factory=Counter[str])
+    in_all: int
+    open: "dict[Connection, str]" = field(default_factory=dict["Connection", str])
 
 
 class Connection(HttpToolsProtocol):
@@ -70,7 +72,6 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *, limits: ConnectionLimits, **others: Any) -> None:  # noqa: ANN401  # uvicorn's
         super().__init__(**others)
         self._limits = limits
-        self._peer = ""
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -80,17 +81,12 @@ class Connection(HttpToolsProtocol):
         self._certificate = names_in_certificate(transport.get_extra_info("peercert"))
         self._begin_silence()
         self._end_silence_in_time()
-        self._peer = self.client[0] if self.client else ""
-        self._limits.open[self._peer] += 1
-        if self._limits.open[self._peer] > self._limits.per_peer:
-            allowed = f"{self._limits.per_peer}"
-            self._refuse("connections", "one more of this address", allowed, HTTPStatus(503))
+        self._limits.open[self] = self.client[0] if self.client else ""
+        self._make_room()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._limits.open[self._peer] -= 1
-        if not self._limits.open[self._peer]:
-            del self._limits.open[self._peer]
+        self._limits.open.pop(self, None)
         super().connection_lost(exc)
         self._forget_reader()
         self.transport.close()  # what it holds is dropped here, and not once its handle is closed
@@ -205,6 +201,33 @@ class Connection(HttpToolsProtocol):
         if self._reader_look is not None:
             self._reader_look.cancel()
             self._reader_look = None
+
+    def _make_room(self) -> None:
+        """Ends an idle connection where this one is too many, so that probes are always heard.
+
+        Of an address with too many it is one of its own, else one of the address with most. Where
+        all of them are at work, this one is refused.
+        """
+        limits = self._limits
+        crowd = Counter(limits.open.values())
+        if crowd[limits.open[self]] > limits.per_peer:
+            crowded, allowed = limits.open[self], f"{limits.per_peer} of one address"
+        elif len(limits.open) > limits.in_all:
+            crowded, allowed = crowd.most_common(1)[0][0], f"{limits.in_all}"
+        else:
+            return
+        idle = [
+            one
+            for one, peer in limits.open.items()
+            if peer == crowded and one is not self and not one._at_work  # noqa: SLF001  # its own
+        ]
+        if not idle:
+            del limits.open[self]
+            self._refuse("connections", "one more, all at work", allowed, HTTPStatus(503))
+            return
+        longest = min(idle, key=lambda one: one._silent_until_s)  # noqa: SLF001  # its own
+        del limits.open[longest]
+        longest.transport.close()
 
     def _begin_silence(self) -> None:
         self._at_work = False

@@ -1,6 +1,7 @@
 """The application behind REST's address: every HTTP call, from its id to its answer."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect, Request
@@ -11,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from opserve_server.calls import AtWork, call_id, hidden, malformed
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.observations import Call, Observe
-from opserve_server.guard import AUTHORIZATION, Guard
+from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 from opserve_server.rest_api.doors import check_host, credentials_of, until_refused
 from opserve_server.rest_api.errors import not_routed, refusal
 
@@ -59,9 +60,9 @@ class RestFace:
             headers=headers,
         )
         request = Request(scope, receive)
-        with AtWork(call, self._observe):
+        with AtWork(call, self._observe), ExitStack() as at_end:
             try:
-                answer = await self._answer(request, route, call, authorization)
+                answer = await self._answer(request, route, call, authorization, at_end)
                 call.outcome = str(answer.status_code)
                 answer.raw_headers.append((REQUEST_ID.encode(), call.request_id.encode()))
                 await answer(scope, receive, send)
@@ -83,13 +84,19 @@ class RestFace:
         return None
 
     async def _answer(
-        self, request: Request, route: Route | None, call: Call, authorization: str | None
+        self,
+        request: Request,
+        route: Route | None,
+        call: Call,
+        authorization: str | None,
+        at_end: ExitStack,
     ) -> Response:
         try:
             if route is None:
                 answer = self._answer_nowhere(request, call)
             else:
-                answer = await self._answer_by(route, request, call, authorization)
+                credentials = credentials_of(request, authorization)
+                answer = await self._answer_by(route, request, call, credentials, at_end)
             await self._guard.turn(call)
         except ClientDisconnect:
             raise
@@ -100,13 +107,20 @@ class RestFace:
         return answer
 
     async def _answer_by(
-        self, route: Route, request: Request, call: Call, authorization: str | None
+        self,
+        route: Route,
+        request: Request,
+        call: Call,
+        credentials: Credentials,
+        at_end: ExitStack,
     ) -> Response:
         if self._guard.keyless:
             check_host(call.headers)
-        credentials = credentials_of(request, authorization)
-        await self._guard.admit(call, credentials, route.name)
-        answer: Response = await route.endpoint(request)
+        place = self._guard.enter(call, credentials, route.name)
+        at_end.callback(place.leave)
+        with place:
+            await self._guard.admit(call, route.name)
+            answer: Response = await route.endpoint(request)
         if isinstance(answer, StreamingResponse):
             allowed = self._guard.while_allowed(answer.body_iterator, call, credentials)
             answer.body_iterator = until_refused(allowed)

@@ -36,7 +36,6 @@ async def channel(service: RecordingService, health: Health) -> AsyncIterator[gr
         health,
         message_bytes_limit=MESSAGE_LIMIT,
         chunk_bytes_limit=CHUNK_LIMIT,
-        concurrent_calls_limit=100,
         silent_client_limit_s=30,
     )
     port = server.add_insecure_port("127.0.0.1:0")

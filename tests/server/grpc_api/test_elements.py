@@ -17,7 +17,7 @@ from opserve.v1.memory_service_pb2 import CopyRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.grpc_api.elements import FIELDS_AT_ONCE, check_elements
-from opserve_server.grpc_api.errors import message_in
+from opserve_server.grpc_api.methods import message_in
 from opserve_server.json_slices import VALUES_LIMIT
 from opserve_server.settings import COMMANDS_MAXIMUM
 from server.turns import Turns

@@ -40,7 +40,7 @@ class Wire:
         )
         config.load()
         limits = limits or ConnectionLimits(
-            headers=50, target_bytes=64, framing_bytes=1024, per_peer=1
+            headers=50, target_bytes=64, framing_bytes=1024, per_peer=1, in_all=1
         )
         self.end = Connection(
             config=config, server_state=ServerState(), app_state={}, limits=limits
@@ -185,11 +185,13 @@ def test_what_the_system_holds_of_an_answer_is_not_read() -> None:
 
 def test_an_address_is_forgotten_with_its_last_connection() -> None:
     async def test() -> None:
-        limits = ConnectionLimits(headers=50, target_bytes=64, framing_bytes=1024, per_peer=2)
+        limits = ConnectionLimits(
+            headers=50, target_bytes=64, framing_bytes=1024, per_peer=2, in_all=2
+        )
         first, second = Wire(limits), Wire(limits)
-        assert list(limits.open.values()) == [2]
+        assert list(limits.open) == [first.end, second.end]
         first.end.connection_lost(None)
-        assert list(limits.open.values()) == [1]
+        assert list(limits.open) == [second.end]
         second.end.connection_lost(None)
         assert not limits.open
 

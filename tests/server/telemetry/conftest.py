@@ -70,7 +70,6 @@ async def faces() -> AsyncIterator[Faces]:
         Health(service),
         message_bytes_limit=64 * 1024,
         chunk_bytes_limit=1024,
-        concurrent_calls_limit=100,
         silent_client_limit_s=30,
     )
     port = server.add_insecure_port("127.0.0.1:0")

@@ -1,0 +1,232 @@
+"""What stands around every gRPC method: who calls, a place for the call, its messages, its end."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError
+from grpc import StatusCode
+
+from opserve_server.calls import AtWork, call_id, malformed
+from opserve_server.certificates import names_in_auth_context
+from opserve_server.core.observations import Call, Observe
+from opserve_server.grpc_api.elements import check_elements
+from opserve_server.grpc_api.errors import REQUEST_ID, Context, fail
+from opserve_server.guard import AUTHORIZATION, Credentials, Guard
+from opserve_server.open_calls import Place
+
+Behaviour = Callable[..., Any]
+Read = Callable[[bytes], Awaitable[Any]]
+Receive = Callable[[Place, Context], Awaitable[Callable[[], Awaitable[Any]]]]
+
+
+class WrappingServer:
+    """What generated code adds a service to: a server whose every method tells its failures.
+
+    Each call gets its id, and each failure its status and details. Methods are wrapped once, when
+    they are added; an interceptor would wrap them anew for every call.
+
+    Args:
+        server: Where the methods go.
+        guard: Asked before every call.
+        observe: Told of every call.
+    """
+
+    def __init__(self, server: grpc.aio.Server, guard: Guard, observe: Observe) -> None:
+        self._server = server
+        self._guard = guard
+        self._observe = observe
+
+    def add_generic_rpc_handlers(self, _: object) -> None:
+        """Generated code offers the same methods twice; see add_registered_method_handlers."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
+    ) -> None:
+        """Adds the methods of a service."""
+        wrapped = {
+            name: _wrapped(handler, _Method(name, f"{service}/{name}", self._guard, self._observe))
+            for name, handler in handlers.items()
+        }
+        handler = grpc.method_handlers_generic_handler(service, wrapped)
+        self._server.add_generic_rpc_handlers((handler,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """What stands around a method: who may call it, and who is told.
+
+    Attributes:
+        name: For observers.
+        path: Its row in the guard's table.
+        guard: Asked before each call.
+        observe: Told of each call.
+    """
+
+    name: str
+    path: str
+    guard: Guard
+    observe: Observe
+
+    def begin(self, context: Context) -> tuple[Call, Credentials]:
+        """A call, whose id goes back with whatever answer there is, and what came to open it."""
+        headers = dict(context.invocation_metadata() or ())
+        authorization = headers.pop(AUTHORIZATION, None)
+        request_id = call_id(headers.get(REQUEST_ID))
+        context.set_trailing_metadata(((REQUEST_ID, request_id),))
+        call = Call(face="grpc", method=self.name, request_id=request_id, headers=headers)
+        return call, _credentials(authorization, context)
+
+    def enter(self, call: Call, credentials: Credentials, context: Context) -> Place:
+        """A place for the call, which it has until its answer is sent."""
+        place = self.guard.enter(call, credentials, self.path)
+        context.add_done_callback(lambda _: place.leave())  # type: ignore[arg-type]  # any callable
+        return place
+
+    async def admit(self, call: Call) -> None:
+        """Lets a call begin where its caller may."""
+        await self.guard.admit(call, self.path)
+
+
+def _wrapped(
+    handler: "grpc.RpcMethodHandler[Any, Any]", method: _Method
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    """A handler whose messages are received here, after its caller is recognised.
+
+    gRPC itself receives the message of a unary call before it calls anything, for everybody, of any
+    size and for any time. Of a call whose requests are a stream it receives none; on the wire both
+    are the same.
+    """
+    read = _reader(handler.request_deserializer)
+    serialize = handler.response_serializer
+    assert serialize is not None, "generated code has one for every method"
+    if handler.unary_stream is not None:
+        stream = _streaming(handler.unary_stream, method, partial(_only_message, read))
+        return grpc.stream_stream_rpc_method_handler(stream, None, serialize)
+    if handler.stream_stream is not None:
+        both = _streaming(handler.stream_stream, method, partial(_all_messages, read))
+        return grpc.stream_stream_rpc_method_handler(both, None, serialize)
+    if handler.stream_unary is not None:
+        single = _answering(handler.stream_unary, method, partial(_all_messages, read), serialize)
+        return grpc.stream_unary_rpc_method_handler(single)
+    assert handler.unary_unary is not None, "there is no fifth kind"
+    answer = _answering(handler.unary_unary, method, partial(_only_message, read), serialize)
+    return grpc.stream_unary_rpc_method_handler(answer)
+
+
+def _reader(deserialize: Callable[[bytes], Any] | None) -> Read:
+    if deserialize is None:
+        return _as_it_came
+    form: Descriptor = deserialize(b"").DESCRIPTOR  # that of an empty message
+    return partial(message_in, form, deserialize)
+
+
+async def message_in(form: Descriptor, deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # any kind
+    """The message in bytes that a client sent.
+
+    Args:
+        form: Type of the message.
+        deserialize: Parses it.
+        data: The bytes.
+
+    Raises:
+        InvalidArgument: 100000, they are none, or a message of too many values.
+    """
+    await check_elements(data, form)
+    try:
+        return deserialize(data)
+    except DecodeError:
+        allowed = "the method's message, nested no deeper than 100"
+        raise malformed("message", given="other bytes", allowed=allowed) from None
+
+
+async def _as_it_came(request: Any) -> Any:  # noqa: ANN401  # for a method that reads its bytes itself
+    return request
+
+
+async def _only_message(read: Read, place: Place, context: Context) -> Callable[[], Awaitable[Any]]:
+    """Receives the message of a call that has one; parses it when it is asked for."""
+    data = await place.received(context.read)
+    if data is grpc.aio.EOF:
+        raise malformed("message", given="none", allowed="one")
+    place.keep(len(data))
+    return partial(read, data)
+
+
+async def _all_messages(read: Read, place: Place, context: Context) -> Callable[[], Awaitable[Any]]:
+    """Receives the messages of a call that has any number, each when it is asked for."""
+
+    async def messages() -> AsyncGenerator[Any]:
+        while (data := await place.received(context.read)) is not grpc.aio.EOF:
+            yield await read(data)
+
+    async def all_of_them() -> AsyncGenerator[Any]:
+        return messages()
+
+    return all_of_them
+
+
+def _answering(
+    behaviour: Behaviour, method: _Method, receive: Receive, serialize: Callable[[Any], bytes]
+) -> Behaviour:
+    async def answer(_: object, context: Context) -> bytes:
+        call, credentials = method.begin(context)
+        with AtWork(call, method.observe):
+            try:
+                with method.enter(call, credentials, context) as place:
+                    request = await receive(place, context)
+                    await method.admit(call)
+                    answered = serialize(await behaviour(await request(), context))
+                    place.keep(len(answered))
+                    await method.guard.turn(call)
+            except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+                await method.guard.turn(call)
+                await fail(context, error, call)
+            call.outcome = StatusCode.OK.name
+            return answered
+
+    return answer
+
+
+def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behaviour:
+    # The answers are written here, not yielded: a call that is cancelled in the middle then closes
+    # its generator at once, instead of when it is collected.
+    async def stream(_: object, context: Context) -> None:
+        call, credentials = method.begin(context)
+        with AtWork(call, method.observe):
+            try:
+                with method.enter(call, credentials, context) as place:
+                    request = await receive(place, context)
+                    await method.admit(call)
+                    async with (
+                        aclosing(behaviour(await request(), context)) as answers,
+                        aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,
+                    ):
+                        async for answer in allowed:
+                            await context.write(answer)
+            except Exception as error:  # noqa: BLE001  # told, or hidden and logged
+                await method.guard.turn(call)
+                await fail(context, error, call)
+            call.outcome = StatusCode.OK.name
+
+    return stream
+
+
+def _credentials(authorization: str | bytes | None, context: Context) -> Credentials:
+    return Credentials(
+        authorization=authorization if isinstance(authorization, str) else None,
+        certificate=lambda: names_in_auth_context(context.auth_context()),
+        peer=lambda: _host_of(context.peer()),
+    )
+
+
+def _host_of(peer: str) -> str:
+    """The address in gRPC's "ipv4:192.0.2.1:50000" or "ipv6:%5B2001:db8::1%5D:50000"."""
+    _, _, address = unquote(peer).partition(":")
+    host, _, _ = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]")

@@ -1,0 +1,210 @@
+"""Places of open calls: bounded for each tenant and for strangers, and ended with a reason."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+
+import pytest
+
+from opserve_server.core.accounts import BYTES_IN_FLIGHT, Accounts
+from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable
+from opserve_server.core.tenants import Quota, Resource, Tenant
+from opserve_server.open_calls import CallLimits, OpenCalls, Place
+from simulation.virtual_time import VirtualTimeLoop
+
+MESSAGE = 1000
+LIMITS = CallLimits(
+    of_tenant=3, of_strangers=8, strangers_bytes=16 * MESSAGE, message_bytes=MESSAGE, silence_s=30.0
+)
+
+
+def in_virtual_time(test: Callable[[], Coroutine[None, None, None]]) -> None:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(test())
+
+
+def open_calls(**quota: int) -> tuple[OpenCalls, Accounts]:
+    accounts = Accounts()
+    lab = Tenant(name="lab", quota=Quota(**quota))
+    accounts.renew([lab, Tenant(name="mill")])
+    return OpenCalls(accounts, LIMITS), accounts
+
+
+async def forever() -> bytes:
+    return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
+class Caller:
+    """A call that receives a message, and what it came to."""
+
+    def __init__(self, place: Place, receive: Callable[[], Awaitable[bytes]] = forever) -> None:
+        self.task = asyncio.ensure_future(self._run(place, receive))
+
+    async def _run(
+        self, place: Place, receive: Callable[[], Awaitable[bytes]]
+    ) -> OpserveError | None:
+        try:
+            with place:
+                await place.received(receive)
+        except OpserveError as error:
+            return error
+        finally:
+            place.leave()
+        return None
+
+    @property
+    def open(self) -> bool:
+        return not self.task.done()
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_the_eldest_watch_of_the_address_with_most_of_them_makes_room() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+
+        async def watch(peer: str) -> asyncio.Task[OpserveError | None]:
+            async def lasts(place: Place) -> OpserveError | None:
+                try:
+                    with place:
+                        await forever()
+                except OpserveError as error:
+                    return error
+                finally:
+                    place.leave()
+                return None
+
+            task = asyncio.ensure_future(lasts(calls.take_for_stranger(peer, lasts=True)))
+            await turns()
+            return task
+
+        watches = [await watch(peer) for peer in ("a", "b", "b", "b", "c")]
+        assert [watch.done() for watch in watches] == [False, True, False, False, False]
+        assert isinstance(watches[1].result(), LimitExceeded)
+        probe = Caller(calls.take_for_stranger("b", lasts=False))
+        await turns()
+        assert probe.open, "watches take no place of a probe"
+
+    in_virtual_time(test)
+
+
+def test_of_strangers_so_few_receive_a_message_that_all_fit_their_bytes() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+        callers = list[Caller]()
+        for _ in range(4):
+            callers.append(Caller(calls.take_for_stranger("a", lasts=False)))
+            await turns()
+        assert [caller.open for caller in callers] == [False, False, True, True]
+
+    in_virtual_time(test)
+
+
+def test_all_strangers_together_keep_no_more_than_their_bytes() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+        place = calls.take_for_stranger("a", lasts=False)
+        place.keep(MESSAGE // 4)
+        with pytest.raises(LimitExceeded, match=f"allowed {MESSAGE // 4}"):
+            place.keep(MESSAGE // 4 + 1)
+
+    in_virtual_time(test)
+
+
+def test_a_tenant_without_a_free_place_is_refused_and_another_is_not() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+        places = [calls.take("lab") for _ in range(3)]
+        with pytest.raises(LimitExceeded, match="allowed 3 at once"):
+            calls.take("lab")
+        calls.take("mill")
+        calls.take_for_stranger("a", lasts=False)
+        places[0].leave()
+        calls.take("lab")
+
+    in_virtual_time(test)
+
+
+def test_a_call_whose_message_does_not_arrive_ends() -> None:
+    async def test() -> None:
+        calls, accounts = open_calls()
+        callers = [
+            Caller(calls.take("lab")),
+            Caller(calls.take_for_stranger("a", lasts=True)),
+        ]
+        await asyncio.sleep(LIMITS.silence_s - 1)
+        assert all(caller.open for caller in callers)
+        await asyncio.sleep(2)
+        for caller in callers:
+            error = caller.task.result()
+            assert isinstance(error, LimitExceeded)
+            assert error.parameter == "message"
+        assert accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+    in_virtual_time(test)
+
+
+def test_a_message_under_way_counts_and_beyond_the_quota_one_arrives_at_a_time() -> None:
+    async def test() -> None:
+        calls, accounts = open_calls(bytes_in_flight=MESSAGE + MESSAGE // 2)
+        account, came = accounts.of("lab"), list[int]()
+
+        async def arrives(number: int) -> bytes:
+            came.append(number)
+            return await forever()
+
+        callers = [Caller(calls.take("lab"), lambda n=n: arrives(n)) for n in range(3)]  # type: ignore[misc]  # a number
+        await turns()
+        assert account.use(Resource.BYTES_IN_FLIGHT) == MESSAGE
+        assert came == [0, 1], "one that fits, and one beyond"
+        callers[1].task.cancel()
+        await turns()
+        assert came == [0, 1, 2]
+        for caller in callers:
+            caller.task.cancel()
+        await turns()
+        assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+
+    in_virtual_time(test)
+
+
+def test_what_a_call_keeps_counts_until_it_leaves() -> None:
+    async def test() -> None:
+        calls, accounts = open_calls()
+        place = calls.take("lab")
+        place.keep(77)
+        assert accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 77
+        place.leave()
+        assert accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+    in_virtual_time(test)
+
+
+def test_bytes_in_flight_have_a_limit_where_the_quota_names_none() -> None:
+    for name, limit in (("lab", 5), ("mill", BYTES_IN_FLIGHT)):
+        _, accounts = open_calls(bytes_in_flight=5)
+        assert accounts.of(name).standings[Resource.BYTES_IN_FLIGHT].limit == limit
+
+
+def test_at_the_end_each_call_is_answered_that_the_service_ends() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+        waiting = [Caller(calls.take("lab")), Caller(calls.take_for_stranger("a", lasts=False))]
+        soon = asyncio.get_running_loop().create_future()
+        short = Caller(calls.take("lab"), lambda: soon)
+        ending = asyncio.ensure_future(calls.end(within_s=5.0))
+        await turns()
+        with pytest.raises(Unavailable):
+            calls.take("mill")
+        soon.set_result(b"")
+        await turns()
+        assert short.task.result() is None, "a call that ends in time is answered"
+        await ending
+        for caller in waiting:
+            error = caller.task.result()
+            assert isinstance(error, Unavailable)
+            assert error.status.value == 507901
+
+    in_virtual_time(test)

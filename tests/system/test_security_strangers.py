@@ -1,0 +1,77 @@
+"""Strangers over gRPC: open calls and half messages of theirs leave room for everybody else."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from benchmarks.http2 import Http2, announced, http2
+from opserve_client import AsyncClient
+from opserve_client.private_service import Addresses
+from system.drills import front_memory_mib, own_process, tell
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
+CONNECTIONS = 3
+STREAMS = 1100
+HALF_MESSAGES = 100
+LARGEST = 4 * 2**20
+MEMORY_MIB = 64
+"""What half messages may make the front larger by; all of them would by 400."""
+
+
+@asynccontextmanager
+async def connections(addresses: Addresses) -> AsyncGenerator[list[Http2]]:
+    host, _, port = addresses.grpc.rpartition(":")
+    async with AsyncExitStack() as stack:
+        opening = (http2(host, int(port)) for _ in range(CONNECTIONS))
+        yield [await stack.enter_async_context(one) for one in opening]
+
+
+async def serves(addresses: Addresses) -> None:
+    async with (
+        grpc.aio.insecure_channel(addresses.grpc) as channel,
+        AsyncClient(addresses.grpc, timeout_s=20.0) as client,
+    ):
+        health: Any = HealthStub(channel)  # without types
+        found = await health.Check(HealthCheckRequest(), timeout=20.0)
+        assert found.status == HealthCheckResponse.SERVING
+        assert len(await client.list_devices()) == 1
+
+
+@pytest.mark.parametrize(("path", "message"), [(WATCH, announced(0)), (CHECK, b"")])
+async def test_open_calls_of_strangers_leave_room_for_others(path: str, message: bytes) -> None:
+    async with (
+        own_process(devices='["reference"]', log_level="ERROR") as (_, addresses),
+        connections(addresses) as made,
+    ):
+        for number in range(STREAMS):
+            connection = made[number % CONNECTIONS]
+            await connection.send(connection.begin(path), message)
+        await serves(addresses)
+        async with asyncio.timeout(60):
+            while sum(len(connection.ended) for connection in made) < STREAMS - 64:
+                await asyncio.wait(
+                    [asyncio.ensure_future(connection.change()) for connection in made],
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+
+
+async def test_half_messages_of_strangers_take_little_memory() -> None:
+    async with (
+        own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
+        connections(addresses) as made,
+    ):
+        before = front_memory_mib(process)
+        for number in range(HALF_MESSAGES):
+            connection = made[number % CONNECTIONS]
+            await connection.send(connection.begin(CHECK), announced(LARGEST) + bytes(LARGEST - 1))
+        await serves(addresses)
+        more = front_memory_mib(process) - before
+        tell(f"{HALF_MESSAGES} half messages of strangers: the front larger by", more, "MiB")
+        assert more < MEMORY_MIB
