@@ -28,7 +28,7 @@ from opserve_server.rest_api.face import RestFace
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import KIB, FakeDevice, make_service
 from server.doors import Doors, every_route, every_rpc, headers, open_doors, request_in
-from server.guards import TENANTS, Keyed, keyed_guard
+from server.guards import CALLS, TENANTS, Keyed, keyed_guard
 
 LAB, MILL = (
     Principal(tenant=name, name="tester", scopes=frozenset({Scope.OPERATE}))
@@ -185,6 +185,29 @@ async def test_a_watch_over_grpc_ends_with_its_key(
     with pytest.raises(grpc.aio.AioRpcError) as ended:
         await call.read()
     assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_watches_of_one_tenant_leave_room_for_another(
+    core: Service, doors: Doors, keyed: Keyed
+) -> None:
+    session = (await core.open_session(LAB)).session
+    stream: Any = await core.run(LAB, session, c.CreateStream())
+    event: Any = await core.run(LAB, session, c.CreateEvent())
+    await core.run(LAB, session, c.RecordEvent(event=event.event, stream=stream.stream))
+    channel: Any = doors.channel
+    watch = channel.unary_stream("/opserve.v1.StreamService/WatchStream")
+    request = stream_pb.WatchStreamRequest(session=session, stream=stream.stream)
+    metadata = list(headers(keyed.lab).items())
+    calls = [watch(request.SerializeToString(), metadata=metadata) for _ in range(CALLS.of_tenant)]
+    for call in calls:
+        assert await call.read(), "it has a place"
+    devices = channel.unary_unary("/opserve.v1.SessionService/ListDevices")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await devices(b"", metadata=metadata)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert await devices(b"", metadata=list(headers(keyed.mill).items()))
+    for call in calls:
+        call.cancel()
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -9,6 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from opserve_server.core.observations import CALL, Call, CallEnded, Observation
+from opserve_server.guard import ANYBODY
 
 _FAULTS = frozenset({"INTERNAL", "UNAVAILABLE", "500", "503"})
 """Outcomes that are the service's fault, as either face tells them."""
@@ -47,11 +48,16 @@ def log_to_stderr(level: str) -> None:
 
 
 def log_observation(observation: Observation) -> None:
-    """One line for a call: WARNING for a fault of the service's, INFO for a refusal, else DEBUG."""
+    """One line for a call: WARNING for a fault of the service's, INFO for a refusal, else DEBUG.
+
+    A refused caller without a key is at DEBUG too: it would write as fast as it sends, and a full
+    pipe stops the event loop. The metrics and the audit count such calls.
+    """
     if not isinstance(observation, CallEnded):
         return
     call = observation.call
-    level = logging.INFO if call.failure else logging.DEBUG
+    has_key = call.principal is not None and call.principal is not ANYBODY
+    level = logging.INFO if call.failure and has_key else logging.DEBUG
     if call.outcome in _FAULTS:
         level = logging.WARNING
     if log.isEnabledFor(level):

@@ -13,8 +13,16 @@ from opserve.v1.memory_service_pb2 import FreeRequest
 from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
 from opserve_kernels.status import Status
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.core.observations import CALL, Call, concerns_operator, concerns_session
-from opserve_server.telemetry.logs import JsonLines
+from opserve_server.core.observations import (
+    CALL,
+    Call,
+    CallEnded,
+    concerns_operator,
+    concerns_session,
+)
+from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.guard import ANYBODY
+from opserve_server.telemetry.logs import JsonLines, log_observation
 from server.recording import SESSION
 from server.telemetry.conftest import Faces
 
@@ -93,6 +101,19 @@ async def test_no_text_of_a_client_begins_a_line(faces: Faces, lines: io.StringI
     assert all(line["message"] != "forged" for line in told)
     text = lines.getvalue()
     assert not [letter for letter in text if letter != "\n" and not " " <= letter <= "~"]
+
+
+@pytest.mark.parametrize(
+    ("principal", "level"), [(None, "DEBUG"), (ANYBODY, "DEBUG"), (LOCAL, "INFO")]
+)
+def test_a_refused_stranger_writes_no_line_at_info(
+    lines: io.StringIO, principal: Principal | None, level: str
+) -> None:
+    call = Call(face="grpc", method="Check", request_id="1", headers={})
+    call.principal, call.outcome, call.failure = principal, "RESOURCE_EXHAUSTED", "refused"
+    log_observation(CallEnded(call=call, seconds=0.0))
+    (line,) = read(lines)
+    assert line["level"] == level
 
 
 def test_a_session_is_told_by_the_start_of_its_name_alone() -> None:
