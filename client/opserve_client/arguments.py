@@ -26,6 +26,7 @@ from opserve_client.errors import (
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="Owned")
 AccuracyName = Literal["direct", "fast"]
+DeterministicLevelName = Literal["off", "deterministic", "strong", "batch"]
 DocumentedRulesName = Literal["error", "warn"]
 ACCURACIES: Mapping[str, AccuracyName] = {"direct": "direct", "fast": "fast"}
 DOCUMENTED_RULES: Mapping[str, DocumentedRulesName] = {"error": "error", "warn": "warn"}
@@ -33,6 +34,7 @@ DETERMINISTIC_LEVELS: Mapping[str, session_pb2.DeterministicLevel.ValueType] = {
     "off": session_pb2.DETERMINISTIC_LEVEL_OFF,
     "deterministic": session_pb2.DETERMINISTIC_LEVEL_DETERMINISTIC,
     "strong": session_pb2.DETERMINISTIC_LEVEL_STRONG,
+    "batch": session_pb2.DETERMINISTIC_LEVEL_BATCH,
 }
 LARGEST_UINT32 = 2**32 - 1
 LARGEST_UINT64 = 2**64 - 1

@@ -1,7 +1,7 @@
 """A tensor as aclCreateTensor describes it, and how its elements lie in a buffer's bytes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -29,6 +29,8 @@ class TensorSpec:
         offset: Elements from the start of the buffer to the first element of the view.
         storage_shape: Dimensions of the storage that the view lies in; None means the whole buffer.
         buffer: Handle of the buffer; 0 is the null pointer.
+        format_follows_call: Whether the format is a default, in whose place a call takes that of
+            its arrays.
     """
 
     shape: tuple[int, ...]
@@ -38,6 +40,7 @@ class TensorSpec:
     offset: int = 0
     storage_shape: tuple[int, ...] | None = None
     buffer: int = 0
+    format_follows_call: bool = False
 
     @property
     def start_bytes(self) -> int:
@@ -143,7 +146,9 @@ def spec_of(value: TensorArgument, *, array_format: Callable[[int], Format]) -> 
             dtype=data_type_of(value.dtype),
             format=array_format(value.ndim),
         )
-    return None if value is None else value.spec
+    if value is None or not value.spec.format_follows_call:
+        return None if value is None else value.spec
+    return replace(value.spec, format=array_format(len(value.spec.shape)))
 
 
 def inferred_spec(

@@ -1,6 +1,7 @@
 """Which algorithms can compute a gradient, and which is taken."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from opserve_kernels.algorithms import depthwise_plan, winograd_plan
 from opserve_kernels.algorithms.direct_plan import DIRECT
@@ -36,7 +37,13 @@ def possible(
 def choices(
     gradients: Gradients, asked: Mapping[Product, Algorithm], options: PlanOptions
 ) -> list[Choice]:
-    """The fastest first, then what mostly needs less workspace; what is asked for stays."""
+    """The fastest first, then what mostly needs less workspace; what is asked for stays.
+
+    Where results must not depend on the size of the batch there is one choice: whether a call keeps
+    within a workspace depends on that size.
+    """
+    if options.batch_consistent:
+        return [{product: _batch_consistent(part, options) for product, part in _parts(gradients)}]
     fastest = {product: _fastest(part, options) for product, part in _parts(gradients)}
     direct = {
         product: None if algorithm is Algorithm.WINOGRAD else algorithm
@@ -74,6 +81,19 @@ def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
     if Algorithm.DEPTHWISE in ways:
         return Algorithm.DEPTHWISE
     return _transforms_or_direct(part) if Algorithm.WINOGRAD in ways else None
+
+
+def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None:
+    """What sums each entry of the batch as it would alone; the weight's gradient has no entries.
+
+    PACKED and FLAT sum the products of a result in the same order. Values of any entry may make
+    Winograd's stage leave its results to direct sums.
+    """
+    (product,) = part.products
+    if product is Product.WEIGHT:
+        return _fastest(part, options)
+    algorithm = _fastest(part, replace(options, accuracy=Accuracy.DIRECT))
+    return Algorithm.COLUMNS_BY_ENTRY if algorithm is Algorithm.COLUMNS else algorithm
 
 
 def _transforms_or_direct(part: Gradients) -> Algorithm | None:

@@ -131,6 +131,9 @@ class PlanOptions:
         workspace_limit: Bytes of workspace that a plan is to keep within, by a slower algorithm if
             one needs less; where none does, the plan is the smallest. None: any size.
         threads: Shares that a plan has at most.
+        batch_consistent: Whether the bytes of an entry of the batch, of results that have entries,
+            are those of a call of that entry alone. Such results are never Winograd's, and
+            `workspace_limit` does not choose their algorithm.
         algorithms: What computes a gradient, as Plan.algorithms tells it: "image: packed". A plan
             that cannot do so is refused. Gradients that are not named take what is fastest.
     """
@@ -139,6 +142,7 @@ class PlanOptions:
     documented_rules: DocumentedRules = DocumentedRules.ERROR
     workspace_limit: int | None = None
     threads: int = 1
+    batch_consistent: bool = False
     algorithms: tuple[str, ...] = ()
 
 

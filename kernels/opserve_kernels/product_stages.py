@@ -25,8 +25,9 @@ def product_stages(
     """Of a call with one gradient; without a name by the direct algorithm that suits it."""
     (product,) = gradients.products
     match algorithm:
-        case Algorithm.COLUMNS:
-            stages = columns_stages(gradients, workspace)
+        case Algorithm.COLUMNS | Algorithm.COLUMNS_BY_ENTRY:
+            by_entry = algorithm is Algorithm.COLUMNS_BY_ENTRY
+            stages = columns_stages(gradients, workspace, by_entry=by_entry)
         case Algorithm.DEPTHWISE:
             stages = depthwise_stages(DEPTHWISE, gradients, workspace)
         case _:

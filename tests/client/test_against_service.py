@@ -1,5 +1,6 @@
 """The client against a real service, over both wires and in both forms."""
 
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
 
@@ -14,11 +15,24 @@ from opserve_client import (
     AsyncClient,
     Client,
     ConvolutionBackward,
+    DocumentedRuleWarning,
     Im2colBackward,
     Session,
 )
 
 pytestmark = pytest.mark.system
+PLANES = {
+    "grad_output": np.ones((2, 2, 7, 1), np.float32),
+    "input": np.ones((2, 2, 7, 1), np.float32),
+    "weight": np.ones((2, 2, 1, 1), np.float32),
+}
+ONE_AXIS: dict[str, Any] = {
+    "bias_sizes": [2],
+    "stride": [1],
+    "padding": [0],
+    "dilation": [1],
+    "output_padding": [0],
+}
 
 
 class Service(Protocol):
@@ -235,3 +249,47 @@ def test_a_closed_session_is_gone(address: str) -> None:
         with pytest.raises(AclrtError) as raised:
             session.allocate(8)
     assert raised.value.code == 107017
+
+
+def folding(columns: Any, out: Any = None) -> Im2colBackward:
+    """Columns of ones, summed into 3 x 3 images of one channel."""
+    return Im2colBackward(
+        grad_output=columns,
+        input_size=[3, 3],
+        kernel_size=[2, 2],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[1, 1],
+        out=out,
+    )
+
+
+def test_no_call_is_warned_of_a_format_that_nobody_named(live: Session) -> None:
+    columns = np.ones((2, 4, 4), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (expected,) = live.run(folding(columns))
+        (found,) = live.run(folding(live.upload(columns)))
+        np.testing.assert_array_equal(found, expected)
+        out = live.empty((2, 1, 3, 3), "float32")
+        assert not live.get_workspace_size(folding(live.upload(columns), out)).warnings
+        live.run(convolution(**{name: value[..., 0] for name, value in PLANES.items()}, **ONE_AXIS))
+        uploaded = {name: live.upload(value[..., 0]) for name, value in PLANES.items()}
+        live.run(convolution(**uploaded, **ONE_AXIS))
+
+
+def test_a_format_that_the_caller_named_is_warned_of(live: Session) -> None:
+    columns = live.upload(np.ones((2, 4, 4), np.float32), format="NCL")
+    with pytest.warns(DocumentedRuleWarning, match="grad_output"):
+        live.run(folding(columns))
+
+
+def test_an_entry_has_the_same_bytes_alone_at_the_level_batch(live: Session) -> None:
+    live.set_deterministic_level("batch")
+    columns = numbers(3, 4, 4)
+    (images,) = live.run(folding(columns))
+    assert images is not None
+    for entry, image in enumerate(images):
+        (alone,) = live.run(folding(columns[entry : entry + 1]))
+        assert alone is not None
+        assert alone.tobytes() == image.tobytes()

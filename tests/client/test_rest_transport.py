@@ -87,7 +87,7 @@ CALLS: list[tuple[str, dict[str, Any] | None]] = [
     (f"DELETE {ROOT}/events/1", None),
     (f"DELETE {ROOT}/streams/1", None),
     (f"DELETE {ROOT}/buffers/1", None),
-    (f"POST {ROOT}:setDeterministicLevel", {"level": "STRONG"}),
+    (f"POST {ROOT}:setDeterministicLevel", {"level": "BATCH"}),
 ]
 
 
@@ -118,7 +118,7 @@ def test_every_call_takes_its_route() -> None:
         event.destroy()
         stream.destroy()
         buffer.free()
-        session.set_deterministic_level("strong")
+        session.set_deterministic_level("batch")
     sent = [
         (line(request), json.loads(request.content) if request.method == "POST" else None)
         for request in recorder.requests

@@ -1,7 +1,6 @@
 """Conformance: whether outputs that another implementation computed are right."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -12,6 +11,7 @@ from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
     AccuracyName,
+    DeterministicLevelName,
     DocumentedRulesName,
     choice,
     text,
@@ -175,7 +175,7 @@ class AsyncConformance:
         repeats: int = 1,
         standards: Sequence[str] = (),
         gates: Sequence[str] = (),
-        deterministic_level: Literal["off", "deterministic", "strong"] = "off",
+        deterministic_level: DeterministicLevelName = "off",
         definitions: Sequence[str] = (),
         accuracy: AccuracyName = "direct",
         documented_rules: DocumentedRulesName = "error",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
 from opserve_client.arguments import (
     DETERMINISTIC_LEVELS,
+    DeterministicLevelName,
     at_least_one,
     choice,
     int64,
@@ -237,7 +238,7 @@ class AsyncSession:
 
         Args:
             array: Elements, or what NumPy makes an array of; bfloat16 is ml_dtypes' own.
-            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            format: Meaning of the dimensions; that of the call's arrays if None.
         """
         array = array_of(array, parameter="array")
         tensor = await self.empty(array.shape, array.dtype, format=format)
@@ -256,7 +257,7 @@ class AsyncSession:
         Args:
             shape: Dimensions.
             dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
-            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            format: Meaning of the dimensions; that of the call's arrays if None.
         """
         unplaced = self.tensor(None, shape, dtype, format=format)
         # A buffer has at least one byte, an empty tensor none.
@@ -282,7 +283,7 @@ class AsyncSession:
             dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
             strides: Elements between neighbours, by dimension; None means contiguous.
             offset: Elements from the start of the buffer to the first element.
-            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            format: Meaning of the dimensions; that of the call's arrays if None.
             storage_shape: Dimensions of the storage behind the view; None means the whole buffer.
         """
         if buffer is not None:
@@ -299,6 +300,7 @@ class AsyncSession:
             offset=int64(offset, parameter="offset"),
             storage_shape=storage,
             buffer=0 if buffer is None else buffer.handle,
+            format_follows_call=format is None,
         )
         return AsyncTensor(self._calls, spec, buffer)
 
@@ -336,10 +338,8 @@ class AsyncSession:
             raise error
         return results
 
-    async def set_deterministic_level(
-        self, level: Literal["off", "deterministic", "strong"]
-    ) -> None:
-        """Sets how far results must repeat bit by bit (ACL_OPT_DETERMINISTIC)."""
+    async def set_deterministic_level(self, level: DeterministicLevelName) -> None:
+        """Sets how far results must repeat bit by bit, level 0 to 3 of ACL_OPT_DETERMINISTIC."""
         chosen = choice(level, DETERMINISTIC_LEVELS, parameter="level")
         request = session_pb2.SetDeterministicLevelRequest(session=self.name, level=chosen)
         await self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)

@@ -2,7 +2,6 @@
 """Conformance: whether outputs that another implementation computed are right."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -13,6 +12,7 @@ from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
     AccuracyName,
+    DeterministicLevelName,
     DocumentedRulesName,
     choice,
     text,
@@ -172,7 +172,7 @@ class Conformance:
         repeats: int = 1,
         standards: Sequence[str] = (),
         gates: Sequence[str] = (),
-        deterministic_level: Literal["off", "deterministic", "strong"] = "off",
+        deterministic_level: DeterministicLevelName = "off",
         definitions: Sequence[str] = (),
         accuracy: AccuracyName = "direct",
         documented_rules: DocumentedRulesName = "error",

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from opserve_client._sync.session_calls import SessionCalls
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
 from opserve_client.arguments import (
     DETERMINISTIC_LEVELS,
+    DeterministicLevelName,
     at_least_one,
     choice,
     int64,
@@ -234,7 +235,7 @@ class Session:
 
         Args:
             array: Elements, or what NumPy makes an array of; bfloat16 is ml_dtypes' own.
-            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            format: Meaning of the dimensions; that of the call's arrays if None.
         """
         array = array_of(array, parameter="array")
         tensor = self.empty(array.shape, array.dtype, format=format)
@@ -253,7 +254,7 @@ class Session:
         Args:
             shape: Dimensions.
             dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
-            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            format: Meaning of the dimensions; that of the call's arrays if None.
         """
         unplaced = self.tensor(None, shape, dtype, format=format)
         # A buffer has at least one byte, an empty tensor none.
@@ -279,7 +280,7 @@ class Session:
             dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
             strides: Elements between neighbours, by dimension; None means contiguous.
             offset: Elements from the start of the buffer to the first element.
-            format: Meaning of the dimensions; by rank NCL, NCHW, NCDHW or ND if None.
+            format: Meaning of the dimensions; that of the call's arrays if None.
             storage_shape: Dimensions of the storage behind the view; None means the whole buffer.
         """
         if buffer is not None:
@@ -296,6 +297,7 @@ class Session:
             offset=int64(offset, parameter="offset"),
             storage_shape=storage,
             buffer=0 if buffer is None else buffer.handle,
+            format_follows_call=format is None,
         )
         return Tensor(self._calls, spec, buffer)
 
@@ -333,8 +335,8 @@ class Session:
             raise error
         return results
 
-    def set_deterministic_level(self, level: Literal["off", "deterministic", "strong"]) -> None:
-        """Sets how far results must repeat bit by bit (ACL_OPT_DETERMINISTIC)."""
+    def set_deterministic_level(self, level: DeterministicLevelName) -> None:
+        """Sets how far results must repeat bit by bit, level 0 to 3 of ACL_OPT_DETERMINISTIC."""
         chosen = choice(level, DETERMINISTIC_LEVELS, parameter="level")
         request = session_pb2.SetDeterministicLevelRequest(session=self.name, level=chosen)
         self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)

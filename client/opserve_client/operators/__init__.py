@@ -25,7 +25,14 @@ from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
 from opserve_client.operators.convolution_backward import ConvolutionBackward
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter
 from opserve_client.operators.im2col_backward import Im2colBackward
-from opserve_client.tensors import Array, DeviceBuffer, DeviceTensor, OutputArgument, TensorSpec
+from opserve_client.tensors import (
+    Array,
+    DeviceBuffer,
+    DeviceTensor,
+    OutputArgument,
+    TensorSpec,
+    spec_of,
+)
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
@@ -175,7 +182,9 @@ def device_tensors(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
     for name in tensor_fields(call):
         value: OutputArgument = getattr(call, name)
         if isinstance(value, DeviceTensor):
-            tensors[name] = value.spec
+            spec = spec_of(value, array_format=call.array_format)
+            assert spec is not None, "a tensor has one"
+            tensors[name] = spec
         elif value is not None:
             allowed = "a tensor of the session (upload, empty)"
             raise _no_tensor(name, value, allowed, domain=call.domain)

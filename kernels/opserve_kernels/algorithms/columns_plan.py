@@ -22,6 +22,13 @@ _PRODUCT_PARTS = 5  # the parts of the workspace that a product reads or writes
 _GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP = range(4)  # parts of a weight
 
 
+class _Tiles(NamedTuple):
+    """Of a block of columns."""
+
+    pixels: int
+    rows: int
+
+
 class _Parts(NamedTuple):
     """Where the parts of the workspace start."""
 
@@ -33,21 +40,30 @@ class _Parts(NamedTuple):
     total: int
 
 
-def columns_stages(gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    """The stages of a call's products: that of the image or the output, then the weight's."""
-    parts = _reserve(gradients, workspace)
+def columns_stages(
+    gradients: Gradients, workspace: Workspace, *, by_entry: bool = False
+) -> list[Stage]:
+    """The stages of a call's products: that of the image or the output, then the weight's.
+
+    Args:
+        gradients: The call.
+        workspace: Gets what is needed.
+        by_entry: Whether no block has columns of two entries of the batch.
+    """
+    tiles = _tiles(gradients.convolution, by_entry=by_entry)
+    parts = _reserve(gradients, tiles, workspace)
     return [
         *_load_stages(gradients, parts),
-        *_image_stages(gradients, parts),
-        *_output_stages(gradients, parts),
-        *_weight_stages(gradients, parts),
+        *_image_stages(gradients, tiles, parts),
+        *_output_stages(gradients, tiles, parts),
+        *_weight_stages(gradients, tiles, parts),
     ]
 
 
-def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
+def _reserve(gradients: Gradients, tiles: _Tiles, workspace: Workspace) -> _Parts:
     """The parts that are needed; the results use one total, one after the other."""
     convolution = gradients.convolution
-    pixel_tile, row_tile = _tiles(convolution)
+    pixel_tile, row_tile = tiles
     products = (
         convolution.output_channels * pixel_tile if gradients.grad_output else 0,
         convolution.output_channels * row_tile if gradients.grad_weight else 0,
@@ -88,47 +104,46 @@ def _load_image(operand: Operand, start: int, elements: int) -> list[Stage]:
     return [loaded] if operand.count == elements else [fill(start, elements), loaded]
 
 
-def _image_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+def _image_stages(gradients: Gradients, tiles: _Tiles, parts: _Parts) -> list[Stage]:
     result, convolution = gradients.grad_image, gradients.convolution
     if result is None:
         return []
     return [
         fill(parts.total, convolution.image_elements),
-        _product(SCATTER_IMAGE, convolution, parts._replace(image=parts.total)),
+        _product(SCATTER_IMAGE, convolution, tiles, parts._replace(image=parts.total)),
         store(result, parts.total, result.view()),
     ]
 
 
-def _output_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+def _output_stages(gradients: Gradients, tiles: _Tiles, parts: _Parts) -> list[Stage]:
     result, convolution = gradients.grad_output, gradients.convolution
     if result is None:
         return []
     return [
         fill(parts.total, convolution.output_elements),
-        _product(GATHER_OUTPUT, convolution, parts._replace(output=parts.total)),
+        _product(GATHER_OUTPUT, convolution, tiles, parts._replace(output=parts.total)),
         store(result, parts.total, result.view()),
     ]
 
 
-def _weight_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
+def _weight_stages(gradients: Gradients, tiles: _Tiles, parts: _Parts) -> list[Stage]:
     result, convolution = gradients.grad_weight, gradients.convolution
     if result is None:
         return []
     stages = [
         fill(parts.total, convolution.weight_elements),
-        _product(GATHER_WEIGHT, convolution, parts._replace(weight=parts.total)),
+        _product(GATHER_WEIGHT, convolution, tiles, parts._replace(weight=parts.total)),
     ]
     if gradients.diagonal:
         stages.append(keep_diagonal(gradients.diagonal, convolution, parts.total))
     return [*stages, store(result, parts.total, result.view())]
 
 
-def _product(kind: int, convolution: Convolution, parts: _Parts) -> Stage:
+def _product(kind: int, convolution: Convolution, tiles: _Tiles, parts: _Parts) -> Stage:
     """One unit for each block of columns of each group."""
-    pixel_tile, row_tile = _tiles(convolution)
-    pixel_tiles = -(-convolution.output_pixels // pixel_tile)
-    row_tiles = -(-convolution.column_rows // row_tile)
-    numbers = (*parts[:_PRODUCT_PARTS], pixel_tile, pixel_tiles, row_tile, row_tiles)
+    pixel_tiles = -(-convolution.output_pixels // tiles.pixels)
+    row_tiles = -(-convolution.column_rows // tiles.rows)
+    numbers = (*parts[:_PRODUCT_PARTS], tiles.pixels, pixel_tiles, tiles.rows, row_tiles)
     return Stage(
         kind=kind,
         units=convolution.groups * pixel_tiles * row_tiles,
@@ -136,8 +151,13 @@ def _product(kind: int, convolution: Convolution, parts: _Parts) -> Stage:
     )
 
 
-def _tiles(convolution: Convolution) -> tuple[int, int]:
+def _tiles(convolution: Convolution, *, by_entry: bool) -> _Tiles:
     """Pixels and rows of a block of columns: bounded in memory, and so are its two products."""
     beside = max(1, _PRODUCT_ELEMENTS // convolution.output_channels)
-    pixels = min(_PIXEL_TILE, convolution.output_pixels, beside)
-    return pixels, min(convolution.column_rows, _BLOCK_ELEMENTS // pixels, beside)
+    most = min(_PIXEL_TILE, beside)
+    pixels = min(most, convolution.output_pixels)
+    if by_entry:
+        entry = convolution.output_pixels // convolution.batch
+        pixels = next(size for size in range(min(most, entry), 0, -1) if entry % size == 0)
+    rows = min(convolution.column_rows, _BLOCK_ELEMENTS // pixels, beside)
+    return _Tiles(pixels=pixels, rows=rows)

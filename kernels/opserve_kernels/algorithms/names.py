@@ -12,6 +12,7 @@ class Algorithm(StrEnum):
 
     EXACT = "exact"  # in float64, on `reference`
     COLUMNS = "columns"
+    COLUMNS_BY_ENTRY = "columns by entry"  # of the batch: no block has columns of two
     DEPTHWISE = "depthwise"
     PACKED = "packed"
     FLAT = "flat"

@@ -640,7 +640,7 @@ class RunSuiteRequest(_message.Message):
     repeats: _builtins.int
     """Equal calls of each case, whose bits must be equal, up to 10; 0 means 1."""
     deterministic_level: _builtins.str
-    """Of the sessions: OFF, DETERMINISTIC or STRONG; empty means OFF, as a session has it by default."""
+    """Of the sessions: OFF, DETERMINISTIC, STRONG or BATCH; empty means OFF, a session's default."""
     accuracy: _builtins.str
     """As OpenSessionRequest has them."""
     documented_rules: _builtins.str

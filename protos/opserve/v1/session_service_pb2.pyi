@@ -31,6 +31,8 @@ class _DeterministicLevelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_De
     DETERMINISTIC_LEVEL_OFF: _DeterministicLevel.ValueType  # 1
     DETERMINISTIC_LEVEL_DETERMINISTIC: _DeterministicLevel.ValueType  # 2
     DETERMINISTIC_LEVEL_STRONG: _DeterministicLevel.ValueType  # 3
+    DETERMINISTIC_LEVEL_BATCH: _DeterministicLevel.ValueType  # 4
+    """The bytes of an entry of the batch do not depend on the entries beside it (docs/numerics.md)."""
 
 class DeterministicLevel(_DeterministicLevel, metaclass=_DeterministicLevelEnumTypeWrapper):
     """ACL_OPT_DETERMINISTIC plus one. Kernels of opserve are deterministic at every level."""
@@ -39,6 +41,8 @@ DETERMINISTIC_LEVEL_UNSPECIFIED: DeterministicLevel.ValueType  # 0
 DETERMINISTIC_LEVEL_OFF: DeterministicLevel.ValueType  # 1
 DETERMINISTIC_LEVEL_DETERMINISTIC: DeterministicLevel.ValueType  # 2
 DETERMINISTIC_LEVEL_STRONG: DeterministicLevel.ValueType  # 3
+DETERMINISTIC_LEVEL_BATCH: DeterministicLevel.ValueType  # 4
+"""The bytes of an entry of the batch do not depend on the entries beside it (docs/numerics.md)."""
 Global___DeterministicLevel: _TypeAlias = DeterministicLevel  # noqa: Y015
 
 @_typing.final

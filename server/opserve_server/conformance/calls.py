@@ -179,7 +179,7 @@ class RunSuite:
         repeats: Equal calls of each case, whose bits must be equal, up to 10; 0: 1.
         standards: Standards of vendors and libraries that are reported beside the layers, by name.
         gates: Those of them that fail an output which does not meet them.
-        deterministic_level: Level of the sessions: OFF, DETERMINISTIC or STRONG; empty: OFF.
+        deterministic_level: Level of the sessions: OFF, DETERMINISTIC, STRONG or BATCH; empty: OFF.
         definitions: Definitions of the caller's own cases, at most 400; empty: those of the suite.
         accuracy: Error bound of the sessions' results: direct or fast; empty: direct.
         documented_rules: Answer to calls that break a rule of the vendor's page alone: error or

@@ -213,8 +213,7 @@ def _arguments(call: OneShotCall, inputs: Mapping[str, Array]) -> object:
     choices = {
         name: choice for name, choice in call.arguments.items() if isinstance(choice, TensorChoice)
     }
-    formats = _FORMATS.get(call.operator.name, {})
-    tensors = {name: _tensor(name, inputs[name], choices[name], formats) for name in inputs}
+    tensors = {name: _tensor(call, name, inputs[name], choices[name]) for name in inputs}
     others = {name: value for name, value in call.arguments.items() if name not in choices}
     arguments = call.operator.schema(**others, **tensors)
     outputs = {
@@ -224,7 +223,7 @@ def _arguments(call: OneShotCall, inputs: Mapping[str, Array]) -> object:
     return replace(arguments, **outputs)
 
 
-def _tensor(name: str, array: Array, choice: TensorChoice, formats: Mapping[int, Format]) -> Tensor:
+def _tensor(call: OneShotCall, name: str, array: Array, choice: TensorChoice) -> Tensor:
     dtype = choice.dtype or _DATA_TYPES[array.dtype]
     if NUMPY_TYPES.get(dtype) != array.dtype:
         raise _invalid(
@@ -232,8 +231,13 @@ def _tensor(name: str, array: Array, choice: TensorChoice, formats: Mapping[int,
             given=f"{dtype} for an array of {array.dtype}",
             allowed="the data type of the array; BF16 for an array of uint16",
         )
-    form = choice.format or formats.get(array.ndim, Format.ND)
+    form = choice.format or array_format(call.operator.name, array.ndim)
     return Tensor(shape=array.shape, dtype=dtype, format=form)
+
+
+def array_format(operator: str, rank: int) -> Format:
+    """The format of an array of that rank without a named format: one that the page allows."""
+    return _FORMATS.get(operator, {}).get(rank, Format.ND)
 
 
 def _chosen(tensor: Tensor, choice: TensorChoice) -> Tensor:

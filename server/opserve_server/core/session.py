@@ -42,12 +42,14 @@ class DeterministicLevel(StrEnum):
     """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do.
 
     At STRONG a call runs on one thread, so that its bytes are the same on a device with more of
-    them.
+    them. At BATCH, moreover, those of an entry of the batch are the same whatever other entries are
+    beside it.
     """
 
     OFF = "OFF"
     DETERMINISTIC = "DETERMINISTIC"
     STRONG = "STRONG"
+    BATCH = "BATCH"
 
 
 class Session:
@@ -197,8 +199,13 @@ class Session:
 
     def set_deterministic_level(self, level: DeterministicLevel) -> None:
         """Sets how far results must repeat, of calls that are planned from now on."""
-        threads = 1 if level == DeterministicLevel.STRONG else self.device.threads
-        self.plan_options = replace(self.plan_options, threads=threads)
+        batch_consistent = level is DeterministicLevel.BATCH
+        one_thread = batch_consistent or level is DeterministicLevel.STRONG
+        self.plan_options = replace(
+            self.plan_options,
+            threads=1 if one_thread else self.device.threads,
+            batch_consistent=batch_consistent,
+        )
 
     @property
     def stopped_by(self) -> Stream | None:

@@ -97,6 +97,7 @@ async def test_a_plan_of_another_level_is_made_anew(
         (DeterministicLevel.OFF, 3),
         (DeterministicLevel.DETERMINISTIC, 3),
         (DeterministicLevel.STRONG, 1),
+        (DeterministicLevel.BATCH, 1),
     ],
 )
 async def test_calls_may_use_all_threads_of_a_device_below_the_strongest_level(
@@ -106,6 +107,16 @@ async def test_calls_may_use_all_threads_of_a_device_below_the_strongest_level(
     caller.service.set_deterministic_level(LOCAL, caller.name, level)
     await caller.plan()
     assert [options.threads for options in asked] == [threads]
+
+
+@pytest.mark.parametrize("level", list(DeterministicLevel))
+async def test_results_are_batch_consistent_at_the_level_of_that_name_alone(
+    caller: Caller, asked: list[PlanOptions], level: DeterministicLevel
+) -> None:
+    caller.service.set_deterministic_level(LOCAL, caller.name, level)
+    await caller.plan()
+    is_batch = level is DeterministicLevel.BATCH
+    assert [options.batch_consistent for options in asked] == [is_batch]
 
 
 async def test_a_limit_of_the_workspace_reaches_plans(

@@ -208,7 +208,7 @@ async def test_sessions_reach_the_core(
     renewed = await stub.KeepAlive(session_service_pb2.KeepAliveRequest(session=SESSION))
     await stub.SetDeterministicLevel(
         session_service_pb2.SetDeterministicLevelRequest(
-            session=SESSION, level=session_service_pb2.DETERMINISTIC_LEVEL_STRONG
+            session=SESSION, level=session_service_pb2.DETERMINISTIC_LEVEL_BATCH
         )
     )
     await stub.CloseSession(session_service_pb2.CloseSessionRequest(session=SESSION))
@@ -228,7 +228,7 @@ async def test_sessions_reach_the_core(
         ("open_session", ASKED, "once"),
         ("get_session", SESSION),
         ("keep_alive", SESSION),
-        ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
+        ("set_deterministic_level", SESSION, DeterministicLevel.BATCH),
         ("close_session", SESSION),
     ]
 

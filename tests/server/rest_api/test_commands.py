@@ -10,6 +10,7 @@ import pytest
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.registry import OPERATORS
+from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core import commands as core
 from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.commands import Command
@@ -170,6 +171,41 @@ async def test_arguments_keep_their_parts_and_what_is_zero_or_empty(
     assert service.command == command
 
 
+@pytest.mark.parametrize("dtype", ["BF16", "ACL_BF16", 27])
+@pytest.mark.parametrize("layout", ["NCHW", "ACL_FORMAT_NCHW", 0])
+@pytest.mark.parametrize("batched", [False, True], ids=["alone", "in a batch"])
+async def test_dtypes_and_formats_go_by_the_vendors_spelling_and_number(
+    client: httpx2.AsyncClient,
+    service: RecordingService,
+    dtype: str | int,
+    layout: str | int,
+    *,
+    batched: bool,
+) -> None:
+    arguments = {"input": {"shape": [1, 2, 3, 4], "dtype": dtype, "format": layout}}
+    if batched:
+        commands = [{"get_workspace_size": {"convolution_backward": arguments}}]
+        response = await client.post(f"{S}:submit", json={"commands": commands})
+    else:
+        path = f"{S}/operators/aclnnConvolutionBackward:getWorkspaceSize"
+        response = await client.post(path, json={"arguments": arguments})
+    assert response.status_code == 200, response.text
+    assert isinstance(service.command, core.GetWorkspaceSize)
+    tensor = service.command.arguments.input
+    assert tensor == Tensor(shape=(1, 2, 3, 4), dtype=DataType.BF16, format=Format.NCHW)
+
+
+@pytest.mark.parametrize("member", [{"dtype": 5}, {"dtype": True}, {"format": "ACL_FORMAT_ABC"}])
+async def test_what_the_vendor_does_not_spell_is_refused_by_name(
+    client: httpx2.AsyncClient, member: dict[str, object]
+) -> None:
+    path = f"{S}/operators/aclnnConvolutionBackward:getWorkspaceSize"
+    response = await client.post(path, json={"arguments": {"input": {"shape": [1], **member}}})
+    (name,) = member
+    assert response.status_code == 400, response.text
+    assert response.json()["parameter"] == f"arguments.input.{name}"
+
+
 @pytest.mark.parametrize(
     ("para_dict", "parameter", "allowed"),
     [
@@ -235,7 +271,7 @@ async def test_sessions_reach_the_core(
     opened = await client.post("/v1/sessions", json=asdict(ASKED), headers=once)
     found = await client.get(S)
     renewed = await client.post(f"{S}:keepAlive")
-    level = await client.post(f"{S}:setDeterministicLevel", json={"level": "STRONG"})
+    level = await client.post(f"{S}:setDeterministicLevel", json={"level": "BATCH"})
     closed = await client.delete(S)
     device = {f.name: wire(getattr(DEVICE, f.name)) for f in fields(DEVICE)}
     assert listed.json() == {"devices": [device]}
@@ -260,7 +296,7 @@ async def test_sessions_reach_the_core(
         ("open_session", ASKED, "once"),
         ("get_session", SESSION),
         ("keep_alive", SESSION),
-        ("set_deterministic_level", SESSION, DeterministicLevel.STRONG),
+        ("set_deterministic_level", SESSION, DeterministicLevel.BATCH),
         ("close_session", SESSION),
     ]
 

@@ -1,0 +1,113 @@
+"""At the level BATCH the bytes of an entry do not depend on the entries beside it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.execution import execute, plan_of
+from kernels.samples import REGISTRY_SAMPLES
+from kernels.samples.convolution_backward import convolution
+from kernels.samples.sample import Bytes, Sample, TensorSample
+from opserve_kernels.operator import Accuracy, PlanOptions
+
+BATCH = PlanOptions(batch_consistent=True)
+FAST_BATCH = replace(BATCH, accuracy=Accuracy.FAST)
+ENTRIES: Mapping[str, tuple[str, ...]] = {
+    "convolution_backward": ("grad_output", "input", "grad_input"),
+    "im2col_backward": ("grad_output", "out"),
+    "conv2d_backprop_input": ("out_backprop", "res_tensor"),
+}
+"""Tensors whose first dimension is the batch; the last is the result."""
+
+
+def tensors_of(sample: Sample) -> dict[str, TensorSample]:
+    """The tensors with entries; none where the call has one entry, or no result with entries."""
+    found = {name: sample.tensors[name] for name in ENTRIES.get(sample.operator, ())}
+    tensors = {name: tensor for name, tensor in found.items() if tensor is not None}
+    mask = sample.scalars.get("output_mask", (True,))
+    has_batch = sample.operator != "im2col_backward" or len(tensors["grad_output"].shape) == 3
+    shapes = {tensor.shape[0] for tensor in tensors.values()}
+    complete = len(tensors) == len(found) > 0
+    return tensors if complete and has_batch and mask[0] and min(shapes) > 1 else {}
+
+
+WITH_ENTRIES = [
+    sample for samples in REGISTRY_SAMPLES.values() for sample in samples if tensors_of(sample)
+]
+FAR_STEPS: dict[str, Any] = {"stride": (65, 1), "output_mask": (True, False, False)}
+BY_COLUMNS = [
+    convolution("columns", (9, 8, 70, 40), (6, 8, 5, 3), **FAR_STEPS),
+    convolution("columns of one pixel", (3, 8, 5, 3), (6, 8, 5, 3), **FAR_STEPS),
+]
+TRANSFORMED = convolution("transforms", (3, 64, 14, 14), (64, 64, 3, 3), padding=(1, 1))
+
+
+def alone(sample: Sample, entry: int) -> Sample:
+    """The call of one entry, where it lies in the memory of the whole batch."""
+    changes: dict[str, Any] = {}
+    for name, tensor in tensors_of(sample).items():
+        strides = tensor.tensor().element_strides
+        changes[name] = replace(
+            tensor,
+            shape=(1, *tensor.shape[1:]),
+            strides=strides,
+            offset=tensor.offset + entry * strides[0],
+        )
+    if sample.operator == "conv2d_backprop_input":
+        changes["input_sizes"] = (1, *sample.scalars["input_sizes"][1:])
+    return sample.but(sample.name, **changes)
+
+
+def result_of(sample: Sample, options: PlanOptions) -> bytes:
+    name = ENTRIES[sample.operator][-1]
+    buffers: dict[str, Bytes] = sample.buffers()
+    execute(sample, buffers, options=options)
+    result = sample.tensors[name]
+    assert result is not None
+    return np.ascontiguousarray(result.view(buffers[name])).tobytes()
+
+
+def result_alone(sample: Sample, entry: int, options: PlanOptions) -> bytes:
+    """The result of a call of one entry, with the values of the whole batch."""
+    name = ENTRIES[sample.operator][-1]
+    buffers, one = sample.buffers(), alone(sample, entry)
+    execute(one, buffers, options=options)
+    result = one.tensors[name]
+    assert result is not None
+    return np.ascontiguousarray(result.view(buffers[name])).tobytes()
+
+
+def assert_consistent(sample: Sample, options: PlanOptions) -> None:
+    (result, *_) = reversed(tensors_of(sample).values())
+    whole = result_of(sample, options)
+    size = len(whole) // result.shape[0]
+    for entry in range(result.shape[0]):
+        assert result_alone(sample, entry, options) == whole[entry * size : (entry + 1) * size]
+
+
+@pytest.mark.parametrize(
+    "sample", WITH_ENTRIES, ids=lambda sample: f"{sample.operator}: {sample.name}"
+)
+def test_each_entry_of_a_batch_has_the_bytes_that_it_has_alone(sample: Sample) -> None:
+    assert_consistent(sample, BATCH)
+
+
+@pytest.mark.parametrize("sample", BY_COLUMNS, ids=lambda sample: sample.name)
+def test_blocks_of_columns_end_with_each_entry(sample: Sample) -> None:
+    assert plan_of(sample, BATCH).algorithms == ("image: columns by entry",)
+    assert_consistent(sample, BATCH)
+
+
+def test_no_entry_is_transformed_under_accuracy_fast() -> None:
+    assert "image: winograd" in plan_of(TRANSFORMED, PlanOptions(accuracy=Accuracy.FAST)).algorithms
+    assert "image: winograd" not in plan_of(TRANSFORMED, FAST_BATCH).algorithms
+    assert_consistent(TRANSFORMED, FAST_BATCH)
+
+
+def test_a_limit_of_the_workspace_chooses_no_other_algorithm() -> None:
+    limited = replace(BATCH, workspace_limit=0)
+    assert plan_of(TRANSFORMED, limited).algorithms == plan_of(TRANSFORMED, BATCH).algorithms
+    assert_consistent(TRANSFORMED, limited)
