@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -244,5 +244,5 @@ def leaves_of(error: BaseException) -> list[BaseException]:
     """The errors of a group, or the one that there is."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
-    group: BaseExceptionGroup[BaseException] = error
+    group = cast("BaseExceptionGroup[BaseException]", error)
     return [leaf for one in group.exceptions for leaf in leaves_of(one)]

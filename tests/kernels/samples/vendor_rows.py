@@ -190,6 +190,11 @@ _SAME = (Format.NCHW, Format.NCHW)
 _ALL_SIZES: dict[str, Any] = dict.fromkeys(_SIZES, (10, 12))
 _NO_ENTRIES = (0, 60, 56), (0, 3, 10, 12)
 
+
+def _with(sizes: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {**sizes, **changes}
+
+
 FOLDS: tuple[VendorRow, ...] = (
     _fold(*_NO_ENTRIES, formats=_SAME),
     _fold(_ROWS, _IMAGE),
@@ -203,7 +208,7 @@ FOLDS: tuple[VendorRow, ...] = (
     *(_fold(_ROWS, _IMAGE, formats=(tag, tag)) for tag in (Format.NCHW, Format.NHWC, Format.HWCN)),
     _fold((7, 9, 11), (1, 3, 10), formats=(Format.NCDHW, Format.NCDHW), status=INVALID),
     *(
-        _fold(_ROWS, _IMAGE, formats=_SAME, status=INVALID, **{**_ALL_SIZES, name: (4, 5, 1)})
+        _fold(_ROWS, _IMAGE, formats=_SAME, status=INVALID, **_with(_ALL_SIZES, {name: (4, 5, 1)}))
         for name in _SIZES
     ),
     _fold(
@@ -212,7 +217,7 @@ FOLDS: tuple[VendorRow, ...] = (
     *(_without(name) for name in ("grad_output", *_SIZES, "out")),
     _fold(_ROWS, _IMAGE, DataType.UINT32, DataType.UINT32, formats=_SAME, status=INVALID),
     *(
-        _fold(_FEW, _SMALL, FLOAT16, FLOAT16, status=INVALID, **{**_SMALL_SIZES, **negative})
+        _fold(_FEW, _SMALL, FLOAT16, FLOAT16, status=INVALID, **_with(_SMALL_SIZES, negative))
         for negative in (
             {"kernel_size": (-2, 2)},
             {"dilation": (-1, 1)},
