@@ -8,10 +8,10 @@ from itertools import pairwise
 from opserve_server.calls import malformed
 
 VALUES_AT_ONCE = 2**13
-"""Values of a document that are parsed in one turn of the event loop: about 5 ms."""
+"""Values that are parsed in one turn of the event loop: 8,192 numbers take 0.7 ms."""
 VALUES_LIMIT = 2**17
 """Values of a document that is parsed in parts."""
-_VALUES_OF_A_PART = 2**11
+_VALUES_OF_A_PART = 2**11  # commands cost more than numbers: as many values take 1.3 ms
 _TOKENS_AT_ONCE = 2**13
 _TOKEN = re.compile(rb'["\[\]{},]|\\.', re.DOTALL)
 _IN_OBJECT, _IN_LIST = 1, 2
@@ -35,7 +35,7 @@ async def parts_of(document: bytes, member: str) -> AsyncGenerator[bytes]:
         InvalidArgument: 100000, the document has too many values, or too many beside that list, or
             too many in one element of it.
     """
-    if document.count(b",") < VALUES_AT_ONCE:
+    if document.count(b",") < _VALUES_OF_A_PART:
         yield document
         return
     check_values(document, "body", limit=VALUES_LIMIT)
