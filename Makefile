@@ -9,7 +9,7 @@ BENCH_READY := .venv-bench/.stamp
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -88,6 +88,10 @@ fuzz: warm ## requests that no client writes, for long (OPSERVE_FUZZ_S=600 OPSER
 coverage: warm ## the tests of `make test` with branch coverage
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" --cov --cov-report=term-missing:skip-covered
 
+SEED ?= 1
+mutants: warm ## mutants drawn by a seed, each run against tests that execute its line (SEED=7); at most 60 minutes
+	$(BIN)/python -m tools.mutants --seed $(SEED) $(ARGS)
+
 demo: $(READY) ## trains a small network, every convolution gradient by the service
 	$(BIN)/opserve demo
 
@@ -145,5 +149,5 @@ wheel: $(READY) ## dist/opserve-*.whl
 	$(BIN)/python -m hatchling build -t wheel
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-bench .widths .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-bench .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,141 @@
+"""The tool that draws mutants: what it draws, changes and runs."""
+
+import ast
+import sqlite3
+from pathlib import Path
+
+import pytest
+from coverage.numbits import nums_to_numbits
+
+from tools.mutants.coverage_map import CoverageMap
+from tools.mutants.drawing import PACKAGES, Mutant, claims, draw, files_of, mutants_of, shares
+from tools.mutants.mutations import mutated, mutations_of
+from tools.mutants.trial import Copy
+
+SOURCE = '''\
+def largest(values: list[int], limit: int = 8) -> int | None:
+    """The largest of at most 8 values."""
+    assert limit > 0
+    if not values or len(values) > limit:
+        report(f"größer als {limit + 1}")
+        return None
+    return max(values)
+'''
+CHUNKS = Path("protos/opserve/chunks.py")
+
+
+def test_conditions_bounds_comparisons_calls_and_results_are_mutated() -> None:
+    assert [(one.line, f"{one}") for one in mutations_of(SOURCE)] == [
+        (1, "8 -> 9"),
+        (4, "not values or len(values) > limit -> (not (not values or len(values) > limit))"),
+        (4, "not values or len(values) > limit -> (not values and len(values) > limit)"),
+        (4, "len(values) > limit -> (len(values) >= limit)"),
+        (5, 'report(f"größer als {limit + 1}") -> pass'),
+        (6, "return None -> return 1"),
+        (7, "return max(values) -> return None"),
+    ]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=str)
+def test_a_mutation_changes_its_own_text_and_nothing_else(package: Path) -> None:
+    path = files_of(package)[-1]
+    source = path.read_text()
+    for mutant in mutants_of(path):
+        one = mutant.mutation
+        changed = mutated(source, one).encode()
+        after = one.begin + len(one.new.encode())
+        restored = changed[: one.begin] + one.old.encode() + changed[after:]
+        assert restored.decode() == source
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+
+
+def test_a_seed_draws_the_same_mutants_of_executed_lines_and_another_seed_draws_others() -> None:
+    executed = set(range(1, 2000, 2))
+    drawn = [
+        draw([Path("protos/opserve")], lambda _: executed, count=6, seed=seed) for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert {mutant.mutation.line for mutant in drawn[0]} <= executed
+    assert len({(mutant.path, mutant.mutation.line) for mutant in drawn[0]}) == 6
+
+
+def test_packages_have_mutants_in_proportion_to_their_lines() -> None:
+    small, middle, large = Path("a"), Path("b"), Path("c")
+    assert shares({small: 10, middle: 345, large: 645}, 100) == {small: 1, middle: 35, large: 64}
+
+
+def test_tests_of_a_line_take_turns_by_file_the_likeliest_file_first() -> None:
+    found = _map({
+        "tests/client/test_chunks.py::test_slow|run": [7],
+        "tests/client/test_chunks.py::test_quick|run": [7],
+        "tests/server/test_other.py::test_other|run": [7],
+        "tests/server/test_other.py::test_elsewhere|run": [8],
+    })  # fmt: skip
+    quick, slow = (f"tests/client/test_chunks.py::test_{name}" for name in ("quick", "slow"))
+    other = "tests/server/test_other.py::test_other"
+    assert found.tests(CHUNKS, 7, limit_s=100) == [quick, other, slow]
+    assert found.tests(CHUNKS, 7, limit_s=2.5) == [quick, other]
+    assert found.lines(CHUNKS) == {7, 8}
+
+
+def test_a_line_of_a_process_that_a_test_started_maps_to_all_tests_of_the_file() -> None:
+    found = _map({
+        "tests/client/test_chunks.py::test_slow": [7],
+        "tests/client/test_chunks.py::test_quick|run": [8],
+        "tests/server/test_other.py::test_other|setup": [9],
+        "tests/server/test_other.py::test_elsewhere|run": [8],
+    })  # fmt: skip
+    assert len(found.tests(CHUNKS, 7, limit_s=100)) == 2
+    assert len(found.tests(CHUNKS, 9, limit_s=100)) == 2
+
+
+def test_a_mutant_is_killed_by_a_test_that_passes_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    folder = tmp_path / "copy"
+    (folder / CHUNKS).parent.mkdir(parents=True)
+    (folder / CHUNKS).write_text("def double(number):\n    return 2 * number\n")
+    (folder / "test_it.py").write_text(
+        "import runpy\n"
+        f"double = runpy.run_path('{CHUNKS}')['double']\n"
+        "def test_good():\n    assert double(2) == 4\n"
+        "def test_blind():\n    assert double is not None\n"
+        "def test_broken():\n    assert double(2) == 5\n"
+    )
+    [mutant] = [one for one in _mutants(folder) if one.mutation.new == "3"]
+    outcomes = [
+        Copy(folder, tmp_path).try_mutant(mutant, [f"test_it.py::test_{name}"], limit_s=500)
+        for name in ("good", "blind", "broken")
+    ]
+    assert outcomes == ["killed", "survived", "survived: its tests fail without it too"]
+    assert "2 * number" in (folder / CHUNKS).read_text()
+
+
+def test_every_claim_of_equivalence_names_a_mutation_and_proves_it_in_a_sentence() -> None:
+    for claim in claims():
+        mutants = mutants_of(Path(claim.file))
+        assert (claim.line, claim.mutation) in {(one.text, f"{one.mutation}") for one in mutants}
+        assert claim.proof.endswith(".")
+        assert len(claim.proof.split()) > 4
+
+
+def _mutants(folder: Path) -> list[Mutant]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return mutants_of(CHUNKS)
+
+
+def _map(contexts: dict[str, list[int]]) -> CoverageMap:
+    data = sqlite3.connect(":memory:")
+    data.executescript(
+        "create table file (id integer, path text);"
+        "create table context (id integer, context text);"
+        "create table line_bits (file_id integer, context_id integer, numbits blob);"
+    )
+    data.execute("insert into file values (1, ?)", (f"{CHUNKS.resolve()}",))
+    for number, (context, lines) in enumerate(contexts.items()):
+        data.execute("insert into context values (?, ?)", (number, context))
+        data.execute("insert into line_bits values (1, ?, ?)", (number, nums_to_numbits(lines)))
+    tests = {context.partition("|")[0] for context in contexts}
+    return CoverageMap(data, {test: 2.0 if "slow" in test else 1.0 for test in sorted(tests)})

@@ -1,0 +1,116 @@
+"""Draws mutants by a seed and runs each against tests that execute its line.
+
+mutmut (3) runs mutants inside the process of the tests, and a process that a test starts has no
+part in its map; cosmic-ray runs the same tests for every mutant; neither draws by a seed.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from shutil import copytree
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from opserve_kernels.loop_cache import base_folder
+from tools.mutants.coverage_map import CoverageMap, load, record
+from tools.mutants.drawing import PACKAGES, Mutant, claim_of, draw
+from tools.mutants.trial import Copy, Outcome, commit, copies
+
+MAPS = Path(".mutants")
+PYTEST = ["-n", "4", "--dist", "worksteal", "-m", "not slow"]
+TOGETHER = 2
+TESTS_S = 40.0  # of tests for each mutant, by the durations of the recorded run
+SLACK_S = 240.0  # of a mutant's time limit: kernels may be compiled anew
+KILLED_GOAL_PERCENT = 90
+CLAIMED_LIMIT_PERCENT = 12
+_KILLED = (Outcome.KILLED, Outcome.TIMED_OUT)
+
+
+def main() -> int:
+    """Prints what became of each mutant; the exit status says whether the goals are met."""
+    options = _options()
+    until = monotonic() + 60 * options.minutes
+    folder = options.map or MAPS / commit()
+    if not folder.exists():
+        record(folder, options.tests)
+    tests_of_lines = load(folder)
+    drawn = draw(options.packages, tests_of_lines.lines, count=options.count, seed=options.seed)
+    outcomes: list[tuple[Mutant, Outcome]] = []
+    for mutant, outcome in _outcomes(drawn, tests_of_lines, until):
+        outcomes.append((mutant, outcome))
+        claimed = " (claimed equivalent)" if claim_of(mutant) else ""
+        print(f"{outcome}{claimed}: {mutant}", flush=True)
+    return _verdict(outcomes)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools.mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--count", type=int, default=120)
+    parser.add_argument("--minutes", type=float, default=60, help="no mutant begins later")
+    parser.add_argument("--packages", type=Path, nargs="+", default=list(PACKAGES))
+    parser.add_argument("--map", type=Path, help="the coverage map: read, or recorded there")
+    parser.add_argument("--tests", nargs="+", default=PYTEST, help="pytest's arguments to record")
+    return parser.parse_args()
+
+
+def _outcomes(
+    drawn: list[Mutant], tests_of_lines: CoverageMap, until: float
+) -> Iterator[tuple[Mutant, Outcome]]:
+    """Mutants in the order drawn, a few at a time, each in a copy that no other uses meanwhile."""
+    tests = {
+        mutant: tests_of_lines.tests(mutant.path, mutant.mutation.line, limit_s=TESTS_S)
+        for mutant in drawn
+    }
+    with TemporaryDirectory(prefix="opserve-mutants-") as name:
+        loops = Path(name, "loops")
+        if base_folder().exists():
+            copytree(base_folder(), loops)
+        with copies(Path(name), TOGETHER, loops=loops) as trees:
+            free: SimpleQueue[Copy] = SimpleQueue()
+            for tree in trees:
+                free.put(tree)
+
+            def outcome(mutant: Mutant) -> Outcome:
+                if monotonic() > until:
+                    return Outcome.NOT_RUN
+                copy = free.get()
+                try:
+                    return copy.try_mutant(mutant, tests[mutant], limit_s=3 * TESTS_S + SLACK_S)
+                finally:
+                    free.put(copy)
+
+            with ThreadPoolExecutor(TOGETHER) as threads:
+                yield from zip(drawn, threads.map(outcome, drawn), strict=True)
+
+
+def _verdict(outcomes: list[tuple[Mutant, Outcome]]) -> int:
+    """Of mutants that no claim calls equivalent, the goal's share must be killed."""
+    claimed = [(mutant, outcome) for mutant, outcome in outcomes if claim_of(mutant)]
+    others = [(mutant, outcome) for mutant, outcome in outcomes if not claim_of(mutant)]
+    killed = sum(outcome in _KILLED for _, outcome in others)
+    refuted = [mutant for mutant, outcome in claimed if outcome in _KILLED]
+    counts = Counter(outcome for _, outcome in others)
+    print(f"\nof {len(outcomes)} mutants: {len(claimed)} claimed equivalent", end="")
+    print("".join(f", {count} {outcome}" for outcome, count in sorted(counts.items())))
+    for mutant in refuted:
+        print(f"claimed equivalent, but killed: {mutant}")
+    met = (
+        100 * killed >= KILLED_GOAL_PERCENT * len(others)
+        and 100 * len(claimed) <= CLAIMED_LIMIT_PERCENT * len(outcomes)
+        and not refuted
+    )
+    print(
+        f"killed {killed} of {len(others)} that are not claimed equivalent (goal:"
+        f" {KILLED_GOAL_PERCENT} %; at most {CLAIMED_LIMIT_PERCENT} % claimed): "
+        + ("met" if met else "missed")
+    )
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

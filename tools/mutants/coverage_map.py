@@ -1,0 +1,102 @@
+"""The tests that execute each line, and their durations, as one run of pytest recorded them."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from coverage.numbits import num_in_numbits, numbits_to_nums
+
+DURATIONS = "durations.json"
+_DATA = "coverage"
+_PHASES = ("|setup", "|run", "|teardown")
+_SETTINGS = """[run]
+source_pkgs = opserve, opserve_server, opserve_client, opserve_kernels, opserve_pytest
+omit = *_pb2*, */_sync/*
+patch = subprocess
+data_file = {data}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageMap:
+    """A recorded run: contexts of lines in SQLite, durations of tests in seconds."""
+
+    data: sqlite3.Connection
+    durations: dict[str, float]
+
+    def lines(self, path: Path) -> set[int]:
+        """The lines of a file that a test executes, in its process or in one that it started."""
+        return {line for _, bits in self._contexts(path) for line in numbits_to_nums(bits)}
+
+    def tests(self, path: Path, line: int, *, limit_s: float) -> list[str]:
+        """Tests that execute a line, as many as take limit_s together, at least one.
+
+        Files of tests take turns, those first whose path has most words in common with the mutated
+        file's; of each file, quick tests first.
+        """
+        files: dict[str, list[str]] = defaultdict(list)
+        for test in sorted(self._all_tests(path, line), key=lambda one: (self.durations[one], one)):
+            files[test.partition("::")[0]].append(test)
+        words = _words(f"{path}")
+        order = sorted(files, key=lambda name: (-len(words & _words(name)), name))
+        turns = chain.from_iterable(zip_longest(*(files[name] for name in order)))
+        chosen: list[str] = []
+        left_s = limit_s
+        for test in turns:
+            if test is not None and (not chosen or self.durations[test] <= left_s):
+                chosen.append(test)
+                left_s -= self.durations[test]
+        return chosen
+
+    def _all_tests(self, path: Path, line: int) -> set[str]:
+        """What a fixture or another process executes may be of any test of its file."""
+        tests: set[str] = set()
+        for context, bits in self._contexts(path):
+            if num_in_numbits(line, bits):
+                name = context.removesuffix("|run")
+                file = name.partition("::")[0]
+                of_file = name == context
+                tests |= (
+                    {one for one in self.durations if one.startswith(f"{file}::")}
+                    if of_file
+                    else {name}
+                )
+        return tests & self.durations.keys()
+
+    def _contexts(self, path: Path) -> list[tuple[str, bytes]]:
+        return self.data.execute(
+            "select context.context, numbits from line_bits join context on context.id = context_id"
+            " join file on file.id = file_id where file.path = ? and context.context != ''",
+            (f"{path.resolve()}",),
+        ).fetchall()
+
+
+def load(folder: Path) -> CoverageMap:
+    """The map that was recorded in a folder."""
+    durations = json.loads((folder / DURATIONS).read_text())
+    return CoverageMap(sqlite3.connect(folder / _DATA), durations)
+
+
+def record(folder: Path, arguments: list[str]) -> None:
+    """Runs pytest with these arguments, with the tests as coverage's contexts.
+
+    Raises:
+        subprocess.CalledProcessError: a test fails: a mutant would seem killed by it.
+    """
+    folder.mkdir(parents=True)
+    settings = folder / "settings.ini"
+    settings.write_text(_SETTINGS.format(data=folder / _DATA))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.mutants.recording"]
+    options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
+    subprocess.run(
+        [*command, *options, f"--mutants-map={folder}", *arguments], check=True, timeout=3600
+    )
+
+
+def _words(path: str) -> set[str]:
+    return set(path.replace("/", "_").replace(".", "_").split("_"))

@@ -1,0 +1,47 @@
+"""A plugin of pytest: records durations, and makes tests the contexts of processes they start."""
+
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from coverage import Coverage
+
+from tools.mutants.coverage_map import DURATIONS
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the folder of the coverage map."""
+    parser.addoption("--mutants-map", type=Path, required=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Records durations where all results arrive: not in a worker of pytest-xdist."""
+    if not hasattr(config, "workerinput"):
+        folder: object = config.getoption("--mutants-map")
+        assert isinstance(folder, Path)
+        config.pluginmanager.register(_Durations(folder))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Passes the test to processes that it starts: coverage reads its settings in this variable."""
+    coverage = Coverage.current()
+    assert coverage is not None
+    coverage.set_option("run:context", item.nodeid)
+    os.environ["COVERAGE_PROCESS_CONFIG"] = coverage.config.serialize()
+
+
+class _Durations:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Adds the duration of set-up, call or tear-down."""
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Writes the durations."""
+        (self._folder / DURATIONS).write_text(json.dumps(self._seconds))
