@@ -17,6 +17,7 @@ from kernels.fences import Side, fenced, status_of_child
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.sample import Bytes, Sample
 from kernels.test_against_reference import calls
+from kernels.test_batch_consistency import BATCH, BY_COLUMNS
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.profiles import PROFILES
@@ -29,6 +30,8 @@ CHOOSING = [
     for sample in samples
     if plan_of(sample).algorithms
 ]
+ASKED_FOR = [way for way in Algorithm if way is not Algorithm.COLUMNS_BY_ENTRY]
+"""Algorithms that a caller may choose by name."""
 each_side = pytest.mark.parametrize("side", list(Side))
 
 
@@ -79,7 +82,12 @@ def test_calls_stay_within_their_memory(operator: str, side: Side, progress: mma
 
 
 @each_side
-@pytest.mark.parametrize("algorithm", list(Algorithm))
+def test_columns_by_entry_stay_within_their_memory(side: Side, progress: mmap.mmap) -> None:
+    assert died_in([(sample, BATCH) for sample in BY_COLUMNS], side, progress) == ""
+
+
+@each_side
+@pytest.mark.parametrize("algorithm", ASKED_FOR)
 def test_an_algorithm_that_is_asked_for_stays_within_its_memory(
     algorithm: Algorithm, side: Side, progress: mmap.mmap
 ) -> None:

@@ -12,6 +12,9 @@ WHOLE_NUMBERS = {f"np.{kind}{bits}" for kind in ("int", "uint") for bits in (32,
 WORKSPACE = "scratch"
 """What kernels call the workspace, which no client sees (core/memory.py)."""
 
+MEASURED = "line"
+"""A part of the workspace that ranges.py loads values into; it compares their exponents."""
+
 
 def whole_number_views(tree: ast.AST) -> Iterator[str]:
     """What a module reads as whole numbers that could be indices."""
@@ -32,7 +35,10 @@ def test_no_kernel_reads_whole_numbers_from_a_tensor() -> None:
         for viewed in whole_number_views(ast.parse(path.read_text()))
     }
     of_a_number = {viewed for viewed in found if viewed.startswith("np.float32(")}
-    assert found - of_a_number == {WORKSPACE}, "tensors are floats and halves, nothing else"
+    of_the_workspace = {viewed for viewed in found if viewed.split("[")[0] == WORKSPACE}
+    others = found - of_a_number - of_the_workspace
+    assert of_the_workspace
+    assert others == {MEASURED}, "tensors are floats and halves, nothing else"
 
 
 def test_the_search_finds_what_it_looks_for() -> None:
