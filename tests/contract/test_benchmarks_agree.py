@@ -62,7 +62,7 @@ async def test_a_sample_lasts_as_long_as_asked(service: Addresses) -> None:
 async def test_tensors_on_the_device_and_cold_caches_are_taken(service: Addresses) -> None:
     async with every_session(service, "ascend910b") as sessions:
         for session in sessions.values():
-            tensor = await settle(session.upload(np.ones((1, 4, 16), np.float16)))
+            tensor = await settle(session.upload(np.ones((1, 4, 16), np.float16), format="ND"))
             on_device = call(grad_output=tensor)
             result = await settle(session.benchmark(on_device, repeats=2, flush_cache=True))
             assert len(result.samples_ms) == 2

@@ -53,6 +53,8 @@ async def sessions_on(
         yield on
 
 
+# Some break rules of the page that the vendor's own tests contradict: accepted with a warning.
+@pytest.mark.filterwarnings("ignore::opserve_client.DocumentedRuleWarning")
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
     sessions_on: SessionsOn, sample: Sample
