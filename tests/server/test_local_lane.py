@@ -34,7 +34,7 @@ def guard() -> Guard:
 async def caller(guard: Guard) -> AsyncIterator[Caller]:
     caller = Caller()
     await caller.open()
-    lane = local_lane(caller.service, guard, NAME, requests_limit=LIMIT, request_timeout_s=0.2)
+    lane = local_lane(caller.service, guard, NAME, requests_limit=LIMIT, request_timeout_s=60)
     with lane:
         yield caller
     await caller.service.stop()
@@ -151,10 +151,13 @@ async def test_another_form_gets_no_answer(caller: Caller, request_bytes: int) -
     assert len((await ask(caller, 1))[0]) == ANSWER.size, "others are answered"
 
 
-async def test_a_client_that_does_not_ask_is_hung_up(caller: Caller) -> None:
-    with connected() as end:
+async def test_a_client_that_does_not_ask_is_hung_up(caller: Caller, guard: Guard) -> None:
+    short = NAME[::-1]
+    with (
+        local_lane(caller.service, guard, short, requests_limit=LIMIT, request_timeout_s=0.2),
+        connected(short) as end,
+    ):
         assert await asyncio.to_thread(end.recv, 1) == b""
-    assert caller.name
 
 
 async def test_no_user_keeps_others_from_the_lane(

@@ -161,7 +161,7 @@ async def test_a_call_whose_end_came_before_its_cancellation_keeps_its_result(
 
 
 async def test_a_cancelled_call_that_does_not_obey_takes_its_worker_along() -> None:
-    device = toy_device(silence_limit_s=0.5)
+    device = toy_device(silence_limit_s=2)
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
@@ -194,14 +194,14 @@ async def test_a_call_that_runs_too_long_is_stopped_and_its_worker_goes_on() -> 
 
 
 async def test_a_call_that_runs_too_long_and_does_not_obey_is_not_run_again() -> None:
-    device = toy_device(call_time_limit_s=0.2, silence_limit_s=0.5)
+    device = toy_device(call_time_limit_s=1, silence_limit_s=3)
     await device.start()
     slab = device.slabs.take(1)
     device.attach(slab)
     pid = device.worker_pid
     endless = begin(device, slab, "hang", 1)
     behind = begin(device, slab, "count_units")
-    with pytest.raises(KernelFailed, match=r"longer than 0\.2 s"):
+    with pytest.raises(KernelFailed, match=r"longer than 1 s"):
         await endless
     await behind
     assert slab.memory[0] == 2, "once by each"

@@ -58,7 +58,7 @@ async def test_a_worker_gives_signs_of_life_while_it_runs_a_call() -> None:
 
 
 async def test_a_kernel_that_hangs_twice_is_given_up_and_the_next_call_runs() -> None:
-    device = toy_device(silence_limit_s=0.5)
+    device = toy_device(silence_limit_s=2)
     await device.start()
     slab = slab_of(device)
     hanging = asyncio.create_task(run(device, toy_call("hang", slab, shares=(1,))))
