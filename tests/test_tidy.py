@@ -30,6 +30,8 @@ COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}
 MODULE_LINES = 400
 FUNCTION_LINES = 40
 DECISION_LINES = 30
+VENDORED = "swagger-ui-bundle.js"
+"""A file of others, unchanged."""
 
 
 @cache
@@ -73,7 +75,7 @@ def lines_that_match(pattern: str) -> list[str]:
     return [
         f"{path}:{number}: {line.strip()}"
         for path in files()
-        if path != here and path.suffix != ".png"
+        if path != here and path.suffix != ".png" and path.name != VENDORED
         for number, line in enumerate(text(path).splitlines(), 1)
         if expression.search(line)
     ]
@@ -201,7 +203,7 @@ def test_front_process_never_imports_numba() -> None:
 
 
 def test_client_imports_neither_server_nor_compiler() -> None:
-    strangers = ("numba", "starlette", "opserve_server", "opserve_kernels")
+    strangers = ("numba", "fastapi", "starlette", "opserve_server", "opserve_kernels")
     loaded = f"sorted(name for name in sys.modules if name.startswith({strangers}))"
     found = run("-c", f"import sys, opserve_client; print({loaded})")
     assert found.strip() == "['opserve_kernels', 'opserve_kernels.formats']"

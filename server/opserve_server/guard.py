@@ -15,7 +15,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
-from opserve_kernels.registry import OPERATORS
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
@@ -29,139 +28,6 @@ from opserve_server.turnstile import Turnstile
 AUTHORIZATION = "authorization"
 """The header, on both wires, that no observer sees."""
 _SCHEME = "bearer"
-
-ADMINISTRATION = (
-    "AddCertificate",
-    "CreateKey",
-    "CreateTenant",
-    "DeleteTenant",
-    "GetActivity",
-    "GetTenant",
-    "ListAudit",
-    "ListCertificates",
-    "ListKeys",
-    "ListSessions",
-    "ListTenants",
-    "ListUsage",
-    "ReleaseSession",
-    "RemoveCertificate",
-    "RevokeKey",
-    "UpdateTenant",
-)
-"""Calls of administration, by their name on both wires."""
-
-CONFORMANCE = (
-    *("CancelRun", "CompareRuns", "DeleteBaseline", "GetCase", "GetGolden", "GetInputs", "GetRun"),
-    *("ListBaselines", "ListCases", "ListResults", "ListRuns", "ListSuites", "ReadCases"),
-    *("ReportRun", "RunSuite", "SetBaseline", "SubmitOutputs", "Verify"),
-)
-"""Calls of conformance, likewise."""
-
-OWN_CASES = ("GetOwnGolden", "GetOwnInputs", "SubmitOwnOutputs", "VerifyOwn")
-"""Their routes of a case that comes as its definition."""
-
-RPCS: Mapping[str, Scope | None] = {
-    "grpc.health.v1.Health/Check": None,
-    "grpc.health.v1.Health/List": None,
-    "grpc.health.v1.Health/Watch": None,
-    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Scope.OPERATE,
-    "opserve.v1.CommandService/Submit": Scope.OPERATE,
-    "opserve.v1.EventService/CreateEvent": Scope.OPERATE,
-    "opserve.v1.EventService/DestroyEvent": Scope.OPERATE,
-    "opserve.v1.EventService/EventElapsedTime": Scope.OPERATE,
-    "opserve.v1.EventService/QueryEvent": Scope.OPERATE,
-    "opserve.v1.EventService/RecordEvent": Scope.OPERATE,
-    "opserve.v1.EventService/StreamWaitEvent": Scope.OPERATE,
-    "opserve.v1.EventService/SynchronizeEvent": Scope.OPERATE,
-    "opserve.v1.MemoryService/Allocate": Scope.OPERATE,
-    "opserve.v1.MemoryService/Copy": Scope.OPERATE,
-    "opserve.v1.MemoryService/Fill": Scope.OPERATE,
-    "opserve.v1.MemoryService/Free": Scope.OPERATE,
-    "opserve.v1.MemoryService/Read": Scope.OPERATE,
-    "opserve.v1.MemoryService/Write": Scope.OPERATE,
-    "opserve.v1.OperatorService/DestroyExecutor": Scope.OPERATE,
-    "opserve.v1.OperatorService/Execute": Scope.OPERATE,
-    "opserve.v1.OperatorService/GetWorkspaceSize": Scope.OPERATE,
-    "opserve.v1.OperatorService/ListOperators": Scope.OPERATE,
-    "opserve.v1.OperatorService/SetRepeatable": Scope.OPERATE,
-    "opserve.v1.OperatorService/SetTensorBuffer": Scope.OPERATE,
-    "opserve.v1.SessionService/CloseSession": Scope.OPERATE,
-    "opserve.v1.SessionService/GetSession": Scope.OPERATE,
-    "opserve.v1.SessionService/GetTimeline": Scope.OPERATE,
-    "opserve.v1.SessionService/KeepAlive": Scope.OPERATE,
-    "opserve.v1.SessionService/ListDevices": Scope.OPERATE,
-    "opserve.v1.SessionService/ListWaiting": Scope.OPERATE,
-    "opserve.v1.SessionService/OpenSession": Scope.OPERATE,
-    "opserve.v1.SessionService/SetDeterministicLevel": Scope.OPERATE,
-    "opserve.v1.StreamService/AbortStream": Scope.OPERATE,
-    "opserve.v1.StreamService/CreateStream": Scope.OPERATE,
-    "opserve.v1.StreamService/DestroyStream": Scope.OPERATE,
-    "opserve.v1.StreamService/QueryStream": Scope.OPERATE,
-    "opserve.v1.StreamService/SetFailureMode": Scope.OPERATE,
-    "opserve.v1.StreamService/SynchronizeStream": Scope.OPERATE,
-    "opserve.v1.StreamService/WatchStream": Scope.OPERATE,
-    "opserve.v1.UsageService/GetUsage": Scope.OPERATE,
-    **{f"opserve.v1.AdminService/{name}": Scope.ADMIN for name in ADMINISTRATION},
-    **{f"opserve.v1.ConformanceService/{name}": Scope.OPERATE for name in CONFORMANCE},
-}
-"""What each RPC asks for; None lets everybody."""
-
-ROUTES: Mapping[str, Scope | None] = {
-    "livez": None,
-    "readyz": None,
-    "openapi": None,
-    "docs": None,
-    "metrics": Scope.METRICS,
-    "AbortStream": Scope.OPERATE,
-    "Allocate": Scope.OPERATE,
-    "Copy": Scope.OPERATE,
-    "CreateEvent": Scope.OPERATE,
-    "CreateStream": Scope.OPERATE,
-    "DestroyEvent": Scope.OPERATE,
-    "DestroyExecutor": Scope.OPERATE,
-    "DestroyStream": Scope.OPERATE,
-    "EventElapsedTime": Scope.OPERATE,
-    "Execute": Scope.OPERATE,
-    "Fill": Scope.OPERATE,
-    "Free": Scope.OPERATE,
-    "QueryEvent": Scope.OPERATE,
-    "QueryStream": Scope.OPERATE,
-    "Read": Scope.OPERATE,
-    "RecordEvent": Scope.OPERATE,
-    "SetFailureMode": Scope.OPERATE,
-    "SetRepeatable": Scope.OPERATE,
-    "SetTensorBuffer": Scope.OPERATE,
-    "StreamWaitEvent": Scope.OPERATE,
-    "SynchronizeEvent": Scope.OPERATE,
-    "SynchronizeStream": Scope.OPERATE,
-    "Write": Scope.OPERATE,
-    "closeSession": Scope.OPERATE,
-    "describeOperator": Scope.OPERATE,
-    "getSession": Scope.OPERATE,
-    "getTimeline": Scope.OPERATE,
-    "getUsage": Scope.OPERATE,
-    "keepAlive": Scope.OPERATE,
-    "listDevices": Scope.OPERATE,
-    "listOperators": Scope.OPERATE,
-    "listWaiting": Scope.OPERATE,
-    "openSession": Scope.OPERATE,
-    "runUnknown": Scope.OPERATE,
-    "setDeterministicLevel": Scope.OPERATE,
-    "submit": Scope.OPERATE,
-    "watchStream": Scope.OPERATE,
-    **{f"{operator.call}GetWorkspaceSize": Scope.OPERATE for operator in OPERATORS.values()},
-    **{f"{operator.call}Run": Scope.OPERATE for operator in OPERATORS.values()},
-    **dict.fromkeys(ADMINISTRATION, Scope.ADMIN),
-    **dict.fromkeys((*CONFORMANCE, *OWN_CASES), Scope.OPERATE),
-}
-"""What each REST route asks for, by its name."""
-
-MAP_BUFFER = "MapBuffer"
-SCOPES: Mapping[str, Scope | None] = {**RPCS, **ROUTES, MAP_BUFFER: Scope.OPERATE}
-"""What every way in asks for: what has no row here is refused."""
-
-_WATCHES = {"grpc.health.v1.Health/Watch"}
-"""Calls of everybody that last."""
 
 Part = TypeVar("Part")
 ANYBODY = Principal(tenant="", name="", scopes=frozenset())
@@ -246,8 +112,16 @@ class Guard:
         """Requires a key from now on, unless the policy is that none ever is."""
         self.keyless = self._keys is KeyPolicy.NEVER
 
-    def enter(self, call: Call, credentials: Credentials, method: str) -> Place:
+    def enter(
+        self, call: Call, credentials: Credentials, scope: Scope | None, *, lasts: bool = False
+    ) -> Place:
         """Recognises the caller and takes a place, before anything else of the call is received.
+
+        Args:
+            call: The call.
+            credentials: What came with it.
+            scope: The scope that it requires; None admits everybody.
+            lasts: Whether it is a watch.
 
         Raises:
             Unauthenticated: It is not known who calls.
@@ -255,42 +129,38 @@ class Guard:
             LimitExceeded: The caller's tenant has too many open calls.
             Unavailable: The service ends.
         """
-        principal = self._caller(credentials, method)
+        principal = ANYBODY if scope is None else self._caller(credentials)
         call.principal = principal
         if principal is ANYBODY:
-            return self.open_calls.take_for_stranger(credentials.peer(), lasts=method in _WATCHES)
+            return self.open_calls.take_for_stranger(credentials.peer(), lasts=lasts)
         self._check_tenant(principal)
         return self.open_calls.take(principal.tenant)
 
-    async def admit(self, call: Call, method: str) -> None:
+    async def admit(self, call: Call, scope: Scope | None) -> None:
         """Lets a call that has a place begin when it is the turn of its tenant.
 
         Raises:
-            PermissionDenied: The caller lacks the scope, or no row lets anybody call this.
+            PermissionDenied: The caller lacks the scope.
             QuotaExceeded: Its tenant has made too many calls in a second.
         """
         assert call.principal is not None, "it has a place"
         await self.turn(call)
-        if call.principal is not ANYBODY:
-            self.check(call.principal, method)
+        if scope is not None:
+            self.check(call.principal, scope)
 
     async def turn(self, call: Call) -> None:
         """Waits until it is the turn of the call's tenant: before its begin, and each answer."""
         tenant = None if call.principal is None else call.principal.tenant
         await self._turnstile.passed(tenant, call)
 
-    def _caller(self, credentials: Credentials, method: str) -> Principal:
-        if method in SCOPES and SCOPES[method] is None:
-            return ANYBODY
+    def _caller(self, credentials: Credentials) -> Principal:
         return LOCAL if self.keyless else self._recognised(credentials)
 
-    def check(self, principal: Principal, method: str) -> None:
-        """Refuses a principal that may not call this, or not any more; raises as admit does."""
+    def check(self, principal: Principal, scope: Scope) -> None:
+        """Refuses a principal without a scope, or with none any more; raises as admit does."""
         self._check_tenant(principal)
-        scope = SCOPES.get(method)
-        if scope is None or scope not in principal.scopes:
-            asked = "a right that nobody has" if scope is None else f"the scope {scope.value}"
-            raise PermissionDenied(principal, scope=asked)
+        if scope not in principal.scopes:
+            raise PermissionDenied(principal, scope=f"the scope {scope.value}")
         self._accounts.of(principal.tenant).admit_call()
 
     def _check_tenant(self, principal: Principal) -> None:
@@ -334,6 +204,14 @@ class Guard:
             raise
         finally:
             self._waiting.pop(waiting, None)
+
+    def end_with_key(self, waiting: asyncio.Timeout, call: Call, credentials: Credentials) -> None:
+        """Lets a timeout expire when the caller's key ends; `forget` ends that."""
+        self._waiting[waiting] = partial(self.recheck, call, credentials)
+
+    def forget(self, waiting: asyncio.Timeout) -> None:
+        """Leaves a timeout alone from now on."""
+        self._waiting.pop(waiting, None)
 
     def take_uses(self) -> Mapping[str, float]:
         """When keys were used last, by id, in seconds since 1970; each is told once."""

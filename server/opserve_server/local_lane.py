@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from opserve_server.calls import AtWork, call_id, note_failure
+from opserve_server.core.commands import SCOPE
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.memory_commands import Exposed
 from opserve_server.core.observations import Call
 from opserve_server.core.service import Service
-from opserve_server.guard import MAP_BUFFER, Guard
+from opserve_server.guard import Guard
 
 REQUEST = struct.Struct("!16s16sI")
 ANSWER = struct.Struct("!BQQQQ")
@@ -136,7 +137,7 @@ class _Lane:
         self._hang_up(end)
 
     def _send(self, end: socket.socket, session: bytes, token: bytes, buffer: int) -> None:
-        call = Call(face="local", method=MAP_BUFFER, request_id=call_id(None), headers={})
+        call = Call(face="local", method="MapBuffer", request_id=call_id(None), headers={})
         try:
             with AtWork(call, self._service.observe):
                 exposed = self._exposed(call, session.hex(), token, buffer)
@@ -154,7 +155,7 @@ class _Lane:
     def _exposed(self, call: Call, session: str, token: bytes, buffer: int) -> Exposed | None:
         try:
             owner = self._service.lane_owner(session, token)
-            self._guard.check(owner, MAP_BUFFER)
+            self._guard.check(owner, SCOPE)
             call.principal = owner
             exposed = self._service.expose(owner, session, buffer)
         except OpserveError as error:

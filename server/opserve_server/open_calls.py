@@ -152,8 +152,7 @@ class Place:
         trace: TracebackType | None,
     ) -> None:
         task, self._task = self._task, None
-        assert task is not None, "the block was entered"
-        if self._error is None:
+        if task is None or self._error is None:
             return
         # A client that hung up at the same time has cancelled the task too; see asyncio.Timeout.
         if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
@@ -164,6 +163,11 @@ class Place:
         if self._task is not None and self._error is None:
             self._error = error
             self._task.cancel()
+
+    def begin_answer(self) -> None:
+        """Keeps the service from ending a call whose answer has begun."""
+        if self._error is None:
+            self._task = None
 
     def leave(self) -> None:
         """Returns the place."""

@@ -24,13 +24,12 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
 from opserve_server.open_calls import OpenCalls
-from opserve_server.rest_api.app import rest_app
+from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.connections import (
     Connection,
     ConnectionLimits,
     probe_silent_clients,
 )
-from opserve_server.rest_api.face import RestFace
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.settings import Settings, where_set
 from opserve_server.telemetry.metrics import Metrics
@@ -166,7 +165,7 @@ def new_rest_app(
     conformance: Conformance,
     metrics: Metrics,
     settings: Settings,
-) -> RestFace:
+) -> RestApi:
     """The application behind REST's address."""
     return rest_app(
         service,
@@ -248,7 +247,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
 class _RestServer(uvicorn.Server):
     """A server that tells when it accepts calls and leaves signals to the service."""
 
-    def __init__(self, app: RestFace, settings: Settings, tls: Tls | None) -> None:
+    def __init__(self, app: RestApi, settings: Settings, tls: Tls | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,

@@ -107,7 +107,7 @@ def test_the_client_imports_no_server_and_of_the_kernels_what_both_sides_need() 
 
 
 def test_the_base_install_without_numba_and_the_service_is_enough() -> None:
-    missing = ("numba", "starlette", "uvicorn", "pydantic_settings", "grpc_health")
+    missing = ("numba", "fastapi", "starlette", "uvicorn", "pydantic_settings", "grpc_health")
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({missing})); import opserve_client; "
         "print(*sorted(name for name in sys.modules if name.startswith('opserve_kernels.')))"
@@ -119,7 +119,7 @@ def test_the_base_install_without_numba_and_the_service_is_enough() -> None:
 
 
 def test_conformance_cases_are_made_without_numba_and_the_service() -> None:
-    missing = ("numba", "starlette", "uvicorn", "pydantic_settings", "grpc_health")
+    missing = ("numba", "fastapi", "starlette", "uvicorn", "pydantic_settings", "grpc_health")
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({missing})); "
         "from opserve_client.conform import command_line, selection; "

@@ -18,7 +18,7 @@ from opserve_server.core.results import Failed
 from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.convert import result_of
 from opserve_server.grpc_api.errors import row_of, rpc_status
-from opserve_server.rest_api.batch import answer_of
+from opserve_server.rest_api.batch import result_in_json
 from opserve_server.rest_api.errors import refusal
 
 ID = "mine-1"
@@ -61,7 +61,7 @@ def in_a_batch_over_grpc(error: errors.OpserveError) -> OpserveError:
 
 
 def in_a_batch_over_rest(error: errors.OpserveError) -> OpserveError:
-    told = json.loads(json.dumps(answer_of("free", Failed(error=error))))
+    told = json.loads(json.dumps(result_in_json("free", Failed(error=error))))
     return error_from_result(from_json(told, CommandResult).error)
 
 

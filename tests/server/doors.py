@@ -10,15 +10,14 @@ import httpx2
 from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
-from starlette.routing import Route
 
 from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import _FILES, grpc_server
 from opserve_server.guard import Guard
-from opserve_server.rest_api.app import rest_app
-from opserve_server.rest_api.face import RestFace
+from opserve_server.rest_api.app import RestApi, rest_app
+from opserve_server.rest_api.middleware import service_routes
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
 from server.judging import idle_conformance
@@ -33,7 +32,7 @@ BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode"
 class Doors:
     """Both faces of a service."""
 
-    app: RestFace
+    app: RestApi
     rest: httpx2.AsyncClient
     channel: grpc.aio.Channel
 
@@ -130,15 +129,16 @@ def request_in(rpc: MethodDescriptor, session: str) -> Message | None:
     return request
 
 
-def every_route(app: RestFace, *, session: str) -> Iterator[tuple[str, str, str]]:
+def every_route(app: RestApi, *, session: str) -> Iterator[tuple[str, str, str]]:
     """Name, verb and path of every route, with a session's name where it takes one."""
-    for route in app.routes:
-        assert isinstance(route, Route)
+    for route in service_routes(app.routes):
         path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
         path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
         path = path.replace("{suite}", "smoke").replace("{case}", "none").replace("{run}", "0" * 16)
-        path = path.replace("{id}", "00000000").replace("{name}", "none")
+        path = (
+            path.replace("{id}", "00000000").replace("{name}", "none").replace("{file}", "init.js")
+        )
         for parameter in route.param_convertors:
             path = path.replace(f"{{{parameter}:int}}", "1")
-        for verb in sorted((route.methods or set()) - {"HEAD"}):
+        for verb in sorted(route.methods or ()):
             yield route.name, verb, path

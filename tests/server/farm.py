@@ -21,8 +21,7 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
 from opserve_server.identity import Identity
-from opserve_server.rest_api.app import rest_app
-from opserve_server.rest_api.face import RestFace
+from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
@@ -109,7 +108,7 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
 
 def _faces(
     service: Service, guard: Guard, administration: Administration, conformance: Conformance
-) -> tuple[RestFace, grpc.aio.Server]:
+) -> tuple[RestApi, grpc.aio.Server]:
     app = rest_app(
         service,
         guard,

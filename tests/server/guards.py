@@ -33,11 +33,11 @@ def keyless_guard() -> Guard:
     return Guard(Accounts(), guesses=GUESSES, calls=CALLS, keys=policy)
 
 
-async def admitted(guard: Guard, credentials: Credentials, method: str) -> Principal:
+async def admitted(guard: Guard, credentials: Credentials, scope: Scope | None) -> Principal:
     """Who a guard says it is."""
-    call = Call(face="grpc", method=method, request_id="", headers={})
-    guard.enter(call, credentials, method).leave()
-    await guard.admit(call, method)
+    call = Call(face="grpc", method="", request_id="", headers={})
+    guard.enter(call, credentials, scope).leave()
+    await guard.admit(call, scope)
     assert call.principal is not None
     return call.principal
 

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest import mock
 
 import grpc
 import httpx2
 import pytest
+from fastapi import APIRouter
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc_health.v1 import health_pb2
@@ -13,14 +15,19 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from opserve_server.core.principal import Scope
 from opserve_server.core.service import Service
-from opserve_server.guard import ROUTES, RPCS
+from opserve_server.grpc_api.methods import WrappingServer
+from opserve_server.grpc_api.scopes import SCOPES
+from opserve_server.rest_api.middleware import service_routes
+from opserve_server.rest_api.route import ServiceRoute
+from opserve_server.rest_api.routers.service import livez
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import FakeDevice, make_service
 from server.doors import Doors, every_route, every_rpc, open_doors, request_in
 from server.guards import Keyed, keyed_guard
 from server.recording import SESSION, RecordingService
 
-FREE = {name for name, scope in ROUTES.items() if scope is None}
+FREE = {"livez", "readyz", "openapi", "docs", "docsFile"}
+"""Routes that need no key."""
 REFLECTION: Any = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"].methods[0]
 HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"].methods_by_name["Check"]
 
@@ -45,20 +52,36 @@ def untouched(service: RecordingService) -> bool:
     return not (service.asked or service.others or service.written)
 
 
-def test_every_rpc_has_a_row_and_every_row_its_rpc() -> None:
-    found = {f"{rpc.containing_service.full_name}/{rpc.name}" for rpc in (*every_rpc(), REFLECTION)}
-    found |= {
-        f"{HEALTH.containing_service.full_name}/{name}" for name in ("Check", "List", "Watch")
+def test_every_service_has_a_scope_and_only_health_admits_everybody() -> None:
+    found = {rpc.containing_service.full_name for rpc in (*every_rpc(), REFLECTION)}
+    assert found | {HEALTH.containing_service.full_name} == SCOPES.keys()
+    assert {name for name, scope in SCOPES.items() if scope is None} == {
+        HEALTH.containing_service.full_name
     }
-    assert found == RPCS.keys()
-    assert {name for name, scope in RPCS.items() if scope is None} == {
-        name for name in found if name.startswith("grpc.health")
-    }
+    admin = {name for name, scope in SCOPES.items() if scope is Scope.ADMIN}
+    assert admin == {"opserve.v1.AdminService"}
 
 
-async def test_every_route_has_a_row_and_every_row_its_route(doors: Doors) -> None:
-    assert {name for name, _, _ in every_route(doors.app, session="x")} == ROUTES.keys()
-    assert {"livez", "readyz", "openapi", "docs"} == FREE
+def test_a_service_without_a_scope_is_not_served(keyed: Keyed) -> None:
+    server = WrappingServer(mock.Mock(), keyed.guard, lambda _: None)
+    with pytest.raises(KeyError):
+        server.add_registered_method_handlers("opserve.v1.Unlisted", {"Steal": mock.Mock()})
+
+
+async def test_every_route_requires_a_scope_but_those_that_are_listed(doors: Doors) -> None:
+    scopes = {route.name: route.requires.scope for route in service_routes(doors.app.routes)}
+    assert {name for name, scope in scopes.items() if scope is None} == FREE
+    assert {name for name, scope in scopes.items() if scope is Scope.METRICS} == {"metrics"}
+    paths = {route.path for route in service_routes(doors.app.routes) if route.path != "/metrics"}
+    for route in service_routes(doors.app.routes):
+        assert (route.requires.scope is Scope.ADMIN) == route.path.startswith("/v1/admin")
+    assert len(paths) > 70
+
+
+def test_a_route_without_a_scope_cannot_be_declared() -> None:
+    router = APIRouter(route_class=ServiceRoute)
+    with pytest.raises(ValueError, match="not enough values"):
+        router.get("/open", name="open")(livez)
 
 
 async def test_no_rpc_is_reached_without_a_key_that_opens_it(
@@ -90,13 +113,13 @@ async def test_no_route_is_reached_without_a_key_that_opens_it(
     wrong: list[str | None] = [None, *keyed.closed.values()]
     for name, verb, path in every_route(doors.app, session=SESSION):
         if name in FREE:
-            assert (await doors.rest_answer(verb, path, None)).status_code == 200
+            assert (await doors.rest_answer(verb, path, None)).status_code == 200, name
             continue
         answers = [await doors.rest_answer(verb, path, key) for key in wrong]
         assert {answer.status_code for answer in answers} == {401}, name
         assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
         assert len({answer.content for answer in answers}) == 1, name
-        lacking = keyed.operate if ROUTES[name] is Scope.METRICS else keyed.metrics
+        lacking = keyed.operate if name == "metrics" else keyed.metrics
         assert (await doors.rest_answer(verb, path, lacking)).status_code == 403, name
     assert untouched(service)
     assert (await doors.rest_answer("GET", "/metrics", keyed.metrics)).status_code == 200
@@ -108,10 +131,9 @@ async def test_the_document_says_of_every_operation_that_it_asks_for_a_key(doors
     assert {next(iter(ways)) for ways in document["security"]} == {"key", "certificate"}
     assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     operations = [one for path in document["paths"].values() for one in path.values()]
-    assert {one["operationId"] for one in operations} == ROUTES.keys() - FREE - {
-        "metrics",
-        "runUnknown",
-    }
+    assert {one["operationId"] for one in operations} == {
+        route.name for route in service_routes(doors.app.routes)
+    } - FREE - {"metrics", "runUnknown"}
     for one in operations:
         assert {"401", "403", "429"} <= one["responses"].keys(), one["operationId"]
         assert "security" not in one, "none is an exception"

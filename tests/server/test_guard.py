@@ -18,18 +18,10 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
-from opserve_server.guard import (
-    ANYBODY,
-    MAP_BUFFER,
-    SCOPES,
-    Credentials,
-    Guard,
-    KeyPolicy,
-)
+from opserve_server.guard import ANYBODY, Credentials, Guard, KeyPolicy
 from opserve_server.guesses import GuessLimits
 from server import guards
 
-EXECUTE = "opserve.v1.OperatorService/Execute"
 ALICE = Principal(tenant="lab", name="alice", scopes=frozenset({Scope.OPERATE}))
 PROBE = Principal(tenant="lab", name="probe", scopes=frozenset({Scope.METRICS}))
 GONE = Principal(tenant="gone", name="carol", scopes=frozenset({Scope.OPERATE}))
@@ -82,8 +74,8 @@ def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Crede
     return Credentials(authorization=authorization, peer=lambda: peer)
 
 
-def admitted(guard: Guard, credentials: Credentials, method: str) -> Principal:
-    return asyncio.run(guards.admitted(guard, credentials, method))
+def admitted(guard: Guard, credentials: Credentials, scope: Scope | None) -> Principal:
+    return asyncio.run(guards.admitted(guard, credentials, scope))
 
 
 def refused(call: Callable[[], object]) -> OpserveError:
@@ -96,7 +88,7 @@ def refused(call: Callable[[], object]) -> OpserveError:
 def test_a_key_says_who_calls(guard: Guard, scheme: str) -> None:
     key = new_key()
     guard.refresh(directory(record(key, ALICE)))
-    assert admitted(guard, shown(f"{scheme} {key}"), EXECUTE) is ALICE
+    assert admitted(guard, shown(f"{scheme} {key}"), Scope.OPERATE) is ALICE
 
 
 def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock) -> None:
@@ -118,7 +110,7 @@ def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock
         shown(f"Bearer {keys['alice'][:-1]}", peer="192.0.2.4"),
         *(shown(f"Bearer {keys[name]}") for name in keys if name != "alice"),
     ]
-    errors = [refused(lambda one=one: admitted(guard, one, EXECUTE)) for one in given]  # type: ignore[misc]  # one of these
+    errors = [refused(lambda one=one: admitted(guard, one, Scope.OPERATE)) for one in given]  # type: ignore[misc]  # one of these
     assert {type(error) for error in errors} == {Unauthenticated}
     assert len({(error.message, error.status, error.given, error.allowed) for error in errors}) == 1
     reasons = {error.reason for error in errors if isinstance(error, Unauthenticated)}
@@ -135,8 +127,8 @@ async def test_an_answer_ends_though_its_key_did_while_nobody_waited(guard: Guar
     guard.refresh(directory(record(key, ALICE)))
     credentials = shown(f"Bearer {key}")
     call = Call(face="grpc", method="WatchStream", request_id="", headers={})
-    guard.enter(call, credentials, "opserve.v1.StreamService/WatchStream").leave()
-    await guard.admit(call, "opserve.v1.StreamService/WatchStream")
+    guard.enter(call, credentials, Scope.OPERATE).leave()
+    await guard.admit(call, Scope.OPERATE)
     async with aclosing(guard.while_allowed(parts(), call, credentials)) as answers:
         assert await anext(answers) == b"before"
         guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))
@@ -147,18 +139,18 @@ async def test_an_answer_ends_though_its_key_did_while_nobody_waited(guard: Guar
 def test_a_key_expires_at_its_moment(guard: Guard, clock: Clock) -> None:
     key = new_key()
     guard.refresh(directory(record(key, ALICE, expires_at=clock.now + 1)))
-    assert admitted(guard, shown(f"Bearer {key}"), EXECUTE) is ALICE
+    assert admitted(guard, shown(f"Bearer {key}"), Scope.OPERATE) is ALICE
     clock.now += 1
     assert isinstance(
-        refused(lambda: admitted(guard, shown(f"Bearer {key}"), EXECUTE)), Unauthenticated
+        refused(lambda: admitted(guard, shown(f"Bearer {key}"), Scope.OPERATE)), Unauthenticated
     )
 
 
 def test_a_scope_that_is_missing_is_named_and_who_lacks_it_only_to_the_audit(guard: Guard) -> None:
     key = new_key()
     guard.refresh(directory(record(key, PROBE)))
-    assert admitted(guard, shown(f"Bearer {key}"), "metrics") is PROBE
-    error = refused(lambda: admitted(guard, shown(f"Bearer {key}"), EXECUTE))
+    assert admitted(guard, shown(f"Bearer {key}"), Scope.METRICS) is PROBE
+    error = refused(lambda: admitted(guard, shown(f"Bearer {key}"), Scope.OPERATE))
     assert isinstance(error, PermissionDenied)
     assert error.message == (
         "scope: given a caller without the scope operate, allowed a caller with the scope operate"
@@ -167,29 +159,31 @@ def test_a_scope_that_is_missing_is_named_and_who_lacks_it_only_to_the_audit(gua
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_what_has_no_row_is_refused_to_everybody(guard: Guard, *, keyed: bool) -> None:
+def test_a_scope_admits_callers_that_have_it_and_none_admits_everybody(
+    guard: Guard, *, keyed: bool
+) -> None:
     key = new_key()
     every = Principal(tenant="lab", name="root", scopes=frozenset(Scope))
     guard.refresh(directory(record(key, every)) if keyed else KEYLESS)
-    asked = shown(f"Bearer {key}")
-    for method, scope in SCOPES.items():
-        if scope is Scope.ADMIN and not keyed:
-            assert isinstance(refused(lambda: admitted(guard, asked, method)), PermissionDenied)  # noqa: B023
-        else:
-            assert admitted(guard, asked, method) in {every, LOCAL, ANYBODY}
-    for method in ("", "execute", "opserve.v1.OperatorService/Steal"):
-        assert isinstance(refused(lambda: admitted(guard, asked, method)), PermissionDenied)  # noqa: B023
+    given = shown(f"Bearer {key}")
+    for scope in (Scope.OPERATE, Scope.METRICS):
+        assert admitted(guard, given, scope) is (every if keyed else LOCAL)
+    assert admitted(guard, shown(None), None) is ANYBODY
+    if keyed:
+        assert admitted(guard, given, Scope.ADMIN) is every
+    else:
+        assert isinstance(refused(lambda: admitted(guard, given, Scope.ADMIN)), PermissionDenied)
 
 
 def test_without_a_key_everybody_is_local_until_there_was_one(guard: Guard) -> None:
     key = new_key()
-    assert admitted(guard, shown(), EXECUTE) is LOCAL
+    assert admitted(guard, shown(), Scope.OPERATE) is LOCAL
     guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))
     assert not guard.keyless
-    assert isinstance(refused(lambda: admitted(guard, shown(), EXECUTE)), Unauthenticated)
+    assert isinstance(refused(lambda: admitted(guard, shown(), Scope.OPERATE)), Unauthenticated)
     guard.refresh(KEYLESS)
-    assert isinstance(refused(lambda: admitted(guard, shown(), EXECUTE)), Unauthenticated)
-    assert isinstance(refused(lambda: guard.check(LOCAL, MAP_BUFFER)), Unauthenticated)
+    assert isinstance(refused(lambda: admitted(guard, shown(), Scope.OPERATE)), Unauthenticated)
+    assert isinstance(refused(lambda: guard.check(LOCAL, Scope.OPERATE)), Unauthenticated)
 
 
 def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> None:
@@ -201,10 +195,10 @@ def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> Non
             authorization=authorization, certificate=lambda: names, peer=lambda: "192.0.2.1"
         )
 
-    assert admitted(guard, given(None, "CN=ci", SPIFFE), EXECUTE) is ALICE
-    assert admitted(guard, given(f"Bearer {key}", SPIFFE), "metrics") is PROBE
+    assert admitted(guard, given(None, "CN=ci", SPIFFE), Scope.OPERATE) is ALICE
+    assert admitted(guard, given(f"Bearer {key}", SPIFFE), Scope.METRICS) is PROBE
     for wrong in (given(None, "CN=ci"), given("Bearer x", SPIFFE)):
-        assert isinstance(refused(lambda: admitted(guard, wrong, EXECUTE)), Unauthenticated)  # noqa: B023
+        assert isinstance(refused(lambda: admitted(guard, wrong, Scope.OPERATE)), Unauthenticated)  # noqa: B023
 
 
 def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
@@ -215,12 +209,12 @@ def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
 
     def guess(peer: str) -> type[OpserveError]:
         return type(
-            refused(lambda: admitted(guard, shown(f"Bearer {new_key()}", peer=peer), EXECUTE))
+            refused(lambda: admitted(guard, shown(f"Bearer {new_key()}", peer=peer), Scope.OPERATE))
         )
 
     assert [guess("a") for _ in range(5)] == [Unauthenticated] * 3 + [TooManyGuesses] * 2
     assert guess("b") is Unauthenticated
-    assert admitted(guard, shown(f"Bearer {key}", peer="a"), EXECUTE) is ALICE
+    assert admitted(guard, shown(f"Bearer {key}", peer="a"), Scope.OPERATE) is ALICE
     clock.now += 2.0
     assert [guess("a") for _ in range(2)] == [Unauthenticated, TooManyGuesses]
     clock.now += 3600.0
@@ -231,7 +225,8 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
     guard.refresh(directory(record(new_key(), ALICE)))
     for number in range(1000):
         credentials = shown(f"Bearer {new_key()}", peer=f"2001:db8::{number:x}")
-        assert isinstance(refused(lambda: admitted(guard, credentials, EXECUTE)), Unauthenticated)  # noqa: B023
+        with pytest.raises(Unauthenticated):
+            admitted(guard, credentials, Scope.OPERATE)
     assert len(guard._guesses._buckets) == 2
 
 
@@ -239,9 +234,9 @@ def test_last_uses_are_told_once(guard: Guard, clock: Clock) -> None:
     key = new_key()
     known = record(key, ALICE)
     guard.refresh(directory(known))
-    admitted(guard, shown(f"Bearer {key}"), EXECUTE)
+    admitted(guard, shown(f"Bearer {key}"), Scope.OPERATE)
     clock.now += 5
-    admitted(guard, shown(f"Bearer {key}"), EXECUTE)
+    admitted(guard, shown(f"Bearer {key}"), Scope.OPERATE)
     assert guard.take_uses() == {known.id: clock.now}
     assert guard.take_uses() == {}
 

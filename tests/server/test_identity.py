@@ -14,6 +14,7 @@ from opserve_server.core.audit import AuditEntry, RefusedCalls
 from opserve_server.core.directory import KEYLESS, Directory
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.observations import Call, CallEnded
+from opserve_server.core.principal import Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import Credentials
 from opserve_server.identity import Identity
@@ -189,5 +190,5 @@ async def looks(store: FakeStore, number: int) -> None:
 
 async def test_a_key_that_was_never_used_is_not_written_down() -> None:
     guard = keyless_guard()
-    await admitted(guard, Credentials(peer=lambda: ""), "openSession")
+    await admitted(guard, Credentials(peer=lambda: ""), Scope.OPERATE)
     assert guard.take_uses() == {}

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from opserve_server.bootstrap import first_key
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import Unauthenticated
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.principal import LOCAL, Scope
 from opserve_server.guard import Credentials, Guard
 from opserve_server.identity import Identity
 from opserve_server.known_callers import guess_limits, key_policy, known_callers
@@ -22,8 +22,6 @@ from opserve_server.store.store import open_store
 from server.core.fakes import FakeDevice, make_service
 from server.guards import CALLS, admitted
 from server.store.samples import ACME, entry
-
-METHOD = "listDevices"
 
 
 class Start:
@@ -125,7 +123,7 @@ async def test_a_service_whose_store_was_never_configured_requires_no_key(
 ) -> None:
     for _ in range(2):  # the first start makes the file, and the second one finds it
         guard, _ = await start.of(settings())
-        assert await admitted(guard, shown(None), METHOD) is LOCAL
+        assert await admitted(guard, shown(None), Scope.OPERATE) is LOCAL
         assert default.exists()
 
 
@@ -155,7 +153,7 @@ async def test_without_keys_by_choice_no_key_is_required_on_loopback_alone(
     guard, identity = await start.of(settings(**chosen))
     assert identity is not None
     await identity.refresh()
-    assert await admitted(guard, shown(None), METHOD) is LOCAL
+    assert await admitted(guard, shown(None), Scope.OPERATE) is LOCAL
     reached = {"allow_plaintext": True, "rest_address": "0.0.0.0:0"}
     told = await refused_start(start, settings(**chosen, **reached))
     assert told.startswith("rest_address: given 0.0.0.0:0, which other machines can reach, ")
@@ -189,9 +187,9 @@ async def test_a_store_that_vanishes_under_a_service_is_noticed_and_known_keys_g
         await identity.look()
     assert "the store does not answer" in caplog.text
     assert identity.failures() == 1
-    assert (await admitted(guard, shown(key), METHOD)).tenant == "admin"
+    assert (await admitted(guard, shown(key), Scope.OPERATE)).tenant == "admin"
     with pytest.raises(Unauthenticated):
-        await admitted(guard, shown(None), METHOD)
+        await admitted(guard, shown(None), Scope.OPERATE)
     assert file.exists() == (lost != "removed"), "no empty file takes its place"
 
 
@@ -206,4 +204,4 @@ async def test_a_keyless_service_whose_store_is_lost_requires_keys_once_there_ar
     await key_made(f"sqlite:///{default}")
     await identity.look()
     with pytest.raises(Unauthenticated):
-        await admitted(guard, shown(None), METHOD)
+        await admitted(guard, shown(None), Scope.OPERATE)

@@ -15,7 +15,7 @@ from opserve_server.core.asking import ANY_DEVICE, SessionRequest
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.infos import OpenedSession
 from opserve_server.core.observations import CallEnded, Observation
-from opserve_server.core.principal import Principal
+from opserve_server.core.principal import Principal, Scope
 from opserve_server.guard import Credentials
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.turnstile import Turnstile
@@ -76,7 +76,7 @@ async def test_calls_begin_in_turns() -> None:
 
     async def call(key: str) -> None:
         credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
-        principal = await admitted(keyed.guard, credentials, "getUsage")
+        principal = await admitted(keyed.guard, credentials, Scope.OPERATE)
         begun.append(principal.tenant)
 
     await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))

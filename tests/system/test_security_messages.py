@@ -14,7 +14,7 @@ from opserve_server.calls import VALUES_LIMIT
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import Scope
 from opserve_server.core.service import Service
-from opserve_server.guard import SCOPES
+from opserve_server.grpc_api.scopes import SCOPES
 from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.models import OpenSessionBody, parse, planned_body
 from opserve_server.telemetry.metrics import Metrics
@@ -63,7 +63,7 @@ async def test_bytes_that_are_no_message_are_refused_and_not_logged(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for rpc in RPCS.values():
-            if SCOPES[f"{rpc.containing_service.full_name}/{rpc.name}"] is Scope.ADMIN:
+            if SCOPES[rpc.containing_service.full_name] is Scope.ADMIN:
                 continue
             code, info = await refused(doors, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", keyed.lab)
             assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message"), rpc.name

@@ -10,9 +10,8 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
-from starlette.requests import Request
+from fastapi import APIRouter, FastAPI
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from typing_extensions import override
 
 from opserve.v1 import stream_service_pb2 as stream_pb
@@ -20,11 +19,14 @@ from opserve_server.core import commands as c
 from opserve_server.core.directory import Directory
 from opserve_server.core.errors import HandleNotFound, OpserveError, OutOfMemory
 from opserve_server.core.keys import sha256_of
+from opserve_server.core.observations import ignore
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
 from opserve_server.guard import Guard
-from opserve_server.rest_api.face import RestFace
+from opserve_server.rest_api.dependencies import requires
+from opserve_server.rest_api.middleware import CallMiddleware
+from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import KIB, FakeDevice, make_service
 from server.doors import Doors, every_route, every_rpc, headers, open_doors, request_in
@@ -219,14 +221,15 @@ async def test_a_long_answer_over_rest_ends_with_its_key(keyed: Keyed, quiet: bo
             await asyncio.Event().wait()
         yield b"behind"
 
-    async def endpoint(_: Request) -> Response:
+    router = APIRouter(route_class=ServiceRoute)
+
+    @router.get("/long", name="long", dependencies=[requires(Scope.OPERATE)])
+    async def endpoint() -> Response:
         return StreamingResponse(parts())
 
-    def observe(_: object) -> None:
-        pass
-
-    route = Route("/long", endpoint, name="listDevices")
-    app = RestFace([route], guard=keyed.guard, observe=observe)
+    app = FastAPI(openapi_url=None)
+    app.include_router(router)
+    app.add_middleware(CallMiddleware, routes=app.routes, guard=keyed.guard, observe=ignore)
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://farm.example") as client:
         answer = await client.get("/long", headers=headers(keyed.lab))

@@ -15,8 +15,10 @@ from grpc import StatusCode
 from opserve_server.calls import AtWork, call_id, malformed
 from opserve_server.certificates import names_in_auth_context
 from opserve_server.core.observations import Call, Observe
+from opserve_server.core.principal import Scope
 from opserve_server.grpc_api.elements import check_elements
 from opserve_server.grpc_api.errors import REQUEST_ID, Context, fail
+from opserve_server.grpc_api.scopes import SCOPES
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 from opserve_server.open_calls import Place
 
@@ -48,9 +50,10 @@ class WrappingServer:
     def add_registered_method_handlers(
         self, service: str, handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
     ) -> None:
-        """Adds the methods of a service."""
+        """Adds the methods of a service, which SCOPES must have."""
+        scope = SCOPES[service]
         wrapped = {
-            name: _wrapped(handler, _Method(name, f"{service}/{name}", self._guard, self._observe))
+            name: _wrapped(handler, _Method(name, scope, self._guard, self._observe))
             for name, handler in handlers.items()
         }
         handler = grpc.method_handlers_generic_handler(service, wrapped)
@@ -63,13 +66,13 @@ class _Method:
 
     Attributes:
         name: For observers.
-        path: Its row in the guard's table.
+        scope: What a caller must have; None admits everybody.
         guard: Asked before each call.
         observe: Told of each call.
     """
 
     name: str
-    path: str
+    scope: Scope | None
     guard: Guard
     observe: Observe
 
@@ -82,15 +85,17 @@ class _Method:
         call = Call(face="grpc", method=self.name, request_id=request_id, headers=headers)
         return call, _credentials(authorization, context)
 
-    def enter(self, call: Call, credentials: Credentials, context: Context) -> Place:
+    def enter(
+        self, call: Call, credentials: Credentials, context: Context, *, lasts: bool
+    ) -> Place:
         """A place for the call, which it has until its answer is sent."""
-        place = self.guard.enter(call, credentials, self.path)
+        place = self.guard.enter(call, credentials, self.scope, lasts=lasts)
         context.add_done_callback(lambda _: place.leave())  # type: ignore[arg-type]  # any callable
         return place
 
     async def admit(self, call: Call) -> None:
         """Lets a call begin where its caller may."""
-        await self.guard.admit(call, self.path)
+        await self.guard.admit(call, self.scope)
 
 
 def _wrapped(
@@ -178,7 +183,7 @@ def _answering(
         call, credentials = method.begin(context)
         with AtWork(call, method.observe):
             try:
-                with method.enter(call, credentials, context) as place:
+                with method.enter(call, credentials, context, lasts=False) as place:
                     request = await receive(place, context)
                     await method.admit(call)
                     answered = serialize(await behaviour(await request(), context))
@@ -200,7 +205,7 @@ def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behav
         call, credentials = method.begin(context)
         with AtWork(call, method.observe):
             try:
-                with method.enter(call, credentials, context) as place:
+                with method.enter(call, credentials, context, lasts=True) as place:
                     request = await receive(place, context)
                     await method.admit(call)
                     async with (

@@ -4,11 +4,13 @@ import asyncio
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import GenericAlias
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, Field, create_model
 
+from opserve_kernels.docstrings import description_of
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed, quota_members, shortened
 from opserve_server.core.batches import COMMANDS_A_TURN
@@ -17,6 +19,7 @@ from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.results import Content, Failed, Result
 from opserve_server.rest_api.models import (
     ARGUMENTS,
+    EXECUTOR,
     STRICT,
     FirstFault,
     Int64,
@@ -35,12 +38,15 @@ def _key(command: type[Command]) -> str:
 def _body(command: type[Command]) -> Any:  # noqa: ANN401  # a type made at run time
     if command is not GetWorkspaceSize:
         return derived(command, command.__name__) | None
-    operators: dict[str, Any] = {name: (model | None, None) for name, model in ARGUMENTS.items()}
+    operators: dict[str, Any] = {
+        name: (model | None, Field(None, description=f"Arguments of {OPERATORS[name].call}."))
+        for name, model in ARGUMENTS.items()
+    }
     made = create_model(
         command.__name__,
         __config__=STRICT,
-        __doc__=command.__doc__,
-        executor=(Int64, 0),
+        __doc__=description_of(command),
+        executor=(Annotated[Int64, Field(description=EXECUTOR)], 0),
         **operators,
     )
     return made | None
@@ -51,7 +57,8 @@ COMMANDS: Mapping[str, type[Command]] = {_key(command): command for command in g
 
 # The fields have a "_" behind their key, for pydantic has a "copy" of its own.
 _members: dict[str, Any] = {
-    f"{key}_": (_body(command), Field(None, alias=key)) for key, command in COMMANDS.items()
+    f"{key}_": (_body(command), Field(None, alias=key, description=description_of(command)))
+    for key, command in COMMANDS.items()
 }
 CommandBody = create_model(
     "Command", __config__=STRICT, __doc__="One command: a single key and its fields.", **_members
@@ -59,13 +66,26 @@ CommandBody = create_model(
 _list: Any = Annotated[
     GenericAlias(list, (CommandBody,)), FirstFault(), Field(max_length=COMMANDS_MAXIMUM)
 ]
-_batch: dict[str, Any] = {"commands": (_list, [])}
+_batch: dict[str, Any] = {
+    "commands": (Annotated[_list, Field(description="The commands, in order.")], [])
+}
 SubmitBody = create_model(
     "Submit",
     __config__=STRICT,
     __doc__="Commands, run in order up to the first that fails.",
     **_batch,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One entry for each command that ran: its key and result; the failed one's `error` last.
+
+    Attributes:
+        results: The entries.
+    """
+
+    results: list[dict[str, Any]]
 
 
 async def commands_in(document: bytes) -> list[tuple[str, Command]]:
@@ -87,7 +107,7 @@ async def commands_in(document: bytes) -> list[tuple[str, Command]]:
     return commands
 
 
-def answer_of(key: str, result: Result) -> dict[str, object]:
+def result_in_json(key: str, result: Result) -> dict[str, object]:
     """One command's answer: its key and result, or the error that ended the batch."""
     match result:
         case Failed():

@@ -1,9 +1,10 @@
 """Request bodies, read no further than their limits."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 
 from opserve_server.calls import BodyTooLarge, malformed
@@ -11,7 +12,22 @@ from opserve_server.calls import BodyTooLarge, malformed
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
 OCTETS = "application/octet-stream"
+BYTES: Mapping[str, str] = {"type": "string", "format": "binary"}
+"""Schema of bytes."""
 AnswerT = TypeVar("AnswerT")
+
+
+def form_document(args: type[BaseModel]) -> dict[str, Any]:
+    """What the document has of a form: a part `args`, whose model this is, and one of arrays."""
+    properties = {
+        "args": {
+            "$ref": f"#/components/schemas/{args.__name__}",
+            "description": "Everything but the arrays, JSON.",
+        },
+        "tensors": {**BYTES, "description": "The arrays, an .npz file."},
+    }
+    schema = {"type": "object", "properties": properties}
+    return {"requestBody": {"content": {MULTIPART: {"schema": schema}}}}
 
 
 async def read_json(request: Request, *, limit: int) -> bytes:

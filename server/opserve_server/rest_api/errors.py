@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import ErrorDetails
@@ -125,6 +126,15 @@ class Problem(BaseModel):
     """What was in use of it."""
     retry_after_s: float | None = None
     """Seconds after which a later try may succeed; Retry-After has whole ones."""
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Refusals with these statuses, as a route declares them for the document."""
+    content = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        int(status): {"description": HTTPStatus(status).phrase, "content": content}
+        for status in sorted(statuses)
+    }
 
 
 def refusal(error: OpserveError, *, path: str, request_id: str) -> Response:

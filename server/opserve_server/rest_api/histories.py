@@ -8,15 +8,12 @@ from typing import Annotated, assert_never
 
 import pydantic_core
 from pydantic import BaseModel, Field
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
 
-from opserve_server.calls import caller, malformed
+from opserve_server.calls import malformed
 from opserve_server.core import timeline as core
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
-from opserve_server.core.service import Service
-from opserve_server.rest_api.models import STRICT, parse_query
+from opserve_server.rest_api.models import DOCUMENTED
 from opserve_server.turns import in_turns
 
 EVENT_STREAM = "text/event-stream"
@@ -28,7 +25,7 @@ _SIGN_OF_LIFE = b":\n\n"
 class WatchQuery(BaseModel):
     """Where a watch begins, unless a Last-Event-ID header says it."""
 
-    model_config = STRICT
+    model_config = DOCUMENTED
 
     after: SequenceNumber = 0
     """The last sequence number that is known already; 0 asks for all that is remembered."""
@@ -36,7 +33,22 @@ class WatchQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEntry:
-    """Work of a stream that is over; see opserve.v1.StreamEntry."""
+    """Work of a stream that is over. Times are seconds of the service's monotonic clock.
+
+    Attributes:
+        sequence: Its number in the order of endings, from 1.
+        number: Its number in the order of submission, from 1.
+        kind: What it was.
+        handle: Handle of the executor, or of the event.
+        operator: Name of the operator; empty for events.
+        queued_s: When it was submitted.
+        started_s: When it began; None where it was dropped.
+        ended_s: When it was over.
+        kernel_s: Seconds that its kernel ran; None where the device reported none.
+        outcome: What it came to.
+        code: Why it is not DONE, as a number; 0 where it is.
+        reason: The same as a name; empty where it is DONE.
+    """
 
     sequence: int
     number: int
@@ -54,7 +66,12 @@ class StreamEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTimeline:
-    """What is remembered of a stream's work, in the order of endings."""
+    """What is remembered of a stream's work, in the order of endings.
+
+    Attributes:
+        stream: Handle of the stream.
+        entries: The work.
+    """
 
     stream: int
     entries: list[StreamEntry]
@@ -62,22 +79,15 @@ class StreamTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What is remembered of a session's work."""
+    """What is remembered of a session's work.
+
+    Attributes:
+        streams: The work of each stream.
+        copies: The copies.
+    """
 
     streams: list[StreamTimeline]
     copies: list[CopyEntry]
-
-
-async def watch_stream(service: Service, request: Request) -> Response:
-    """What a stream's work came to, as server-sent events: `entry`, and `lost` for a gap."""
-    watching = service.watch_stream(
-        caller(),
-        request.path_params["session"],
-        request.path_params["stream"],
-        after=_known(request),
-    )
-    headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(_sent(watching), headers=headers, media_type=EVENT_STREAM)
 
 
 async def timeline_of(timeline: core.Timeline) -> bytes:
@@ -92,17 +102,15 @@ async def timeline_of(timeline: core.Timeline) -> bytes:
     return b'{"streams":[%s],"copies":[%s]}' % (b",".join(joined), b",".join(copies))
 
 
-def _known(request: Request) -> int:
-    """The last sequence number that the client has: that of the header, which a resume sends."""
-    given = request.headers.get("last-event-id")
-    if given is None:
-        return parse_query(WatchQuery, request).after
-    if not _EVENT_ID.fullmatch(given):
-        raise malformed("Last-Event-ID", given=given, allowed="the id of an event")
-    return int(given)
+def sequence_number(event_id: str) -> int:
+    """The last sequence number that a client has, from the Last-Event-ID that a resume sends."""
+    if not _EVENT_ID.fullmatch(event_id):
+        raise malformed("Last-Event-ID", given=event_id, allowed="the id of an event")
+    return int(event_id)
 
 
-async def _sent(watching: AsyncGenerator[News]) -> AsyncIterator[bytes]:
+async def events_of(watching: AsyncGenerator[News]) -> AsyncIterator[bytes]:
+    """News of a stream as server-sent events: `entry`, and `lost` for a gap."""
     yield _SIGN_OF_LIFE  # so that the client knows at once that it watches
     async with aclosing(watching):
         async for news in watching:

@@ -1,6 +1,7 @@
-"""The JSON bodies, derived from the core's commands and the operators' schemas.
+"""Models of bodies and answers, made from the dataclasses that the core takes and returns.
 
-Every field may be absent: what that means is the core's to say, not the framework's.
+Every field of a body may be absent: what that means is the core's to say, not the framework's.
+Descriptions are those of the dataclasses' docstrings.
 """
 
 import asyncio
@@ -10,13 +11,23 @@ import json
 from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
-from typing import Annotated, Any, Optional, TypeVar, cast, get_origin, get_type_hints
+from types import GenericAlias
+from typing import (
+    Annotated,
+    Any,
+    Optional,
+    TypeVar,
+    cast,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     FailFast,
     PlainValidator,
+    TypeAdapter,
     ValidationError,
     WithJsonSchema,
     create_model,
@@ -24,13 +35,16 @@ from pydantic import (
 from pydantic import Field as Bounds
 from starlette.requests import Request
 
+from opserve_kernels.docstrings import description_of, descriptions_of
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Tensor, member_of
 from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT
 from opserve_server.conformance.answers import Definition
+from opserve_server.core.asking import SessionRequest
+from opserve_server.core.commands import GetWorkspaceSize
 from opserve_server.core.one_shot import TensorChoice
-from opserve_server.core.service import DeterministicLevel
 from opserve_server.json_slices import check_values, parts_of
+from opserve_server.rest_api.documented import documented
 from opserve_server.rest_api.errors import wrong_form
 from opserve_server.schemas import nested_schemas
 
@@ -121,6 +135,8 @@ SpelledDataType = Annotated[
 SESSION_TEXTS = ("profile", "accuracy", "documented_rules")
 """Members of a one-shot call that its session is opened with."""
 STRICT = ConfigDict(extra="forbid", strict=True)
+DOCUMENTED = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+EXECUTOR = descriptions_of(GetWorkspaceSize)["executor"]
 
 
 class FirstFault(FailFast):
@@ -168,6 +184,7 @@ def derived(
         defaults: What absent fields mean, where the dataclass has no default.
     """
     hints = get_type_hints(dataclass)
+    described = descriptions_of(dataclass)
     wanted = [field for field in fields(dataclass) if field.name not in without]
     nested = {
         name: _some(part) if get_origin(hints[name]) is tuple else _nested(part) | None
@@ -175,18 +192,21 @@ def derived(
     }
     members: dict[str, Any] = {
         field.name: (
-            nested.get(field.name) or types.get(hints[field.name], hints[field.name]),
+            Annotated[
+                nested.get(field.name) or types.get(hints[field.name], hints[field.name]),
+                Bounds(description=described[field.name]),
+            ],
             _default(field, defaults or {}),
         )
         for field in wanted
     }
-    return create_model(name, __config__=STRICT, __doc__=dataclass.__doc__, **members)
+    return create_model(name, __config__=STRICT, __doc__=description_of(dataclass), **members)
 
 
 @cache
 def _nested(dataclass: type) -> type[BaseModel]:
     """The model of a dataclass inside another; one for every place that it has."""
-    model = derived(dataclass, dataclass.__name__)
+    model = derived(dataclass, f"{dataclass.__name__}Body")
     _DATACLASSES[model] = dataclass
     return model
 
@@ -196,8 +216,10 @@ def _some(dataclass: type) -> Any:  # noqa: ANN401  # a type that is made
 
     A dataclass has the configuration of the model that it is in.
     """
-    members = tuple[dataclass, ...]  # type: ignore[valid-type]  # made here
-    return Annotated[members, FirstFault(), Bounds(max_length=MEMBERS_LIMIT)]
+    members: Any = GenericAlias(tuple, (dataclass, ...))
+    schema = {"type": "array", "items": TypeAdapter(documented(dataclass)).json_schema()}
+    limit = Bounds(max_length=MEMBERS_LIMIT)
+    return Annotated[members, FirstFault(), limit, WithJsonSchema(schema)]
 
 
 def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
@@ -306,56 +328,63 @@ RUN_ARGUMENTS: Mapping[str, type[BaseModel]] = {
 """Arguments of an operator in the one-shot form, by its name."""
 
 
-class ListOperatorsQuery(BaseModel):
-    """Which operator to describe, by its name or call; empty means all."""
-
-    model_config = STRICT
-    operator: str = ""
-
-
 class OpenSessionBody(BaseModel):
-    """A lease on one device of a profile with all of some tags, at once or after a wait.
+    """A lease on one device of a profile with all of some tags, at once or after a wait."""
 
-    0 seconds of a lease mean the default, and 0 bytes no limit. accuracy is "direct" (the default)
-    or "fast", documented_rules "error" (the default) or "warn". With tell_after_s the answer comes
-    after so many seconds, and tells how the request waits if it still does: the same request with
-    the same Idempotency-Key then goes on waiting.
-    """
+    model_config = DOCUMENTED
 
-    model_config = STRICT
     profile: str = ""
+    """Name or alias of the profile; empty: the default."""
     tags: tuple[str, ...] = ()
+    """Tags that the device must have, all of them."""
     lease_s: float = 0.0
+    """Seconds that the session lives after its last call; 0: the default."""
     workspace_limit_bytes: Annotated[int, Bounds(ge=0, le=2**64 - 1)] = 0
+    """Bytes that the workspaces of its plans keep within; 0: any size."""
     priority: Annotated[int, Bounds(ge=-(2**31), le=2**31 - 1)] = 0
+    """How far ahead the request waits, up to the limit of its tenant."""
     wait_s: float = 0.0
+    """Longest wait for such a device, seconds; 0: none."""
     exclusive: bool = False
+    """Whether nobody else has a session on the device meanwhile."""
     exclusive_s: float = 0.0
+    """Seconds after which an exclusive session ends; 0: the longest."""
     accuracy: str = ""
+    """How sums are computed: "direct" (also where it is empty) or "fast"."""
     documented_rules: str = ""
+    """What a broken rule of the vendor's page alone is: "error" (also where empty) or "warn"."""
     tell_after_s: float = 0.0
-
-
-class DeterministicLevelBody(BaseModel):
-    """How far results must repeat bit by bit."""
-
-    model_config = STRICT
-    level: DeterministicLevel
+    """Seconds after which a request that still waits is answered with 202; the same request with
+    the same Idempotency-Key then goes on waiting. 0: the answer comes when the wait is over."""
 
 
 def planned_body(operator: str) -> type[BaseModel]:
     """The body of one operator's getWorkspaceSize."""
     arguments = ARGUMENTS[operator]
-    members: dict[str, Any] = {"executor": (Int64, 0), "arguments": (arguments, arguments())}
-    name = f"{OPERATORS[operator].call}GetWorkspaceSize"
-    return create_model(name, __config__=STRICT, **members)
+    members: dict[str, Any] = {
+        "executor": (Annotated[Int64, Bounds(description=EXECUTOR)], 0),
+        "arguments": (Annotated[arguments, Bounds(description="The arguments.")], arguments()),
+    }
+    call = OPERATORS[operator].call
+    doc = f"Phase one of {call}."
+    return create_model(f"{call}GetWorkspaceSize", __config__=STRICT, __doc__=doc, **members)
 
 
 def run_body(operator: str) -> type[BaseModel]:
     """The `args` part of one operator's one-shot call."""
     arguments = RUN_ARGUMENTS[operator]
+    described = descriptions_of(SessionRequest)
     members: dict[str, Any] = {
-        **dict.fromkeys(SESSION_TEXTS, (str, "")),
-        "arguments": (arguments, arguments()),
+        name: (Annotated[str, Bounds(description=described[name])], "") for name in SESSION_TEXTS
     }
-    return create_model(f"{OPERATORS[operator].call}Run", __config__=STRICT, **members)
+    members["arguments"] = (
+        Annotated[arguments, Bounds(description="The arguments.")],
+        arguments(),
+    )
+    call = OPERATORS[operator].call
+    doc = f"A whole call of {call}."
+    return create_model(f"{call}Run", __config__=STRICT, __doc__=doc, **members)
+
+
+RUN_BODIES: Mapping[str, type[BaseModel]] = {name: run_body(name) for name in OPERATORS}
+"""The `args` part of a one-shot call, by the operator's name."""

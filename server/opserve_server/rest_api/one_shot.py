@@ -29,9 +29,8 @@ from opserve_server.core.service import Service
 from opserve_server.core.uploads import Upload
 from opserve_server.npz import Array, ArrayLimits, StoredArray, archive_of, unpacked
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type, while_connected
-from opserve_server.rest_api.content import StreamedAnswer
-from opserve_server.rest_api.models import SESSION_TEXTS, parse, run_body, values_of
-from opserve_server.rest_api.routes import Endpoint
+from opserve_server.rest_api.models import RUN_BODIES, SESSION_TEXTS, parse, values_of
+from opserve_server.rest_api.streaming import StreamedAnswer
 
 DTYPES_HEADER = "X-Opserve-Dtypes"
 WARNINGS_HEADER = "X-Opserve-Warnings"
@@ -59,21 +58,22 @@ class RunLimits:
     waiting_runs: int
 
 
-def run_endpoint(
-    service: Service, operator: Operator[Any], *, limits: RunLimits, slots: FairSlots
-) -> Endpoint:
+async def run_whole_call(
+    service: Service,
+    operator: Operator[Any],
+    request: Request,
+    *,
+    limits: RunLimits,
+    slots: FairSlots,
+) -> Response:
     """A whole call of one operator; `slots` are shared by all of them."""
-    model = run_body(operator.name)
-
-    async def endpoint(request: Request) -> Response:
-        async with form_of(request, limits, service) as form:
-            args = values_of(parse(model, await args_in(form, limits), inside="args"))
-            pieces = _answered(service, operator, args, form, limits, slots)
-            # Refused before the status is sent.
-            headers: dict[str, str] = json.loads(await while_connected(request, anext(pieces)))
-        return StreamedAnswer(pieces, media_type=OCTETS, headers=headers)
-
-    return endpoint
+    async with form_of(request, limits, service) as form:
+        model = RUN_BODIES[operator.name]
+        args = values_of(parse(model, await args_in(form, limits), inside="args"))
+        pieces = _answered(service, operator, args, form, limits, slots)
+        # Refused before the status is sent.
+        headers: dict[str, str] = json.loads(await while_connected(request, anext(pieces)))
+    return StreamedAnswer(pieces, media_type=OCTETS, headers=headers)
 
 
 async def _answered(

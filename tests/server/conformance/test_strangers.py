@@ -1,12 +1,13 @@
 """What strangers send for a verdict, and what is left of it when they hang up."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 from unittest import mock
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from opserve.v1.conformance_service_pb2 import VerifyRequest
 from opserve_server.conformance.answers import Verified
@@ -15,22 +16,21 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.conformance import conformance_face
-from opserve_server.rest_api.conformance import conformance_operations
-from opserve_server.rest_api.one_shot import RunLimits
-from opserve_server.rest_api.routes import Endpoint
+from opserve_server.rest_api.middleware import service_routes
+from opserve_server.rest_api.routers import conformance
 from server.judging import LIMITS
 from server.recording import RecordingService
 
 pytestmark = pytest.mark.usefixtures("at_work")
 
 
-def endpoint_of(name: str, conformance: mock.Mock) -> Endpoint:
-    limits = RunLimits(args_bytes=1, run_bytes=1, arrays=1, concurrent_runs=1, waiting_runs=4)
-    operations = conformance_operations(RecordingService(), conformance, 1, limits)
-    return next(one.endpoint for one in operations if one.name == name)
+def endpoint_of(name: str) -> Callable[[Request], Awaitable[Response]]:
+    """What handles the calls of a route."""
+    (route,) = [one for one in service_routes(conformance.router.routes) if one.name == name]
+    return route.get_route_handler()
 
 
-def hung_up(path: dict[str, str]) -> Request:
+def hung_up(path: dict[str, str], calls: mock.Mock) -> Request:
     """A request whose client is gone."""
 
     async def receive() -> dict[str, str]:
@@ -42,6 +42,7 @@ def hung_up(path: dict[str, str]) -> Request:
         "headers": [],
         "query_string": b"",
         "path_params": path,
+        "app": mock.Mock(**{"state.backend.conformance": calls}),
     }
     return Request(scope, receive)
 
@@ -77,7 +78,7 @@ async def test_nothing_is_drawn_for_a_client_that_hung_up() -> None:
 
     asked = {"suite": "smoke", "case": "one"}
     with pytest.raises(ClientDisconnect):
-        await endpoint_of("GetInputs", mock.Mock(archive=archive))(hung_up(asked))
+        await endpoint_of("GetInputs")(hung_up(asked, mock.Mock(archive=archive)))
     assert ended.is_set()
 
 
@@ -99,7 +100,7 @@ async def test_no_answer_is_made_for_a_client_that_hung_up(name: str, path: dict
             ended.set()
 
     with pytest.raises(ClientDisconnect):
-        await endpoint_of(name, mock.Mock(run=run))(hung_up(path))
+        await endpoint_of(name)(hung_up(path, mock.Mock(run=run)))
     assert ended.is_set()
 
 

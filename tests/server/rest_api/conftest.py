@@ -8,8 +8,7 @@ import pytest
 
 from opserve_server.administration import Administration
 from opserve_server.guard import Guard
-from opserve_server.rest_api.app import rest_app
-from opserve_server.rest_api.face import RestFace
+from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
 from server.guards import keyless_guard
@@ -29,7 +28,7 @@ class Face:
     metrics: Metrics = field(default_factory=Metrics)
     guard: Guard = field(default_factory=keyless_guard)
 
-    def app(self) -> RestFace:
+    def app(self) -> RestApi:
         return rest_app(
             self.service,
             self.guard,
@@ -49,14 +48,14 @@ class Face:
 
 
 @pytest.fixture(scope="session")
-def built() -> tuple[Face, RestFace]:
+def built() -> tuple[Face, RestApi]:
     """Built once: making the schemas of every route takes a third of a second."""
     face = Face()
     return face, face.app()
 
 
 @pytest.fixture
-def face(built: tuple[Face, RestFace]) -> Face:
+def face(built: tuple[Face, RestApi]) -> Face:
     face, _ = built
     face.accepts = True
     face.service.forget()
@@ -69,7 +68,7 @@ def service(face: Face) -> RecordingService:
 
 
 @pytest.fixture
-async def client(built: tuple[Face, RestFace], face: Face) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(built: tuple[Face, RestApi], face: Face) -> AsyncIterator[httpx2.AsyncClient]:
     built_face, app = built
     assert built_face is face
     transport = httpx2.ASGITransport(app=app)

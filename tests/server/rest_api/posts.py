@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from opserve_server.rest_api.face import RestFace
+from opserve_server.rest_api.app import RestApi
 
 
 class Post:
@@ -26,7 +26,7 @@ class Post:
 
     def __init__(
         self,
-        app: RestFace,
+        app: RestApi,
         path: str,
         files: Mapping[str, bytes],
         headers: Mapping[str, str] | None = None,

@@ -11,17 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from starlette.routing import Route
 
-from opserve_kernels.registry import OPERATORS
-from opserve_server.core.fair_slots import FairSlots
+from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
-from opserve_server.rest_api.face import RestFace
-from opserve_server.rest_api.one_shot import RunLimits, run_endpoint
+from opserve_server.rest_api.app import RestApi, rest_app
+from opserve_server.rest_api.one_shot import RunLimits
 from server.core.fakes import LIMITS, FakeDevice, make_service
 from server.doors import headers
 from server.guards import TENANTS, Keyed, keyed_guard
+from server.judging import idle_conformance
 from server.rest_api.posts import Post
 
 PATH = "/v1/operators/aclnnIm2colBackward:run"
@@ -55,15 +54,20 @@ def keyed(core: Service) -> Keyed:
 
 
 @pytest.fixture
-def app(core: Service, keyed: Keyed) -> RestFace:
-    """One route alone: the schemas of all take a second."""
+def app(core: Service, keyed: Keyed) -> RestApi:
     limits = RunLimits(
         args_bytes=4096, run_bytes=2**19, arrays=3, concurrent_runs=RUNS, waiting_runs=WAITING
     )
-    slots = FairSlots(RUNS, waiting_limit=WAITING)
-    run = run_endpoint(core, OPERATORS["im2col_backward"], limits=limits, slots=slots)
-    route = Route(PATH, run, methods=["POST"], name="aclnnIm2colBackwardRun")
-    return RestFace([route], guard=keyed.guard, observe=core.observe)
+    return rest_app(
+        core,
+        keyed.guard,
+        Administration(core, None),
+        idle_conformance(core),
+        accepts=lambda: True,
+        metrics_page=bytes,
+        body_bytes_limit=4096,
+        run_limits=limits,
+    )
 
 
 def files(edge: int = EDGE) -> dict[str, bytes]:
@@ -81,7 +85,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refused(
-    core: Service, app: RestFace, keyed: Keyed
+    core: Service, app: RestApi, keyed: Keyed
 ) -> None:
     account = core.accounts.of("lab")
     quota = Quota(bytes_in_flight=4 * OUTPUT_BYTES)
@@ -101,14 +105,14 @@ async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refu
     assert account.use(Resource.SESSIONS) == 0
 
 
-async def test_no_piece_of_an_answer_is_larger_than_a_chunk(app: RestFace, keyed: Keyed) -> None:
+async def test_no_piece_of_an_answer_is_larger_than_a_chunk(app: RestApi, keyed: Keyed) -> None:
     post = Post(app, PATH, files(), headers(keyed.lab))
     assert len(await post.read()) > OUTPUT_BYTES
     assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + 512
 
 
 async def test_a_client_that_leaves_an_answer_unread_gives_everything_back(
-    core: Service, app: RestFace, keyed: Keyed, device: FakeDevice
+    core: Service, app: RestApi, keyed: Keyed, device: FakeDevice
 ) -> None:
     post = Post(app, PATH, files(), headers(keyed.lab))
     await post.began()
@@ -120,7 +124,7 @@ async def test_a_client_that_leaves_an_answer_unread_gives_everything_back(
 
 
 async def test_arrays_are_charged_before_they_are_unpacked(
-    core: Service, app: RestFace, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+    core: Service, app: RestApi, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = core.accounts.of("lab")
     sent = files()
@@ -137,7 +141,7 @@ async def test_arrays_are_charged_before_they_are_unpacked(
 
 
 async def test_a_call_runs_at_once_beside_many_of_another_tenant(
-    core: Service, app: RestFace, keyed: Keyed, device: FakeDevice
+    core: Service, app: RestApi, keyed: Keyed, device: FakeDevice
 ) -> None:
     device.auto = False
     lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(8)]
@@ -161,7 +165,7 @@ async def test_a_call_runs_at_once_beside_many_of_another_tenant(
 
 
 async def test_calls_of_a_tenant_that_wait_are_bounded(
-    app: RestFace, keyed: Keyed, device: FakeDevice
+    app: RestApi, keyed: Keyed, device: FakeDevice
 ) -> None:
     device.auto = False
     lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(WAITING + 4)]
@@ -177,7 +181,7 @@ async def test_calls_of_a_tenant_that_wait_are_bounded(
 
 
 async def test_a_call_whose_client_leaves_waits_no_more(
-    core: Service, app: RestFace, keyed: Keyed, device: FakeDevice
+    core: Service, app: RestApi, keyed: Keyed, device: FakeDevice
 ) -> None:
     device.auto = False
     first, second = (Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(2))
@@ -191,7 +195,7 @@ async def test_a_call_whose_client_leaves_waits_no_more(
 
 
 async def test_uploads_of_one_tenant_leave_room_for_another(
-    core: Service, app: RestFace, keyed: Keyed
+    core: Service, app: RestApi, keyed: Keyed
 ) -> None:
     core.uploads._limit_bytes = 40_000
     large = {"args": b"{}", "tensors": bytes(30_000)}
@@ -207,7 +211,7 @@ async def test_uploads_of_one_tenant_leave_room_for_another(
 
 
 async def test_a_disk_without_room_for_a_body_is_the_services_fault(
-    core: Service, app: RestFace, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+    core: Service, app: RestApi, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,247 @@
+"""The one ASGI middleware of every HTTP call: its id, its caller, its turn, and its refusals."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from urllib.parse import quote
+
+from fastapi.routing import iter_route_contexts
+from starlette.requests import ClientDisconnect
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as HttpScope
+
+from opserve_server.addresses import is_loopback_host
+from opserve_server.calls import AtWork, call_id, hidden, malformed
+from opserve_server.core.errors import NotAllowed, OpserveError, TooManyGuesses, Unauthenticated
+from opserve_server.core.observations import Call, Observe
+from opserve_server.core.principal import Scope
+from opserve_server.guard import AUTHORIZATION, Credentials, Guard
+from opserve_server.open_calls import Place
+from opserve_server.rest_api.connections import CERTIFICATE
+from opserve_server.rest_api.errors import not_routed, refusal
+from opserve_server.rest_api.route import ServiceRoute
+
+REQUEST_ID = "x-request-id"
+_PATH_LIMIT = 2048
+_UNKNOWN = "unknown"
+"""Method of a call whose path no route has, for observers."""
+
+
+class CallMiddleware:
+    """Serves each call by its route, once the guard has admitted the caller.
+
+    It finds the route in a table: FastAPI's router tries one route after the other.
+
+    Args:
+        app: The application inside, whose routes these are.
+        routes: The routes. No parameter of a path has a slash in it.
+        guard: Admits callers.
+        observe: Is notified of every call.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, routes: Iterable[BaseRoute], guard: Guard, observe: Observe
+    ) -> None:
+        del app  # its routes are called from the table
+        self._guard = guard
+        self._observe = observe
+        self._routes = list(service_routes(routes))
+        self._by_form: dict[tuple[str, int], list[ServiceRoute]] = {}
+        for route in self._routes:
+            for method in _methods_of(route):
+                self._by_form.setdefault((method, route.path.count("/")), []).append(route)
+
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
+        """Serves one call."""
+        assert scope["type"] == "http", "the server has neither lifespans nor websockets"
+        headers = _headers_of(scope)
+        credentials = _credentials_of(scope, headers.pop(AUTHORIZATION, None))
+        route = self._find(scope)
+        call = Call(
+            face="rest",
+            method=_UNKNOWN if route is None else route.name,
+            request_id=call_id(headers.get(REQUEST_ID)),
+            headers=headers,
+        )
+        answer = _Answer(send, call, self._guard, credentials)
+        with AtWork(call, self._observe), answer, suppress(ClientDisconnect):
+            try:
+                await self._serve(route, scope, receive, answer)
+            except ClientDisconnect:
+                raise
+            except Exception as error:
+                told = _foreseen(error, scope, call)
+                if answer.begun:
+                    raise  # too late for an answer: the server cuts the connection short
+                refused = refusal(told, path=scope["path"], request_id=call.request_id)
+                await refused(scope, receive, answer)
+
+    async def _serve(
+        self, route: ServiceRoute | None, scope: HttpScope, receive: Receive, answer: "_Answer"
+    ) -> None:
+        if route is None:
+            await self._not_routed(scope, answer.call)(scope, receive, answer)
+            return
+        if self._guard.keyless:
+            _check_host(answer.call.headers)
+        required = route.requires.scope
+        with answer.enter(required):
+            await self._guard.admit(answer.call, required)
+            await answer.until_refused(route.app, scope, receive)
+
+    def _find(self, scope: HttpScope) -> ServiceRoute | None:
+        path: str = scope["path"]
+        if len(path) > _PATH_LIMIT:
+            return None
+        for route in self._by_form.get((scope["method"], path.count("/")), ()):
+            if matched := route.path_regex.match(path):
+                convertors = route.param_convertors
+                scope["path_params"] = {
+                    name: convertors[name].convert(text)
+                    for name, text in matched.groupdict().items()
+                }
+                return route
+        return None
+
+    def _not_routed(self, scope: HttpScope, call: Call) -> Response:
+        """The answer where no route fits: an unknown path, or a method that it does not have."""
+        path: str = scope["path"]
+        if len(path) > _PATH_LIMIT:
+            raise malformed("path", given=path, allowed=f"{_PATH_LIMIT} characters")
+        if path.endswith("/") and self._methods_at(path.rstrip("/")):
+            query = scope["query_string"].decode("latin-1")
+            return RedirectResponse(f"{quote(path.rstrip('/'))}?{query}".removesuffix("?"))
+        methods = self._methods_at(path)
+        return not_routed(scope["method"], path, methods=methods, request_id=call.request_id)
+
+    def _methods_at(self, path: str) -> set[str]:
+        found = [route for route in self._routes if route.path_regex.match(path)]
+        return {method for route in found for method in _methods_of(route)}
+
+
+class _Answer:
+    """Where an answer goes: it begins, and each of its parts goes, in the turn of its tenant.
+
+    Attributes:
+        call: The call.
+        credentials: What came with it.
+        begun: Whether the answer's status has gone.
+    """
+
+    def __init__(self, send: Send, call: Call, guard: Guard, credentials: Credentials) -> None:
+        self.call = call
+        self.credentials = credentials
+        self.begun = False
+        self._send = send
+        self._guard = guard
+        self._until = asyncio.timeout(None)
+        self._place: Place | None = None
+
+    def __enter__(self) -> None:
+        """The call has a place from `enter` until the end of the block."""
+
+    def __exit__(self, *_: object) -> None:
+        if self._place is not None:
+            self._place.leave()
+
+    def enter(self, scope: Scope | None) -> Place:
+        """Recognises the caller and takes a place for the call."""
+        self._place = self._guard.enter(self.call, self.credentials, scope)
+        return self._place
+
+    async def __call__(self, message: Message) -> None:
+        """Sends a part of the answer."""
+        if message["type"] == "http.response.start":
+            await self._guard.turn(self.call)
+            self.begun = True
+            if self._place is not None:
+                self._place.begin_answer()
+            self.call.outcome = str(message["status"])
+            message["headers"].append((REQUEST_ID.encode(), self.call.request_id.encode()))
+        elif message.get("more_body"):
+            await self._guard.turn(self.call)
+            self._guard.recheck(self.call, self.credentials)
+            self._guard.end_with_key(self._until, self.call, self.credentials)
+        await self._send(message)
+
+    async def until_refused(self, app: ASGIApp, scope: HttpScope, receive: Receive) -> None:
+        """Serves a call; a long answer ends without a word when its caller's key does."""
+        try:
+            async with self._until:
+                await app(scope, receive, self)
+        except (Unauthenticated, TooManyGuesses):
+            if not self.begun:
+                raise
+            await self._end()
+        except TimeoutError:
+            if not self._until.expired():
+                raise
+            await self._end()
+        finally:
+            self._guard.forget(self._until)
+
+    async def _end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def service_routes(routes: Iterable[BaseRoute]) -> Iterable[ServiceRoute]:
+    """The routes of an application, also of the routers that it includes."""
+    for context in iter_route_contexts(list(routes)):
+        route = context.original_route
+        assert isinstance(route, ServiceRoute), "no other route has a scope"
+        yield route
+
+
+def _methods_of(route: ServiceRoute) -> set[str]:
+    methods = route.methods or set()
+    return methods | {"HEAD"} if "GET" in methods else methods
+
+
+def _headers_of(scope: HttpScope) -> dict[str, str]:
+    # Backwards: of headers that come twice the first counts, as for Starlette.
+    pairs = reversed(scope["headers"])
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
+
+
+def _credentials_of(scope: HttpScope, authorization: str | None) -> Credentials:
+    def peer() -> str:
+        client = scope.get("client")
+        return "" if client is None else client[0]
+
+    def certificate() -> Sequence[str]:
+        names: Sequence[str] = scope.get("extensions", {}).get(CERTIFICATE, {}).get("names", ())
+        return names
+
+    return Credentials(authorization=authorization, certificate=certificate, peer=peer)
+
+
+def _check_host(headers: Mapping[str, str | bytes]) -> None:
+    """Refuses a page of the web that a browser on this machine was led to send here.
+
+    Such a page has a name of its own that was made to resolve to a loopback address, and its calls
+    need no key; what they cannot hide is the name.
+    """
+    given = str(headers.get("host", ""))
+    if not is_loopback_host(_without_port(given)):
+        raise NotAllowed(
+            "Host",
+            given=given[:64],
+            allowed="localhost or a loopback address, while the service has no key",
+            reason="a Host that is not loopback, without keys",
+        )
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _foreseen(error: Exception, scope: HttpScope, call: Call) -> OpserveError:
+    """What the caller may know of an error: next to nothing, where nobody foresaw it."""
+    if isinstance(error, OpserveError):
+        return error
+    name = f"{scope['method']} {scope['path']}"
+    return hidden(error, call=name, request_id=call.request_id)

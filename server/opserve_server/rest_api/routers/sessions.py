@@ -1,0 +1,174 @@
+"""Sessions: leases on devices, and batches of commands in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from opserve_server.core.asking import SessionRequest
+from opserve_server.core.commands import SCOPE, Command
+from opserve_server.core.infos import FoundSession, OpenedSession, WaitingInfo
+from opserve_server.core.service import DeterministicLevel
+from opserve_server.rest_api.batch import Results, SubmitBody, commands_in, result_in_json
+from opserve_server.rest_api.bodies import JSON, while_connected
+from opserve_server.rest_api.dependencies import (
+    Caller,
+    Core,
+    IdempotencyKey,
+    InSession,
+    SessionName,
+    requires,
+    through_body,
+)
+from opserve_server.rest_api.documented import documented
+from opserve_server.rest_api.errors import problems
+from opserve_server.rest_api.histories import Timeline, timeline_of
+from opserve_server.rest_api.models import DOCUMENTED, OpenSessionBody, values_of
+from opserve_server.rest_api.route import ServiceRoute, answer_of
+
+_SESSION = "/v1/sessions/{session}"
+_ANY_DEVICE = OpenSessionBody()
+
+router = APIRouter(tags=["sessions"], route_class=ServiceRoute, dependencies=[requires(SCOPE)])
+
+
+class DeterministicLevelBody(BaseModel):
+    """How far results must repeat bit by bit."""
+
+    model_config = DOCUMENTED
+
+    level: DeterministicLevel
+    """OFF, DETERMINISTIC or STRONG."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A renewed lease.
+
+    Attributes:
+        lease_s: Seconds that the session lives without a call.
+    """
+
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillWaiting:
+    """A request for a device that waits; the same request again goes on waiting.
+
+    Attributes:
+        waiting: How it waits.
+    """
+
+    waiting: WaitingInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRequests:
+    """The tenant's requests that wait for a device, in their order.
+
+    Attributes:
+        waiting: How each waits.
+    """
+
+    waiting: list[WaitingInfo]
+
+
+@router.post(
+    "/v1/sessions",
+    name="openSession",
+    status_code=201,
+    response_model=OpenedSession,
+    responses=problems(409, 504, 507) | {202: {"model": documented(StillWaiting)}},
+)
+async def open_session(
+    request: Request,
+    service: Core,
+    principal: Caller,
+    request_id: IdempotencyKey = "",
+    body: OpenSessionBody = _ANY_DEVICE,
+) -> OpenedSession | Response:
+    """Opens a session: a lease on one device of a profile, at once or after a wait."""
+    given = values_of(body)
+    tell_after_s: float = given.pop("tell_after_s")
+    asked = SessionRequest(**given)
+    if not tell_after_s:
+        opening = service.open_session(principal, asked, request_id=request_id)
+        return await while_connected(request, opening)
+    waiting = service.ask_for_session(
+        principal, asked, request_id=request_id, tell_after_s=tell_after_s
+    )
+    answer = await while_connected(request, waiting)
+    if isinstance(answer, WaitingInfo):
+        return answer_of(StillWaiting(waiting=answer), HTTPStatus.ACCEPTED)
+    return answer
+
+
+@router.get("/v1/waiting", name="listWaiting")
+async def list_waiting(service: Core, principal: Caller) -> WaitingRequests:
+    """Lists the tenant's requests that wait for a device."""
+    return WaitingRequests(waiting=service.list_waiting(principal))
+
+
+@router.get(_SESSION, name="getSession", responses=problems(404))
+async def get_session(service: Core, principal: Caller, session: SessionName) -> FoundSession:
+    """Returns an open session, so that its client can go on with it; renews the lease."""
+    return service.get_session(principal, session)
+
+
+@router.post(f"{_SESSION}:keepAlive", name="keepAlive", responses=problems(404))
+async def keep_alive(service: Core, principal: Caller, session: SessionName) -> Lease:
+    """Renews the lease; every other call in the session renews it as well."""
+    return Lease(lease_s=service.keep_alive(principal, session))
+
+
+@router.delete(_SESSION, name="closeSession", status_code=204, responses=problems(404))
+async def close_session(service: Core, principal: Caller, session: SessionName) -> None:
+    """Ends the session and returns its memory."""
+    await service.close_session(principal, session)
+
+
+@router.post(
+    f"{_SESSION}:setDeterministicLevel",
+    name="setDeterministicLevel",
+    status_code=204,
+    responses=problems(404, 409),
+)
+async def set_deterministic_level(
+    service: Core, principal: Caller, session: SessionName, body: DeterministicLevelBody
+) -> None:
+    """Sets how far results must repeat bit by bit."""
+    service.set_deterministic_level(principal, session, body.level)
+
+
+@router.post(f"{_SESSION}:submit", name="submit", responses=problems(404, 409))
+async def submit(
+    session: InSession,
+    commands: Annotated[Sequence[tuple[str, Command]], through_body(SubmitBody, commands_in)],
+) -> Results:
+    """Runs commands in order, up to the first that fails."""
+    ended = await session.service.submit(
+        session.principal,
+        session.name,
+        [command for _, command in commands],
+        request_id=session.request_id,
+    )
+    pairs = zip(commands, ended, strict=False)  # the batch may end early
+    return Results(results=[result_in_json(key, result) for (key, _), result in pairs])
+
+
+@router.get(
+    f"{_SESSION}/timeline",
+    name="getTimeline",
+    response_model=Timeline,
+    responses=problems(404),
+)
+async def get_timeline(service: Core, principal: Caller, session: SessionName) -> Response:
+    """Returns what is remembered of the session's work: streams and copies."""
+    timeline = service.timeline(principal, session)
+    return Response(await timeline_of(timeline), media_type=JSON)
