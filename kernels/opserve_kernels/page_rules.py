@@ -1,6 +1,6 @@
 """The answer to a call that breaks a rule which only the vendor's page states: error or warning."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ class PageRules:
         self._warnings: list[RuleWarning] = []
 
     @contextmanager
-    def rule(self, broken: str) -> Iterator[None]:
+    def rule(self, broken: str) -> Generator[None]:
         """Runs a check of one of the page's rules; what it rejects may become a warning.
 
         Args:
