@@ -208,3 +208,24 @@ def test_at_the_end_each_call_is_answered_that_the_service_ends() -> None:
             assert error.status.value == 507901
 
     in_virtual_time(test)
+
+
+def test_a_call_whose_answer_has_begun_is_not_ended() -> None:
+    async def scenario() -> None:
+        calls, _ = open_calls()
+        place, ended = calls.take("lab"), list[str]()
+
+        async def answer() -> None:
+            with place:
+                place.begin_answer()
+                await asyncio.sleep(1.0)
+                ended.append("whole")
+            place.leave()
+
+        answering = asyncio.ensure_future(answer())
+        await turns()
+        await calls.end(within_s=0.5)
+        await answering
+        assert ended == ["whole"]
+
+    in_virtual_time(scenario)
