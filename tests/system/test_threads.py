@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import AsyncIterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,9 @@ FOLD = Im2colBackward(
 
 
 @pytest.fixture
-async def addresses() -> AsyncIterator[Addresses]:
+async def served() -> AsyncIterator[tuple[Addresses, BaseProcess]]:
+    """The addresses of a service, and its worker; other tests' processes may still end."""
+    others = set(multiprocessing.active_children())
     settings = Settings(
         store_url=SecretStr(""),
         grpc_address="127.0.0.1:0",
@@ -57,26 +60,27 @@ async def addresses() -> AsyncIterator[Addresses]:
         device_threads=2,
     )
     async with running(settings) as addresses:
-        yield addresses
+        (worker,) = set(multiprocessing.active_children()) - others
+        yield addresses, worker
 
 
-def sleeps_of_other_threads() -> int:
+def sleeps_of_other_threads(worker: BaseProcess) -> int:
     """How often threads of the worker other than its first one have ended work so far."""
-    (worker,) = multiprocessing.active_children()
     others = Path(f"/proc/{worker.pid}/task").glob("*/status")
     told = [path.read_text() for path in others if path.parent.name != str(worker.pid)]
     return sum(int(text.split("voluntary_ctxt_switches:")[1].split()[0]) for text in told)
 
 
-async def test_two_threads_compute_what_one_does(addresses: Addresses) -> None:
+async def test_two_threads_compute_what_one_does(served: tuple[Addresses, BaseProcess]) -> None:
+    addresses, worker = served
     async with AsyncClient(addresses.grpc) as client, client.open_session() as session:
         await session.set_deterministic_level("strong")
-        before = sleeps_of_other_threads()
+        before = sleeps_of_other_threads(worker)
         one, fold_of_one = await session.run(GRADIENTS), await session.run(FOLD)
-        assert sleeps_of_other_threads() == before
+        assert sleeps_of_other_threads(worker) == before
         await session.set_deterministic_level("deterministic")
         two, fold_of_two = await session.run(GRADIENTS), await session.run(FOLD)
-        assert sleeps_of_other_threads() > before
+        assert sleeps_of_other_threads(worker) > before
     np.testing.assert_array_equal(two.grad_input, one.grad_input)
     np.testing.assert_array_equal(two.grad_weight, one.grad_weight)
     np.testing.assert_array_equal(two.grad_bias, one.grad_bias)
