@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -68,11 +69,11 @@ def _values(data: bytes, form: Descriptor) -> Iterator[int]:
             elif wire_type == _BYTES:
                 size, begin = _varint(data, place)
                 place = begin + size
-                field = form.fields_by_number.get(tag >> 3)
-                if field is not None and field.message_type is not None:
-                    todo += [(place, end, form), (begin, min(place, end), field.message_type)]
+                kind = _kinds(form).get(tag >> 3)
+                if isinstance(kind, Descriptor) and size:
+                    todo += [(place, end, form), (begin, min(place, end), kind)]
                     place = end
-                elif field is not None and field.type not in _TEXT_TYPES:
+                elif kind is not None and size:
                     yield size
             elif wire_type in _FIXED_BYTES:
                 place += _FIXED_BYTES[wire_type]
@@ -81,8 +82,24 @@ def _values(data: bytes, form: Descriptor) -> Iterator[int]:
             yield 1
 
 
+@cache
+def _kinds(form: Descriptor) -> dict[int, Descriptor | int]:
+    """By number, the message type of a field, or the type of what a packed list of it has.
+
+    Texts and bytes are missing: they count as one value. Asking the descriptor for each field of
+    the wire took most of the time of a walk.
+    """
+    return {
+        field.number: field.type if field.message_type is None else field.message_type
+        for field in form.fields
+        if field.type not in _TEXT_TYPES
+    }
+
+
 def _varint(data: bytes, place: int) -> tuple[int, int]:
     """A number of at most ten bytes, and the place behind it."""
+    if place < len(data) and data[place] < _CONTINUED:
+        return data[place], place + 1
     value = shift = 0
     for last in range(place, min(place + _VARINT_BYTES, len(data))):
         value |= (data[last] & 0x7F) << shift
