@@ -50,6 +50,7 @@ ONE_COMMAND = inside(b"\x12", ONE_CALL)
     [
         pytest.param(SubmitRequest.DESCRIPTOR, filled(b"\x12\x00"), id="messages"),
         pytest.param(SubmitRequest.DESCRIPTOR, filled(b"\x12\x02\x1a\x00"), id="nested"),
+        pytest.param(SubmitRequest.DESCRIPTOR, b"\x12\x02\x1a\x00" * 70_000, id="half in commands"),
         pytest.param(SubmitRequest.DESCRIPTOR, ONE_COMMAND, id="in one command"),
         pytest.param(SubmitRequest.DESCRIPTOR, filled(b"\x12\x00") + b"\x07", id="malformed"),
         pytest.param(
