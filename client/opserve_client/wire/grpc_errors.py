@@ -23,6 +23,11 @@ from opserve_client.errors import (
 _DETAILS = "grpc-status-details-bin"
 _NO_GRPC_SERVER = ("http1.x server", "Expected SETTINGS frame")
 """What grpc's message holds where a server answered that speaks HTTP/1."""
+_SENDING_FAILED = "Internal error from Core"
+"""How grpc.aio names a message that could not be sent; no service sends this text.
+
+It wins the race against the status UNAVAILABLE when a connection breaks during an upload.
+"""
 
 
 @runtime_checkable
@@ -49,13 +54,17 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
     if info is not None:
         return _from_info(error.details() or "", info)
     message = f"{address}: gRPC {error.code().name}: {error.details()}"
-    if error.code() is grpc.StatusCode.UNAVAILABLE:
+    if error.code() is grpc.StatusCode.UNAVAILABLE or _is_sending_failed(error):
         return unreachable(f"{message}; {_hint(error, address)}")
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return over_limit(message)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return timed_out(message)
     return incomprehensible(message)
+
+
+def _is_sending_failed(error: FailedCall) -> bool:
+    return error.code() is grpc.StatusCode.INTERNAL and error.details() == _SENDING_FAILED
 
 
 def _hint(error: FailedCall, address: str) -> str:
