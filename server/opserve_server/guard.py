@@ -21,6 +21,7 @@ from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthe
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
+from opserve_server.core.turns import slice_by
 from opserve_server.guesses import Guesses, GuessLimits
 from opserve_server.open_calls import CallLimits, OpenCalls, Place
 from opserve_server.turnstile import Turnstile
@@ -145,6 +146,7 @@ class Guard:
         """
         assert call.principal is not None, "it has a place"
         await self.turn(call)
+        slice_by(partial(self._turnstile.passed, call.principal.tenant, object()))
         if scope is not None:
             self.check(call.principal, scope)
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from opserve.v1.command_service_pb2 import Command as WireCommand
 from opserve.v1.memory_service_pb2 import FillRequest
-from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.commands import Fill
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.turns import ITEMS_A_TURN
 from opserve_server.grpc_api.convert import batch_of
 from opserve_server.json_slices import VALUES_AT_ONCE, VALUES_LIMIT, parts_of
 from opserve_server.rest_api import models
@@ -89,7 +89,7 @@ async def test_a_batch_over_rest_is_read_in_parts(monkeypatch: pytest.MonkeyPatc
     commands = await commands_in(json.dumps({"commands": [entry] * 16_000}).encode())
     assert [command for _, command in commands] == [Fill(buffer=1, size_bytes=1)] * 16_000
     assert max(read) < VALUES_AT_ONCE
-    assert turns.count >= 16_000 / COMMANDS_A_TURN
+    assert turns.count >= 16_000 / ITEMS_A_TURN
     wrong = {"commands": [entry] * 15_000 + [{"fill": {"buffer": "x"}}]}
     with pytest.raises(InvalidArgument, match=r"commands\.15000\.fill\.buffer"):
         await commands_in(json.dumps(wrong).encode())
@@ -101,4 +101,4 @@ async def test_commands_of_a_message_are_converted_in_turns() -> None:
     turns = Turns()
     messages = [WireCommand(fill=FillRequest(buffer=1))] * 1000
     assert len(await batch_of(messages, session="", request_id="")) == 1000
-    assert turns.count >= 1000 // COMMANDS_A_TURN
+    assert turns.count >= 1000 // ITEMS_A_TURN

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.history import HistoryEntry, Outcome, WorkKind
 from opserve_server.core.timeline import StreamTimeline, Timeline
+from opserve_server.core.turns import ITEMS_A_TURN
 from opserve_server.grpc_api import histories as over_grpc
 from opserve_server.rest_api import histories as over_rest
 from server.turns import Turns
@@ -36,7 +36,7 @@ LONG = Timeline(
     streams=tuple(StreamTimeline(stream=number, entries=ENTRIES) for number in range(64)),
     copies=(COPY,) * 640,
 )
-SLICES = (64 * len(ENTRIES) + 640) // COMMANDS_A_TURN
+SLICES = (64 * len(ENTRIES) + 640) // ITEMS_A_TURN
 
 
 async def test_a_timeline_over_grpc_is_made_in_turns() -> None:

@@ -1,6 +1,7 @@
 """Turns of tenants in the front: many calls of one stand beside a call of another."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,14 @@ from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.infos import OpenedSession
 from opserve_server.core.observations import CallEnded, Observation
 from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.turns import ITEMS_A_TURN, in_turns
 from opserve_server.guard import Credentials
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.turnstile import Turnstile
 from server.doors import Doors, headers, open_doors
 from server.guards import admitted, keyed_guard
 from server.recording import RecordingService
+from server.turns import Turns
 
 MANY = 20
 CALLS = ["lab"] * MANY + ["mill"]
@@ -69,6 +72,23 @@ async def test_who_gives_up_holds_nobody_up() -> None:
     await asyncio.wait(waiting)
     assert [call.cancelled() for call in waiting] == [False, True, True, False, False]
     await test_who_is_alone_does_not_wait()
+
+
+async def test_of_a_tenants_long_loops_one_slice_runs_in_each_turn() -> None:
+    keyed, slices = keyed_guard(), list[tuple[str, int]]()
+    turns = Turns()
+
+    async def call(key: str) -> None:
+        credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
+        principal = await admitted(keyed.guard, credentials, Scope.OPERATE)
+        async for _ in in_turns(range(3 * ITEMS_A_TURN)):
+            if not slices or slices[-1] != (principal.tenant, turns.count):
+                slices.append((principal.tenant, turns.count))
+
+    await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))
+    of_lab = Counter(turn for tenant, turn in slices if tenant == "lab")
+    assert len(slices) >= 3 * (MANY + 1), "calls of one tenant were sliced together"
+    assert max(of_lab.values()) == 1
 
 
 async def test_calls_begin_in_turns() -> None:

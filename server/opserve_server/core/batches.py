@@ -1,6 +1,5 @@
 """Commands of a session, one or many in order: who carries out which."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -42,9 +41,8 @@ from opserve_server.core.errors import LimitExceeded, OpserveError, unraised
 from opserve_server.core.limits import Limits
 from opserve_server.core.results import Failed, Result
 from opserve_server.core.session import Session
+from opserve_server.core.turns import ITEMS_A_TURN, give_way
 
-COMMANDS_A_TURN = 64
-"""Commands of a batch between two turns of others; small ones take some 5 microseconds each."""
 _LONG = (Allocate, GetWorkspaceSize)
 """Commands that may take milliseconds: to make pages, and to plan."""
 
@@ -71,8 +69,8 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
         except OpserveError as error:
             results.append(Failed(error=unraised(error)))
             break
-        if isinstance(command, _LONG) or number % COMMANDS_A_TURN == 0:
-            await asyncio.sleep(0)  # other sessions have their turn
+        if isinstance(command, _LONG) or number % ITEMS_A_TURN == 0:
+            await give_way()
     return results
 
 

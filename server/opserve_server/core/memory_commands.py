@@ -15,6 +15,7 @@ from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.results import Allocated, Content, Done, Written
 from opserve_server.core.session import Session
+from opserve_server.core.turns import give_way
 from opserve_server.core.waiting import wait_for_all
 from opserve_server.pool.slabs import Slab
 
@@ -130,7 +131,7 @@ async def _in_slices(
     try:
         for start in range(0, size_bytes, _SLICE_BYTES):
             do(start, min(start + _SLICE_BYTES, size_bytes))
-            await asyncio.sleep(0)
+            await give_way()
             session.check_open()
     finally:
         done.set_result(None)

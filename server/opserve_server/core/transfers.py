@@ -1,6 +1,5 @@
 """Bytes of buffers of any size, up and down in chunks: each is a call of its own to the lease."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from opserve_kernels.status import Status
@@ -9,6 +8,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.memory_commands import idle_view
 from opserve_server.core.results import Written
 from opserve_server.core.session import Session
+from opserve_server.core.turns import give_way
 
 _TURN_BYTES = 2**20
 """Others have their turn after each chunk that goes past a multiple of it, even where no wire is
@@ -42,7 +42,7 @@ async def write(
             (await idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
             written += len(chunk)
             if written % _TURN_BYTES < len(chunk):
-                await asyncio.sleep(0)
+                await give_way()
     if written != size_bytes:
         raise _wrong_size(written, size_bytes)
     session.copied(
@@ -76,7 +76,7 @@ async def read(
             size = min(chunk_bytes, offset + size_bytes - start)
             yield form(await idle_view(session, buffer, start, size))
             if (start + size) % _TURN_BYTES < size:
-                await asyncio.sleep(0)
+                await give_way()
     session.copied(
         CopyKind.READ, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
     )

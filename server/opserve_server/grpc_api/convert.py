@@ -1,6 +1,5 @@
 """Between messages on the wire and the core's commands and results."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache, lru_cache, partial
@@ -23,7 +22,6 @@ from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.calls import VALUES_LIMIT, malformed, quota_members, shortened
-from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.commands import (
     AbortStream,
     Allocate,
@@ -55,6 +53,7 @@ from opserve_server.core.commands import (
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
 from opserve_server.core.results import Done, Failed, Planned, Result
 from opserve_server.core.service import DeterministicLevel
+from opserve_server.core.turns import in_turns
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
@@ -88,7 +87,7 @@ async def batch_of(
     """
     commands: list[tuple[str, Command]] = []
     outer = {"session": session, "request_id": request_id}
-    for index, message in enumerate(messages):
+    async for index, message in in_turns(enumerate(messages)):
         name = message.WhichOneof("command")
         if name is None:
             raise malformed(f"commands.{index}", given="nothing", allowed="one command")
@@ -99,8 +98,6 @@ async def batch_of(
         except InvalidArgument as error:
             parameter = f"commands.{index}.{name}.{error.parameter}"
             raise malformed(parameter, given=error.given, allowed=error.allowed) from error
-        if index % COMMANDS_A_TURN == COMMANDS_A_TURN - 1:
-            await asyncio.sleep(0)
     return commands
 
 

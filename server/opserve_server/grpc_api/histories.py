@@ -12,7 +12,7 @@ from opserve.v1.stream_service_pb2 import WorkKind as WireWorkKind
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries
 from opserve_server.core.timeline import Timeline
-from opserve_server.turns import in_turns
+from opserve_server.core.turns import in_turns
 
 
 def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:

@@ -1,6 +1,5 @@
 """The body and the answer of a Submit."""
 
-import asyncio
 import base64
 import re
 from collections.abc import Mapping
@@ -13,10 +12,10 @@ from pydantic import BaseModel, Field, create_model
 from opserve_kernels.docstrings import description_of
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed, quota_members, shortened
-from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.commands import Command, GetWorkspaceSize
 from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.results import Content, Failed, Result
+from opserve_server.core.turns import in_turns
 from opserve_server.rest_api.models import (
     ARGUMENTS,
     EXECUTOR,
@@ -100,10 +99,8 @@ async def commands_in(document: bytes) -> list[tuple[str, Command]]:
         if before + len(entries) > COMMANDS_MAXIMUM:
             given, allowed = "a longer list", f"a list of at most {COMMANDS_MAXIMUM}"
             raise malformed("commands", given=given, allowed=allowed)
-        for index, entry in enumerate(entries, before):
+        async for index, entry in in_turns(enumerate(entries, before)):
             commands.append(_command(index, entry))
-            if index % COMMANDS_A_TURN == COMMANDS_A_TURN - 1:
-                await asyncio.sleep(0)
     return commands
 
 

@@ -13,8 +13,8 @@ from opserve_server.calls import malformed
 from opserve_server.core import timeline as core
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
+from opserve_server.core.turns import in_turns
 from opserve_server.rest_api.models import DOCUMENTED
-from opserve_server.turns import in_turns
 
 EVENT_STREAM = "text/event-stream"
 SequenceNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]

@@ -4,7 +4,6 @@ Every field of a body may be absent: what that means is the core's to say, not t
 Descriptions are those of the dataclasses' docstrings.
 """
 
-import asyncio
 import base64
 import binascii
 import json
@@ -43,6 +42,7 @@ from opserve_server.conformance.answers import Definition
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import GetWorkspaceSize
 from opserve_server.core.one_shot import TensorChoice
+from opserve_server.core.turns import give_way
 from opserve_server.json_slices import check_values, parts_of
 from opserve_server.rest_api.documented import documented
 from opserve_server.rest_api.errors import wrong_form
@@ -267,7 +267,7 @@ async def parsed_parts(
         parsed = parse(model, part, elements_before=elements)
         yield elements, parsed
         elements += len(getattr(parsed, member, ()))
-        await asyncio.sleep(0)
+        await give_way()
 
 
 async def parsed_values(model: type[Model], document: bytes, member: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import asyncio
 
 from opserve_server.core import commands as c
-from opserve_server.core.batches import COMMANDS_A_TURN
 from opserve_server.core.principal import LOCAL
+from opserve_server.core.turns import ITEMS_A_TURN
 from server.core.caller import Caller
 
 
@@ -20,8 +20,8 @@ async def turns_within(caller: Caller, batch: list[c.Command]) -> int:
 
 async def test_small_commands_share_a_turn_and_a_long_batch_gives_way(caller: Caller) -> None:
     fill = c.Fill(buffer=await caller.buffer(), size_bytes=64, value=1)
-    few = await turns_within(caller, [fill] * (COMMANDS_A_TURN - 1))
-    many = await turns_within(caller, [fill] * (3 * COMMANDS_A_TURN))
+    few = await turns_within(caller, [fill] * (ITEMS_A_TURN - 1))
+    many = await turns_within(caller, [fill] * (3 * ITEMS_A_TURN))
     assert few <= 2
     assert many >= few + 3
 

@@ -16,7 +16,7 @@ from opserve.v1.conformance_service_pb2 import (
 from opserve.v1.memory_service_pb2 import CopyRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.grpc_api.elements import FIELDS_AT_ONCE, check_elements
+from opserve_server.grpc_api.elements import VALUES_AT_ONCE, check_elements
 from opserve_server.grpc_api.methods import message_in
 from opserve_server.json_slices import VALUES_LIMIT
 from opserve_server.settings import COMMANDS_MAXIMUM
@@ -156,11 +156,11 @@ async def test_others_have_their_turn_while_values_are_counted() -> None:
     data = largest(SMALL_WRITE).SerializeToString()
     await check_elements(data, SubmitRequest.DESCRIPTOR)
     fields = 4 * COMMANDS_MAXIMUM  # the command, the write in it, its buffer and its data
-    assert turns.count >= fields // FIELDS_AT_ONCE
+    assert turns.count >= fields // VALUES_AT_ONCE
 
 
 async def test_a_small_message_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opserve_server.grpc_api.elements._values", None)
+    monkeypatch.setattr("opserve_server.grpc_api.elements._counts", None)
     await check_elements(
         WriteRequest(data=CHUNK, crc32c=1).SerializeToString(), WriteRequest.DESCRIPTOR
     )
