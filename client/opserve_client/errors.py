@@ -62,6 +62,8 @@ class OpserveError(Exception):
         allowed: What is allowed, or "".
         request_id: Identifies the call in the service's log, or "".
         results: Of a failed submit, the answers of the commands before the one that failed.
+        failed_command: Of a failed submit, the place of the command that failed, from 0; None where
+            the whole call failed, as when the connection broke.
     """
 
     def __init__(  # noqa: PLR0913  the members that every wire carries
@@ -84,6 +86,7 @@ class OpserveError(Exception):
         self.allowed = allowed
         self.request_id = request_id
         self.results: tuple[CommandResult, ...] = ()
+        self.failed_command: int | None = None
 
     @override
     def __str__(self) -> str:

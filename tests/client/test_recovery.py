@@ -21,10 +21,16 @@ from opserve_client import (
     Session,
     SessionLost,
 )
+from opserve_client.conform.on_device import plan_on, run_on
 from opserve_client.conform.targets.device import Sessions, Terms
+from opserve_client.conform.targets.target import Broken, Ran, Refused
 from opserve_client.recovery import LONGEST_PAUSE_S, RECOVERY_S
 from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
 from opserve_client.wire.methods import Method
+from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.calls import FoldCall
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.refusals.rows import refusals_of
 
 LARGE = convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100, 100))
 
@@ -182,3 +188,84 @@ def test_conform_goes_on_in_a_new_session(client: Client, fake: FakeService) -> 
         sessions.carry_out("ascend910b", work)
     assert RECOVERY_S <= sum(pauses) <= 2 * RECOVERY_S
     sessions.close()
+
+
+REFUSAL_CASE = next(iter(refusals_of("im2col_backward")))
+SMALL_CASE, LARGE_CASE = (
+    FoldCall(out=(1, 1, rows, 1), kernel=(1, 1)).case() for rows in (8, 2**15)
+)
+ATTEMPTS = 3  # of one call of a client
+Try = Callable[[Session], Ran | Refused | Broken]
+
+
+def run_of(case: Case) -> Try:
+    storages = {name: placed.storage for name, placed in arrays_of(case, 0).items()}
+    return lambda session: run_on(session, case, storages, read=["out"])
+
+
+TRIES: dict[str, Try] = {
+    "a refusal case": lambda session: plan_on(session, REFUSAL_CASE),
+    "at once": run_of(SMALL_CASE),
+    "in steps": run_of(LARGE_CASE),
+}
+each_try = pytest.mark.parametrize("work", TRIES.values(), ids=TRIES)
+
+
+@each_try
+def test_a_case_whose_batch_the_service_did_not_answer_is_tried_again(
+    client: Client, fake: FakeService, work: Try
+) -> None:
+    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    fake.failures["Submit"] = [refusal(507901, "service", "away") for _ in range(ATTEMPTS)]
+    assert isinstance(sessions.carry_out("ascend910b", work), Ran)
+
+
+@each_try
+def test_a_case_whose_session_was_lost_is_tried_in_a_new_one(
+    client: Client, fake: FakeService, work: Try
+) -> None:
+    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    sessions.on("ascend910b")
+    fake.restart()
+    assert isinstance(sessions.carry_out("ascend910b", work), Ran)
+    assert len(fake.openings) == 2
+
+
+@each_try
+@pytest.mark.parametrize("code", [507901, 207004])
+def test_a_case_whose_phase_one_may_succeed_later_is_tried_again(
+    client: Client, fake: FakeService, work: Try, code: int
+) -> None:
+    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    fake.failures["get_workspace_size"] = [refusal(code, "service", "drains")]
+    assert isinstance(sessions.carry_out("ascend910b", work), Ran)
+
+
+@each_try
+def test_a_case_that_the_rate_of_calls_stops_has_no_outcome(
+    session: Session, fake: FakeService, work: Try
+) -> None:
+    fake.failures["Submit"] = [refusal(207012, "calls_per_s", 1)]
+    with pytest.raises(OpserveError, match="calls_per_s"):
+        work(session)
+
+
+@each_try
+def test_a_refusal_of_phase_one_is_the_outcome_of_its_case(
+    session: Session, fake: FakeService, work: Try
+) -> None:
+    fake.failures["get_workspace_size"] = [refusal(161002, "stride", 0)]
+    outcome = work(session)
+    assert isinstance(outcome, Refused)
+    assert outcome.code.number == 161002
+
+
+def test_conform_goes_on_where_a_lost_session_cannot_be_closed(
+    client: Client, fake: FakeService
+) -> None:
+    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    assert sessions.carry_out("ascend910b", lambda session: session.name) == "5e55"
+    fake.restart()
+    fake.failures["CloseSession"] = [refusal(507901, "connection", "broken")]
+    assert isinstance(sessions.carry_out("ascend910b", TRIES["at once"]), Ran)
+    assert sessions.on("ascend910b").name == "5e551"

@@ -329,12 +329,14 @@ class AsyncSession:
             The answer of each command.
 
         Raises:
-            OpserveError: That of the command that failed; `results` has the answers before it.
+            OpserveError: That of the command that failed, whose place is `failed_command`;
+                `results` has the answers before it. Or that of the whole call.
         """
         _, results = await self._calls.submit(lambda _: commands)
         error = first_error(results)
         if error:
             error.results = tuple(results[:-1])
+            error.failed_command = len(error.results)
             raise error
         return results
 

@@ -11,7 +11,7 @@ from opserve.v1.operator_service_pb2 import DestroyExecutorRequest, GetWorkspace
 from opserve_client._sync.session import Session
 from opserve_client.conform.targets.target import Array, Broken, Ran, Refused
 from opserve_client.data_types import DataType, Format
-from opserve_client.errors import ExecutionFailed, OpserveError
+from opserve_client.errors import ExecutionFailed, OpserveError, QuotaExceeded, may_pass
 from opserve_client.operators import OPERATORS, get_workspace_size_request
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.run_batches import SMALL_BYTES, History, execute_and_wait
@@ -24,17 +24,19 @@ _BATCH_BYTES = 16 * SMALL_BYTES
 """A service's limit on the data of a batch; SMALL_BYTES is that on a tensor's."""
 
 
-def plan_on(session: Session, case: Case) -> Ran | Refused:
-    """Phase one alone, with tensors that lie nowhere: whether the call is refused."""
+def plan_on(session: Session, case: Case) -> Ran | Refused | Broken:
+    """Phase one alone, with tensors that lie nowhere: whether the call is refused.
+
+    Raises:
+        OpserveError: Something else than the call was refused or failed.
+    """
     executor = session.last_handles.executor + 1
     request = _request(case, {}, executor)
     destroy = Command(destroy_executor=DestroyExecutorRequest(executor=executor))
     try:
         results = session.submit([Command(get_workspace_size=request), destroy])
     except OpserveError as error:
-        if error.results:
-            raise
-        return _refused(error)
+        return _failed(error, phase_one=0)
     return Ran(outputs={}, warnings=_warnings_in(results))
 
 
@@ -94,7 +96,7 @@ def _run_at_once(
         results = list(error.results)
         # A call without a workspace has none to free: the batch ends with the refusal of that.
         if len(results) < len(commands) - 1:
-            return _failed(error, planned=len(results) - len(before))
+            return _failed(error, phase_one=len(before))
     seconds = perf_counter() - started
     read = iter([result.read.data for result in results if result.HasField("read")])
     found = {
@@ -129,7 +131,7 @@ def _run_in_steps(
         call = _call(case, numbers, workspace, last.executor + 1)
         results = _submitted(session, call, history)
     except OpserveError as error:
-        return _failed(error, planned=len(error.results))
+        return _failed(error, phase_one=0)
     seconds = perf_counter() - started
     found = {
         name: np.frombuffer(
@@ -181,23 +183,20 @@ def _allocate(storage: Array, buffer: int) -> Command:
     return Command(allocate=AllocateRequest(size_bytes=max(1, storage.nbytes), buffer=buffer))
 
 
-def _failed(error: OpserveError, *, planned: int) -> Refused | Broken:
-    """Phase one's refusal, or a kernel that failed; everything else is raised.
+def _failed(error: OpserveError, *, phase_one: int) -> Refused | Broken:
+    """Phase one's refusal of the call, or a kernel that failed; everything else is raised.
 
     Args:
-        error: What came.
-        planned: Commands that went well, from phase one on; negative before it.
+        error: Of the batch.
+        phase_one: Place of phase one in the batch.
     """
-    if planned == 0:
-        return _refused(error)
+    depends_on_time = may_pass(error) or isinstance(error, QuotaExceeded)
+    if error.failed_command == phase_one and not depends_on_time:
+        number = error.code if isinstance(error.code, int) else None
+        return Refused(code=Code(number=number, name=error.name), reason=error.message)
     if isinstance(error, ExecutionFailed):
         return Broken(reason=str(error))
     raise error
-
-
-def _refused(error: OpserveError) -> Refused:
-    number = error.code if isinstance(error.code, int) else None
-    return Refused(code=Code(number=number, name=error.name), reason=error.message)
 
 
 def _ran(

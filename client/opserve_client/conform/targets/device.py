@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -66,7 +67,8 @@ class Sessions:
                 return work(self.on(profile))
             except OpserveError as error:
                 if isinstance(error, SessionLost) and profile in self._open:
-                    self._open.pop(profile).close()
+                    with suppress(OpserveError):  # its lease ends what cannot be closed
+                        self._open.pop(profile).close()
                 elif error.code not in WORTH_A_RETRY:
                     raise
                 pause_s = next(pauses, None)
