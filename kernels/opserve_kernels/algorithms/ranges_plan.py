@@ -9,9 +9,11 @@ from opserve_kernels.workspace import Workspace
 FLAG, STATE, LINE, COUNTS, FORMATS, FIRST = 0, 1, 2, 3, 5, 7
 
 RANGE_BITS = 8
+LEAST_EXPONENT = -110
+LEAST_PRODUCT_EXPONENT = -116
 CHUNK = 1 << 14  # elements of a unit: their line stays in the cache
 
-_STATE_VALUES = 6  # three integers of 64 bits
+STATE_VALUES = 10  # five integers of 64 bits
 
 
 def plan_ranges(
@@ -29,7 +31,7 @@ def plan_ranges(
     assert all(counts), "a product without elements is no product"
     numbers = (
         flag,
-        workspace.reserve(_STATE_VALUES),
+        workspace.reserve(STATE_VALUES),
         workspace.reserve(min(CHUNK, max(counts))),
         *counts,
         *(operand.number_format for operand in operands),

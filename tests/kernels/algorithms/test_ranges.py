@@ -22,6 +22,7 @@ from kernels.oracles.expectation import assert_meets
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
 from opserve_kernels.algorithms.ranges_plan import CHUNK
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 CASE = Case(batch=3, inputs=20, outputs=24, size=(1, 17, 19))
@@ -50,6 +51,8 @@ def _drawn(name: str, shape: tuple[int, ...]) -> Floats:
         "subnormal beside a spike": np.where(
             np.arange(normal.size).reshape(shape) == 5, 1.0, 1e-40
         ),
+        "one subnormal": np.where(np.arange(normal.size).reshape(shape) == 5, 1e-40, 1.0),
+        "subnormal": normal * 1e-43,
         "a row": np.where(np.arange(shape[-2])[:, np.newaxis] == 1, 1e7, normal),
     }
     return np.ascontiguousarray(np.broadcast_to(values[name], shape), dtype=np.float32)
@@ -83,6 +86,8 @@ def test_operands_of_like_size_are_transformed(name: str, wanted: int) -> None:
         "a spike at the end",
         "a half of large ones",
         "subnormal beside a spike",
+        "one subnormal",
+        "subnormal",
         "a row",
     ],
 )
@@ -110,6 +115,46 @@ def test_a_magnitude_8_bits_above_the_mean_exponent_is_the_last_that_is_transfor
     assert not _stands_in(arrays, IMAGE)
     arrays[OUTPUT].reshape(-1)[9] = 512
     assert _stands_in(arrays, IMAGE)
+
+
+def test_an_element_below_2_to_minus_110_is_not_transformed() -> None:
+    arrays = CASE.arrays(np.random.default_rng(3))
+    arrays[OUTPUT][...], arrays[WEIGHT][...] = 1, 1
+    arrays[OUTPUT].reshape(-1)[9] = 2.0**-110
+    assert not _stands_in(arrays, IMAGE)
+    arrays[OUTPUT].reshape(-1)[9] = -(2.0**-111)
+    assert _stands_in(arrays, IMAGE)
+
+
+@pytest.mark.parametrize(("output", "weight"), [(-58, -58), (-100, -16), (-16, -100)])
+def test_elements_whose_product_may_be_below_2_to_minus_116_are_not_transformed(
+    output: int, weight: int
+) -> None:
+    arrays = CASE.arrays(np.random.default_rng(3))
+    arrays[OUTPUT][...], arrays[WEIGHT][...] = 2.0**output, 2.0**weight
+    assert not _stands_in(arrays, IMAGE)
+    arrays[OUTPUT].reshape(-1)[-1] /= 2
+    assert _stands_in(arrays, IMAGE)
+    assert _stands_in(arrays, IMAGE, units=1)
+
+
+SCALES = [(1e-43, 1.0, 1e12), (1e-22, 1e-22, 1e-22), (1e-30, 1e12, 1e-5), (1.0, 1e-41, 1e20)]
+
+
+@pytest.mark.parametrize("options", [ANY_PLAN, PlanOptions()], ids=["fast", "direct"])
+@pytest.mark.parametrize("scales", SCALES)
+def test_operands_of_any_size_leave_every_result_within_the_bound(
+    scales: tuple[float, float, float], options: PlanOptions
+) -> None:
+    sample = _sample(DataType.FLOAT, Values.NORMAL)
+    wanted = transformed(sample, options)
+    buffers = sample.buffers()
+    for name, scale in zip(("grad_output", "input", "weight"), scales, strict=True):
+        sample.inputs[name].view(buffers[name])[...] *= np.float32(scale)
+    execute(sample, buffers, options=options)
+    expected = oracle.expected(sample, buffers, transformed=wanted)
+    for output, expectation in expected.items():
+        assert_meets(sample.outputs[output].view(buffers[output]), expectation)
 
 
 def _sample(dtype: DataType, values: Values) -> Sample:

@@ -63,6 +63,8 @@ def expect(
     """
     with np.errstate(invalid="ignore"):
         tolerance = (LAMBDA * np.sqrt(terms) + 2) * unit * magnitude
+        if unit == ACCUMULATOR_UNIT:  # float64 sums of float32 operands do not underflow
+            tolerance = tolerance + terms * HALF_SUBNORMAL_STEPS[DataType.FLOAT]
         if transforms is not None:
             tolerance = tolerance + transforms
         for dtype in roundings:
