@@ -20,6 +20,7 @@ from opserve_server.calls import BodyTooLarge, malformed, shortened
 from opserve_server.core.accounts import Holding
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.one_shot import NUMPY_TYPES
+from opserve_server.core.waiting import to_its_end
 
 Array = NDArray[Any]
 SINGLE = "tensor"
@@ -38,6 +39,7 @@ _ENTRY_BYTES = 4096
 _NPY_MAGIC = b"\x93NUMPY"
 _LENGTHS = {b"\x01\x00": "<H", b"\x02\x00": "<I", b"\x03\x00": "<I"}
 _HEADER_LIMIT = 10_000
+_PIECE_BYTES = 2**17
 _SIZE_MAXIMUM = 2**63 - 1
 _TYPES = {
     ordered.str: ordered
@@ -130,12 +132,14 @@ async def unpacked(
     """The arrays of a file, as load_arrays has them.
 
     Their bytes are held, and refused where the tenant may not have them (QuotaExceeded), before
-    anything is unpacked.
+    anything is unpacked. A thread cannot be stopped, so a cancellation waits until it has ended:
+    the caller keeps the charge and the file for as long as the thread uses them.
     """
-    claimed = await asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
+    reading = asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
+    claimed = await to_its_end(reading)
     moving.check(claimed)
     moving.hold(claimed)
-    return await asyncio.to_thread(load_arrays, file, size_bytes, limits=limits)
+    return await to_its_end(asyncio.to_thread(load_arrays, file, size_bytes, limits=limits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,18 +267,31 @@ def _read_array(name: str, file: IO[bytes], size_bytes: int) -> Array:
     expected = prod(header.shape) * header.dtype.itemsize
     if expected != size_bytes - file.tell():
         raise _refused(name, given=f"shape {header.shape}", allowed="a shape that fits the data")
-    data = file.read(expected)
-    if len(data) != expected:
-        raise _refused(name, given=f"{len(data)} bytes", allowed=f"the {expected} of its shape")
-    flat = np.frombuffer(data, header.dtype)
+    flat = _read_elements(name, file, header.dtype, prod(header.shape))
     try:
         if header.fortran_order:
-            array = flat.reshape(header.shape[::-1]).T
-        else:
-            array = flat.reshape(header.shape)
+            return np.ascontiguousarray(flat.reshape(header.shape[::-1]).T)
+        return flat.reshape(header.shape)
     except ValueError as error:  # sizes that NumPy cannot hold beside a 0
         raise _refused(name, given=f"shape {header.shape}", allowed="NumPy's shapes") from error
-    return np.asarray(array, header.dtype.newbyteorder("<"), order="C")
+
+
+def _read_elements(name: str, file: IO[bytes], dtype: np.dtype[Any], count: int) -> Array:
+    """The elements in their order, little-endian.
+
+    Pieces keep the copies short that zipfile makes while it holds the interpreter's lock, and which
+    the event loop waits for; and an array takes no more memory than its bytes.
+    """
+    flat = np.empty(count, dtype.newbyteorder("<"))
+    step = _PIECE_BYTES // dtype.itemsize
+    for start in range(0, count, step):
+        part = flat[start : start + step]
+        piece = file.read(part.nbytes)
+        if len(piece) != part.nbytes:
+            given = f"{start * dtype.itemsize + len(piece)} bytes"
+            raise _refused(name, given=given, allowed=f"the {flat.nbytes} of its shape")
+        part[:] = np.frombuffer(piece, dtype)
+    return flat
 
 
 def _read_header(name: str, file: IO[bytes]) -> _Header:

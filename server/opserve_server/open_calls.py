@@ -99,12 +99,17 @@ class OpenCalls:
         return Place(room, silence_s=self._limits.silence_s, among=self._places, left=self._left)
 
     async def end(self, *, within_s: float) -> None:
-        """Refuses new calls, waits for open ones, and ends those that take longer."""
+        """Refuses new calls, waits for open ones, and ends those that take longer.
+
+        A cancellation ends the wait, and no call stays without an answer.
+        """
         self._ending = True
-        await self._all_left(within_s)
-        for place in list(self._places):
-            place.end(service_ends())
-        await self._all_left(_LAST_WORDS_S)
+        try:
+            await self._all_left(within_s)
+        finally:
+            for place in list(self._places):
+                place.end(service_ends())
+            await self._all_left(_LAST_WORDS_S)
 
     async def _all_left(self, within_s: float) -> None:
         try:

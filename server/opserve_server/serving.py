@@ -114,27 +114,34 @@ class Faces:
             try:
                 yield
             finally:
-                left_s = await self._drain(service, settings.drain_timeout_s)
-                # Every call is answered before the servers go, which would only cut it off.
-                await self._open_calls.end(within_s=left_s)
-                rest.end(within_s=_LAST_ANSWERS_S)
-                await self._server.stop(_LAST_ANSWERS_S)
-                await asyncio.wait([serving])
-                for task in lasting:
-                    task.cancel()
+                try:
+                    await self._drain(service, settings.drain_timeout_s)
+                finally:
+                    rest.end(within_s=_LAST_ANSWERS_S)
+                    await self._server.stop(_LAST_ANSWERS_S)
+                    await asyncio.wait([serving])
+                    for task in lasting:
+                        task.cancel()
 
-    async def _drain(self, service: Service, timeout_s: float) -> float:
-        """Lets work end while the faces refuse new work; the seconds that are left then."""
+    async def _drain(self, service: Service, timeout_s: float) -> None:
+        """Lets work end while the faces refuse new work, and then answers every open call.
+
+        A second signal cancels it: then calls end at once, answered all the same.
+        """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         draining = asyncio.create_task(service.drain())
         await asyncio.sleep(0)  # it refuses new work from here on
         self._health.drain()
+        left_s = 0.0
         try:
             await asyncio.wait_for(draining, deadline_s - loop.time())
+            left_s = max(deadline_s - loop.time(), 0.0)
         except TimeoutError:
             log.warning("work was still running after %g s and is given up", timeout_s)
-        return max(deadline_s - loop.time(), 0.0)
+        finally:
+            # Every call is answered before the servers go, which would only cut it off.
+            await self._open_calls.end(within_s=left_s)
 
 
 def _new_grpc_server(

@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import AsyncIterator, Callable
@@ -82,6 +83,25 @@ def test_plain_arrays_come_out_row_major_and_little_endian(
     assert loaded["x"].shape == array.shape
     assert loaded["x"].flags.c_contiguous
     assert loaded["x"].dtype == array.dtype.newbyteorder("<")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
+def test_an_array_takes_little_memory_beside_its_bytes_while_it_is_unpacked(
+    dtype: str, save: Callable[..., None]
+) -> None:
+    array = np.arange(2**20, dtype=dtype)
+    file = io.BytesIO(npz({"x": array}, save))
+    limits = ArrayLimits(arrays=1, unpacked_bytes=array.nbytes + 1000)
+    tracemalloc.start()
+    try:
+        loaded = load_arrays(file, len(file.getbuffer()), limits=limits)["x"]
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(loaded, array)
+    assert loaded.dtype == np.dtype("<f4")
+    assert peak_bytes < array.nbytes + 2**20
 
 
 def test_a_lone_npy_is_called_tensor() -> None:

@@ -103,17 +103,20 @@ async def test_a_drain_ends_at_its_limit_whatever_runs() -> None:
         tell(f"SIGTERM with endless work and drain_timeout_s {HARD_STOP_S}: ended after", ended_s)
 
 
+async def waits_for_work(client: AsyncClient) -> asyncio.Future[None]:
+    """A call that waits for longer than any drain here."""
+    session = await client.open_session()
+    await (await long_work(session)).queue_at_once(session, FULL_QUEUE)
+    return asyncio.ensure_future(session.default_stream.synchronize())
+
+
 async def test_calls_that_wait_when_a_drain_ends_are_told_to_come_back() -> None:
     async with (
         own_process(drain_timeout_s=str(HARD_STOP_S)) as (process, addresses),
         AsyncClient(addresses.grpc) as client,
         AsyncClient(addresses.rest) as over_rest,
     ):
-        waiting = list[asyncio.Future[None]]()
-        for one in (client, over_rest):
-            session = await one.open_session()
-            await (await long_work(session)).queue_at_once(session, FULL_QUEUE)
-            waiting.append(asyncio.ensure_future(session.default_stream.synchronize()))
+        waiting = [await waits_for_work(one) for one in (client, over_rest)]
         process.send_signal(signal.SIGTERM)
         ended: list[object] = list(await asyncio.gather(*waiting, return_exceptions=True))
         codes = [error.code for error in ended if isinstance(error, OpserveError)]
@@ -133,3 +136,19 @@ async def test_a_second_signal_stops_at_once(second: signal.Signals) -> None:
         await line_of(process, b"drains")
         process.send_signal(second)
         tell("second signal: ended after", await seconds_to_end(process, 1))
+
+
+async def test_calls_that_wait_at_a_second_signal_are_told_to_come_back() -> None:
+    async with (
+        own_process(drain_timeout_s="600") as (process, addresses),
+        AsyncClient(addresses.grpc) as client,
+        AsyncClient(addresses.rest) as over_rest,
+    ):
+        waiting = [await waits_for_work(one) for one in (client, over_rest)]
+        process.send_signal(signal.SIGTERM)
+        await line_of(process, b"drains")
+        process.send_signal(signal.SIGTERM)
+        ended: list[object] = list(await asyncio.gather(*waiting, return_exceptions=True))
+        codes = [error.code for error in ended if isinstance(error, OpserveError)]
+        assert codes == [507901, 507901], ended
+        await seconds_to_end(process, 1)

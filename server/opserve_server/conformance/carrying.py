@@ -17,7 +17,7 @@ from opserve_server.conformance import tasks
 from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import RunSuite
 from opserve_server.conformance.definitions import Unreadable
-from opserve_server.conformance.desk import Desk, TurnByTurn, to_its_end
+from opserve_server.conformance.desk import Desk, TurnByTurn
 from opserve_server.conformance.tasks import Part, Sought
 from opserve_server.conformance.trial import Trial, unjudged
 from opserve_server.core.asking import SessionRequest
@@ -32,6 +32,7 @@ from opserve_server.core.leases import leased
 from opserve_server.core.principal import Principal
 from opserve_server.core.runs import Run, RunState, Stage
 from opserve_server.core.service import Service
+from opserve_server.core.waiting import to_its_end
 from opserve_server.store.runs import Runs as KeptRuns
 
 UNDER_WAY_LIMIT = 2

@@ -62,6 +62,7 @@ from opserve_server.conformance.history import History
 from opserve_server.conformance.sent import AllSent, submission_of
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.service import Service
+from opserve_server.core.waiting import to_its_end
 
 ResultT = TypeVar("ResultT")
 OfCases = Suites | CasePage | OneCase | CasesRead | Submitted
@@ -181,7 +182,8 @@ class Conformance:
                 refusal = _verified(judge_code(case, code, sought.contract))
                 return Submitted(verified=refusal, missing=())
             self._arbiter.check_size(case)
-            given = await asyncio.to_thread(submission_of, case, await read(), asked.digests)
+            reading = asyncio.to_thread(submission_of, case, await read(), asked.digests)
+            given = await to_its_end(reading)
             verified = sent.verdict(sought, given)
             if verified is None:
                 outputs = sent.outputs(given)

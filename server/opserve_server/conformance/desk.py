@@ -1,7 +1,7 @@
 """Processes that draw and judge, so that the front's loop goes on; tenants take turns at them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from opserve_kernels.status import Status
 from opserve_server.conformance.parcels import Parcel, carried_out, packed, shared_memory, unpacked
 from opserve_server.core.errors import Unavailable
+from opserve_server.core.waiting import to_its_end
 from opserve_server.pool.child import end_with_parent
 from opserve_server.pool.process import PROCESS_TABLE
 
@@ -103,16 +104,6 @@ class Desk:
             context = get_context("forkserver")
             self._pool = ProcessPoolExecutor(self._count, context, initializer=end_with_parent)
             return self._pool.submit(work)
-
-
-async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """What work comes to; if cancelled, it is over before this is."""
-    working = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait([working])
-        raise
 
 
 def _lost() -> Unavailable:

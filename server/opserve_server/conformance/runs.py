@@ -35,11 +35,12 @@ from opserve_server.conformance.choice import (
     page_limit,
     standards_of,
 )
-from opserve_server.conformance.desk import Desk, to_its_end
+from opserve_server.conformance.desk import Desk
 from opserve_server.core.asking import accuracy_of, documented_rules_of
 from opserve_server.core.errors import HandleNotFound, LimitExceeded, NotSupported, service_drains
 from opserve_server.core.runs import Origin, Run, RunState
 from opserve_server.core.service import DeterministicLevel, Service
+from opserve_server.core.waiting import to_its_end
 from opserve_server.store.runs import Runs as KeptRuns
 
 RUNS, RUNS_LIMIT = 20, 200

@@ -19,20 +19,12 @@ class _Queue:
     """The calls of one tenant.
 
     Attributes:
-        waiting: One future for each call that waits, in their order; one that was cancelled has
-            gone.
+        waiting: One event for each call that waits, in their order; set when the call gets a slot.
         running: Calls that have a slot.
     """
 
-    waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+    waiting: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
     running: int = 0
-
-    @property
-    def waits(self) -> int:
-        """How many calls wait."""
-        while self.waiting and self.waiting[0].done():
-            self.waiting.popleft()
-        return sum(not granted.done() for granted in self.waiting)
 
 
 class FairSlots:
@@ -74,20 +66,19 @@ class FairSlots:
     async def _granted(self, name: str) -> None:
         queue = self._queues.setdefault(name, _Queue())
         self._turns.join(name)
-        granted = asyncio.get_running_loop().create_future()
+        granted = asyncio.Event()
         queue.waiting.append(granted)
         self._grant()
-        if not granted.done() and queue.waits > self._waiting_limit:
-            granted.cancel()
-            self._forget(name)
-            raise _too_many(self._waiting_limit)
         try:
-            await granted
-        except asyncio.CancelledError:
-            if granted.cancelled():
-                self._forget(name)
-            else:  # it had its slot already
+            if len(queue.waiting) > self._waiting_limit:
+                raise _too_many(self._waiting_limit)
+            await granted.wait()
+        except (LimitExceeded, asyncio.CancelledError):
+            if granted.is_set():  # between the cancellation and this line
                 self._give_back(name)
+            else:
+                queue.waiting.remove(granted)
+                self._forget(name)
             raise
 
     def _grant(self) -> None:
@@ -95,13 +86,13 @@ class FairSlots:
             queue = self._queues[name]
             self._free -= 1
             queue.running += 1
-            queue.waiting.popleft().set_result(None)
+            queue.waiting.popleft().set()
 
     def _next(self) -> str | None:
         candidates = [
             name
             for name, queue in self._queues.items()
-            if queue.waits and queue.running < self._of_one
+            if queue.waiting and queue.running < self._of_one
         ]
         return self._turns.next(candidates) if candidates else None
 
@@ -114,7 +105,7 @@ class FairSlots:
     def _forget(self, name: str) -> None:
         """A tenant without calls takes part no more."""
         queue = self._queues.get(name)
-        if queue is not None and not queue.waits and not queue.running:
+        if queue is not None and not queue.waiting and not queue.running:
             del self._queues[name]
             self._turns.leave(name)
 

@@ -1,10 +1,13 @@
-"""Waits that end: every one has a deadline."""
+"""Waits: those with a deadline, and one that no cancellation cuts short."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
+from typing import Any, TypeVar
 
 from opserve_kernels.status import Status
 from opserve_server.core.errors import InvalidArgument, WaitTimedOut
+
+ResultT = TypeVar("ResultT")
 
 
 def wait_seconds(timeout_ms: int | None, limit_s: float) -> float:
@@ -45,3 +48,13 @@ async def wait_for_all(
             given=f"{timeout_s * 1000:.0f}",
             allowed="a longer wait",
         )
+
+
+async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Returns the result of work. A cancellation takes effect when the work is over."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise

@@ -96,6 +96,22 @@ async def test_calls_of_one_tenant_that_wait_are_bounded() -> None:
     assert [task.exception() for task in tasks[:4]] == [None] * 4
 
 
+async def test_refused_and_abandoned_calls_leave_the_queue_at_once() -> None:
+    slots, lab = FairSlots(2, waiting_limit=3), account("lab")
+    running, *waiting = (call(slots, lab, 1.0) for _ in range(3))
+    await asyncio.sleep(0)
+    for _ in range(20):
+        abandoned, refused = (call(slots, lab, 1.0) for _ in range(2))
+        await asyncio.sleep(0)
+        assert isinstance(refused.exception(), LimitExceeded)
+        abandoned.cancel()
+        await asyncio.wait([abandoned])
+        assert len(slots._queues["lab"].waiting) == len(waiting)
+    await ended()
+    assert [task.exception() for task in (running, *waiting)] == [None] * 3
+    assert not slots._queues
+
+
 async def test_slots_come_back_whenever_a_call_is_cancelled() -> None:
     slots, lab, mill = FairSlots(2, waiting_limit=MANY), account("lab"), account("mill")
     running, first, second = (call(slots, lab, 1.0) for _ in range(3))

@@ -6,12 +6,14 @@ import io
 import json
 import os
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from opserve_server import npz
 from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
@@ -192,6 +194,36 @@ async def test_a_call_whose_client_leaves_waits_no_more(
     await first.read()
     assert first.status == 200
     assert core.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+
+@pytest.mark.parametrize("blocking", ["unpacked_bytes", "load_arrays"])
+async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_thread_ends(
+    core: Service, app: RestApi, keyed: Keyed, monkeypatch: pytest.MonkeyPatch, blocking: str
+) -> None:
+    begun, unpack = asyncio.Event(), threading.Event()
+    loop, original = asyncio.get_running_loop(), getattr(npz, blocking)
+
+    def held_up(*args: object, **options: object) -> object:
+        loop.call_soon_threadsafe(begun.set)
+        unpack.wait()
+        return original(*args, **options)
+
+    account, slots = core.accounts.of("lab"), app.state.backend.run_slots
+    monkeypatch.setattr(npz, blocking, held_up)
+    post = Post(app, PATH, files(), headers(keyed.lab))
+    try:
+        await begun.wait()
+        charged = account.use(Resource.BYTES_IN_FLIGHT)
+        leaving = asyncio.ensure_future(post.leave())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert account.use(Resource.BYTES_IN_FLIGHT) == charged > 0
+        assert slots._free == RUNS - 1
+    finally:
+        unpack.set()
+    await leaving
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+    assert slots._free == RUNS
 
 
 async def test_uploads_of_one_tenant_leave_room_for_another(
