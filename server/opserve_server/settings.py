@@ -188,7 +188,7 @@ class Settings(BaseSettings):
     commands_per_submit_limit: Annotated[int, Field(ge=1, le=COMMANDS_MAXIMUM)] = 1024
     """Commands of one Submit."""
     inline_bytes_limit: Bytes = 64 * _KIB
-    """Data of one Write or Read inside a Submit, bytes."""
+    """Data of one Write or Read inside a Submit, bytes; over REST at most 140 KiB."""
     submit_bytes_limit: Bytes = _MIB
     """Data of all Writes and Reads of one Submit, bytes."""
     chunk_bytes: Annotated[int, Field(ge=256 * _KIB)] = 256 * _KIB

@@ -8,8 +8,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from opserve_server.calls import malformed
 from opserve_server.core.turns import give_way
-from opserve_server.json_slices import VALUES_LIMIT
 
+VALUES_LIMIT = 2**17
+"""Values of a larger message."""
 SMALL_BYTES = 2 * VALUES_LIMIT + 1024
 """Of a message that is parsed uncounted: 131,584 messages in it, or a chunk of 256 KiB."""
 VALUES_AT_ONCE = 2**10

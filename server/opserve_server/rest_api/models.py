@@ -228,21 +228,26 @@ def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
     return defaults[field.name] if field.default is MISSING else field.default
 
 
-def parse(
-    model: type[Model], document: bytes, *, inside: str = "", elements_before: int = 0
-) -> Model:
+def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
     """Reads a JSON document; an empty one is an empty object.
 
     Args:
         model: Its form.
         document: What is read.
         inside: Name of the part of a body that it is.
-        elements_before: Of its list: those that earlier parts of the document had.
 
     Raises:
-        InvalidArgument: 100000, it is not JSON or not of the model's form, or has too many values.
+        InvalidArgument: 100000, it is not JSON or not of the model's form, or has too many values
+            or bytes.
     """
     check_values(document, inside or "body")
+    return _parse(model, document, inside=inside)
+
+
+def _parse(
+    model: type[Model], document: bytes, *, inside: str = "", elements_before: int = 0
+) -> Model:
+    """Reads a small document; earlier parts of it had some elements of its list."""
     try:
         return model.model_validate_json(document or b"{}")
     except ValidationError as error:
@@ -264,7 +269,7 @@ async def parsed_parts(
     """
     elements = 0
     async for part in parts_of(document, member):
-        parsed = parse(model, part, elements_before=elements)
+        parsed = _parse(model, part, elements_before=elements)
         yield elements, parsed
         elements += len(getattr(parsed, member, ()))
         await give_way()

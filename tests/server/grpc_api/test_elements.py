@@ -16,9 +16,8 @@ from opserve.v1.conformance_service_pb2 import (
 from opserve.v1.memory_service_pb2 import CopyRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.grpc_api.elements import VALUES_AT_ONCE, check_elements
+from opserve_server.grpc_api.elements import VALUES_AT_ONCE, VALUES_LIMIT, check_elements
 from opserve_server.grpc_api.methods import message_in
-from opserve_server.json_slices import VALUES_LIMIT
 from opserve_server.settings import COMMANDS_MAXIMUM
 from server.turns import Turns
 
