@@ -70,8 +70,8 @@ class Http2:
         """Sends bytes as the service takes them, and no more once it has ended the stream."""
         left = memoryview(data)  # slices of which are no copies
         while left and stream not in self.ended and not self.closed:
-            room = min(self._initial + self._windows[stream], self._windows[0], _FRAME_BYTES)
-            if room <= 0:
+            room = min(self.room(stream), _FRAME_BYTES)
+            if not room:
                 await self.change()
                 continue
             piece, left = left[:room], left[room:]
@@ -80,6 +80,10 @@ class Http2:
                 self._windows[window] -= len(piece)
             with suppress(ConnectionError):
                 await self._writer.drain()
+
+    def room(self, stream: int) -> int:
+        """Bytes that the service takes of a stream now."""
+        return max(min(self._initial + self._windows[stream], self._windows[0]), 0)
 
     async def change(self) -> None:
         """Waits until the service has sent a frame, or hung up."""

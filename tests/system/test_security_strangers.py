@@ -20,9 +20,10 @@ CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 CONNECTIONS = 3
 STREAMS = 1100
 HALF_MESSAGES = 100
+WATCHES = 32
 LARGEST = 4 * 2**20
 MEMORY_MIB = 64
-"""What half messages may make the front larger by; all of them would by 400."""
+"""What bytes of strangers may make the front larger by; 100 half messages would by 400."""
 
 
 @asynccontextmanager
@@ -74,4 +75,29 @@ async def test_half_messages_of_strangers_take_little_memory() -> None:
         await serves(addresses)
         more = front_memory_mib(process) - before
         tell(f"{HALF_MESSAGES} half messages of strangers: the front larger by", more, "MiB")
+        assert more < MEMORY_MIB
+
+
+async def test_bytes_behind_the_messages_of_strangers_take_little_memory() -> None:
+    async with (
+        own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
+        connections(addresses) as (connection, *_),
+    ):
+        # Traffic by which gRPC estimates the bandwidth, and would make its windows wider.
+        for _ in range(6):
+            await connection.send(connection.begin(CHECK), announced(LARGEST) + bytes(LARGEST - 1))
+        before = front_memory_mib(process)
+        sent, watches = 0, list[int]()
+        for _ in range(WATCHES):
+            watches.append(watch := connection.begin(WATCH))
+            await connection.send(watch, announced(0))
+            await serves(addresses)
+            size = connection.room(watch)
+            await connection.send(watch, (announced(LARGEST) + bytes(size))[:size])
+            sent += size
+        await serves(addresses)
+        more = front_memory_mib(process) - before
+        assert not connection.ended.intersection(watches)
+        tell("bytes behind messages of strangers", sent / 2**20, "MiB")
+        tell("bytes behind messages of strangers: the front larger by", more, "MiB")
         assert more < MEMORY_MIB
