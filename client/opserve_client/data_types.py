@@ -1,11 +1,13 @@
 """The vendor's element types and formats, and how they meet NumPy's."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import ml_dtypes
 import numpy as np
+from typing_extensions import TypeIs
 
 from opserve.v1 import tensor_pb2
 from opserve_client.errors import OPSERVE, OpserveError, invalid_argument
@@ -43,6 +45,11 @@ class DataType(StrEnum):
             return tensor_pb2.DATA_TYPE_UNSPECIFIED
         return tensor_pb2.DataType.Value(f"DATA_TYPE_{self}")
 
+    @property
+    def acl_name(self) -> str:
+        """The name in aclDataType."""
+        return "ACL_DT_UNDEFINED" if self is DataType.UNDEFINED else f"ACL_{self}"
+
 
 class Format(StrEnum):
     """Meaning of a tensor's dimensions: aclFormat by name."""
@@ -69,8 +76,15 @@ class Format(StrEnum):
             return tensor_pb2.FORMAT_UNSPECIFIED
         return tensor_pb2.Format.Value(f"FORMAT_{self}")
 
+    @property
+    def acl_name(self) -> str:
+        """The name in aclFormat."""
+        return "ACL_FRACTAL_Z_3D" if self is Format.FRACTAL_Z_3D else f"ACL_FORMAT_{self}"
 
-DTypeLike: TypeAlias = "str | DataType | np.dtype[Any] | type[Any]"
+
+DTypeLike: TypeAlias = "str | int | DataType | np.dtype[Any] | type[Any]"
+FormatLike: TypeAlias = str | int  # a Format is a str
+_Named = TypeVar("_Named", DataType, Format)
 
 _NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.FLOAT: np.dtype(np.float32),
@@ -103,20 +117,20 @@ def data_type_of(dtype: DTypeLike, *, domain: str = OPSERVE) -> DataType:
 
     Args:
         dtype: A name of the vendor ("FLOAT", "ACL_FLOAT") or of NumPy ("float32", "bfloat16"), a
-            dtype or a scalar type.
+            dtype, a scalar type or the value of aclDataType.
         domain: Family of the operator that it is for.
 
     Raises:
         AclnnError: 161002, opserve knows no such element type; TbeError or DeconvError in their
             domains.
     """
-    name = dtype.removeprefix("ACL_") if isinstance(dtype, str) else ""
-    if name in DataType.__members__:
-        return DataType[name]
-    try:
-        return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
-    except (TypeError, ValueError, KeyError):
-        raise _unknown("dtype", str(dtype), DataType.__members__, domain=domain) from None
+    known = _of_the_vendor(dtype, DataType)
+    if known is not None:
+        return known
+    if not isinstance(dtype, int):
+        with suppress(TypeError, ValueError, KeyError):
+            return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
+    raise _unknown("dtype", str(dtype), DataType.__members__, domain=domain)
 
 
 def tbe_result_type(res_dtype: str) -> DataType | None:
@@ -124,21 +138,40 @@ def tbe_result_type(res_dtype: str) -> DataType | None:
     return _TBE_RESULTS.get(res_dtype)
 
 
-def format_named(name: object) -> Format:
-    """The format of a name of the vendor: "NCHW" or "ACL_FORMAT_NCHW".
+def is_dtype_like(value: object) -> TypeIs[DTypeLike]:
+    """Whether a value names an element type, if perhaps none that there is."""
+    return isinstance(value, str | int | np.dtype | type)
+
+
+def format_named(name: FormatLike) -> Format:
+    """The format of a name of the vendor, "NCHW" or "ACL_FORMAT_NCHW", or of a value of aclFormat.
 
     Raises:
         AclnnError: 161002, opserve knows no such format.
     """
-    known = name.removeprefix("ACL_FORMAT_") if isinstance(name, str) else ""
-    if known not in Format.__members__:
+    known = _of_the_vendor(name, Format)
+    if known is None:
         raise _unknown("format", str(name), Format.__members__)
-    return Format[known]
+    return known
+
+
+def _of_the_vendor(value: object, kind: type[_Named]) -> _Named | None:
+    """The member of a name or a number of the vendor; on the wire numbers are greater by one."""
+    if isinstance(value, str):
+        return next((one for one in kind if value in (one.name, one.acl_name)), None)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return next((one for one in kind if one.proto == value + 1), None)
+    return None
 
 
 def format_of_rank(rank: int) -> Format:
     """The format that torch_npu gives a tensor of that rank: NCL, NCHW, NCDHW, else ND."""
     return _FORMAT_OF_RANK.get(rank, Format.ND)
+
+
+def format_for_rank(rank: int, *, named: FormatLike | None) -> Format:
+    """The format that is named, or else that of the rank."""
+    return format_of_rank(rank) if named is None else format_named(named)
 
 
 def format_of_tbe(rank: int) -> Format:

@@ -14,7 +14,7 @@ from opserve.v1.operator_service_pb2 import (
     SetTensorBufferRequest,
 )
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
-from opserve_client.data_types import DataType, data_type_of
+from opserve_client.data_types import DataType, data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, error_from_result
 from opserve_client.handles import Handles, next_handle
 from opserve_client.operators import OperatorCall, get_workspace_size_request, tensor_fields
@@ -99,13 +99,13 @@ def _spec(
     """A tensor argument as it is, or as it follows from the others where it is none or a dtype."""
     if value is None:
         return inferred
-    if isinstance(value, str | np.dtype | type):
+    if is_dtype_like(value):
         return inferred and replace(inferred, dtype=data_type_of(value, domain=call.domain))
     return spec_of(value, array_format=call.array_format)
 
 
 def _is_on_device(value: OutputArgument) -> bool:
-    return value is not None and not isinstance(value, np.ndarray | str | np.dtype | type)
+    return value is not None and not isinstance(value, np.ndarray) and not is_dtype_like(value)
 
 
 def _can_be_made(spec: TensorSpec) -> bool:

@@ -17,11 +17,12 @@ _MAX_BYTES = 2**63 - 1
 
 def member_of(value: object, kind: type[_Acl]) -> _Acl | None:
     """A data type or format by its name, the vendor's spelling or the vendor's number."""
-    if isinstance(value, str):
-        return kind.__members__.get(value.removeprefix(_PREFIXES[kind]))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return next((member for member in kind if member.acl_number == value), None)
-    return None
+    if isinstance(value, bool):
+        return None
+    return next(
+        (member for member in kind if value in (member.name, member.acl_name, member.acl_number)),
+        None,
+    )
 
 
 class DataType(StrEnum):
@@ -49,6 +50,11 @@ class DataType(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> "DataType | None":
         return member_of(value, cls)
+
+    @property
+    def acl_name(self) -> str:
+        """The name in aclDataType."""
+        return "ACL_DT_UNDEFINED" if self is DataType.UNDEFINED else f"ACL_{self}"
 
     @property
     def acl_number(self) -> int:
@@ -106,6 +112,11 @@ class Format(StrEnum):
         return member_of(value, cls)
 
     @property
+    def acl_name(self) -> str:
+        """The name in aclFormat."""
+        return "ACL_FRACTAL_Z_3D" if self is Format.FRACTAL_Z_3D else f"ACL_FORMAT_{self}"
+
+    @property
     def acl_number(self) -> int:
         """The value of aclFormat."""
         return _FORMATS[self]
@@ -127,10 +138,6 @@ _FORMATS = {
     Format.NC: 35,
     Format.NCL: 47,
 }
-
-
-_PREFIXES: dict[type[StrEnum], str] = {DataType: "ACL_", Format: "ACL_FORMAT_"}
-"""How the vendor's names begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 from client.fake_service import FakeService
-from client.samples import Array, numbers
+from client.samples import Array, convolution, numbers
 from opserve.v1 import tensor_pb2
 from opserve_client import AclnnError, AclrtError, DataType, Format, Session
-from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
+from opserve_client.data_types import (
+    DTypeLike,
+    FormatLike,
+    data_type_of,
+    format_named,
+    format_of_rank,
+)
+from opserve_kernels import tensor
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -132,22 +139,56 @@ def test_handles_name_what_was_freed(session: Session, fake: FakeService) -> Non
         (bool, DataType.BOOL),
         (DataType.UINT16, DataType.UINT16),
         ("UNDEFINED", DataType.UNDEFINED),
+        ("ACL_FLOAT", DataType.FLOAT),
+        ("ACL_DT_UNDEFINED", DataType.UNDEFINED),
+        (0, DataType.FLOAT),
+        (27, DataType.BF16),
+        (-1, DataType.UNDEFINED),
     ],
 )
 def test_dtypes_have_many_names(given: DTypeLike, expected: DataType) -> None:
     assert data_type_of(given) is expected
 
 
-@pytest.mark.parametrize("unknown", ["complex64", "half?", np.dtype("U3"), object])
+@pytest.mark.parametrize(
+    "unknown", ["complex64", "half?", np.dtype("U3"), object, 5, -2, True, "ACL_UNDEFINED"]
+)
 def test_an_unknown_dtype_is_refused_by_name(unknown: DTypeLike) -> None:
     with pytest.raises(AclnnError, match=r"dtype: given .* allowed FLOAT, FLOAT16") as raised:
         data_type_of(unknown)
     assert (raised.value.code, raised.value.parameter) == (161002, "dtype")
 
 
-def test_an_unknown_format_is_refused_by_name() -> None:
-    with pytest.raises(AclnnError, match="format: given CHWN, allowed NCHW"):
-        format_named("CHWN")
+@pytest.mark.parametrize("unknown", ["CHWN", 5, True, "ACL_FORMAT_FRACTAL_Z_3D", None])
+def test_an_unknown_format_is_refused_by_name(unknown: Any) -> None:
+    with pytest.raises(AclnnError, match=f"format: given {unknown}, allowed NCHW"):
+        format_named(unknown)
+
+
+@pytest.mark.parametrize("named", ["FRACTAL_Z_3D", "ACL_FRACTAL_Z_3D", 33, Format.FRACTAL_Z_3D])
+def test_formats_have_the_vendors_names_and_numbers(named: FormatLike) -> None:
+    assert format_named(named) is Format.FRACTAL_Z_3D
+    assert format_named("ACL_FORMAT_NCHW") is format_named(0) is Format.NCHW
+
+
+def test_the_client_has_the_names_and_numbers_of_the_kernels() -> None:
+    for dtype in tensor.DataType:
+        named, numbered = data_type_of(dtype.acl_name), data_type_of(dtype.acl_number)
+        assert named.value == numbered.value == dtype.value
+    for layout in tensor.Format:
+        tags = format_named(layout.acl_name), format_named(layout.acl_number)
+        assert [tag.value for tag in tags] == [layout.value] * 2
+
+
+def test_a_tensor_may_name_dtype_and_format_by_number(session: Session) -> None:
+    spec = session.tensor(None, (1, 2, 3, 4), 1, format=0).spec
+    assert (spec.dtype, spec.format) == (DataType.FLOAT16, Format.NCHW)
+
+
+def test_an_output_may_name_its_dtype_by_number(session: Session) -> None:
+    grad_input = session.run(convolution(grad_input=1)).grad_input
+    assert grad_input is not None
+    assert grad_input.dtype == np.float16
 
 
 def test_the_wire_knows_every_dtype_and_format() -> None:

@@ -61,6 +61,20 @@ def test_format_goes_by_its_name_the_vendors_spelling_or_the_vendors_number(
     assert member_of(spelling, Format) is Format.NCL
 
 
+@pytest.mark.parametrize("spelling", ["FRACTAL_Z_3D", "ACL_FRACTAL_Z_3D", 33])
+def test_fractal_z_3d_goes_by_the_vendors_spelling_which_has_no_format_in_it(
+    spelling: object,
+) -> None:
+    assert member_of(spelling, Format) is Format.FRACTAL_Z_3D
+    assert member_of("ACL_FORMAT_FRACTAL_Z_3D", Format) is None
+
+
+def test_undefined_goes_by_the_vendors_spellings() -> None:
+    assert member_of("ACL_DT_UNDEFINED", DataType) is DataType.UNDEFINED
+    assert member_of("ACL_FORMAT_UNDEFINED", Format) is Format.UNDEFINED
+    assert member_of("ACL_UNDEFINED", DataType) is None
+
+
 @pytest.mark.parametrize("spelling", ["ACL_", "ACL_FORMAT_NCHW", "float", 5, True, None, [0], {}])
 def test_spelling_that_the_vendor_lacks_is_no_data_type(spelling: object) -> None:
     assert member_of(spelling, DataType) is None

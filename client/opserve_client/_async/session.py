@@ -33,7 +33,7 @@ from opserve_client.arguments import (
 from opserve_client.arguments import array as array_of
 from opserve_client.benchmark import Benchmark
 from opserve_client.chrome_trace import chrome_trace
-from opserve_client.data_types import DTypeLike, data_type_of, format_named, format_of_rank
+from opserve_client.data_types import DTypeLike, FormatLike, data_type_of, format_for_rank
 from opserve_client.errors import INVALID_HANDLE, OpserveError, ServiceUnreachable, may_pass
 from opserve_client.handles import Handles
 from opserve_client.local_lane import LocalLane
@@ -233,7 +233,7 @@ class AsyncSession:
         """
         return AsyncBuffer(self._calls, handle=handle, size_bytes=size_bytes)
 
-    async def upload(self, array: Array, *, format: str | None = None) -> AsyncTensor:  # noqa: A002
+    async def upload(self, array: Array, *, format: FormatLike | None = None) -> AsyncTensor:  # noqa: A002
         """Copies an array to the device.
 
         Args:
@@ -250,13 +250,13 @@ class AsyncSession:
         shape: Sequence[int],
         dtype: DTypeLike,
         *,
-        format: str | None = None,  # noqa: A002  the vendor's word
+        format: FormatLike | None = None,  # noqa: A002  the vendor's word
     ) -> AsyncTensor:
         """Allocates a contiguous tensor, whose elements are undefined.
 
         Args:
             shape: Dimensions.
-            dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
+            dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, a value of aclDataType ...
             format: Meaning of the dimensions; that of the call's arrays if None.
         """
         unplaced = self.tensor(None, shape, dtype, format=format)
@@ -272,7 +272,7 @@ class AsyncSession:
         *,
         strides: Sequence[int] | None = None,
         offset: int = 0,
-        format: str | None = None,  # noqa: A002  the vendor's word
+        format: FormatLike | None = None,  # noqa: A002  the vendor's word
         storage_shape: Sequence[int] | None = None,
     ) -> AsyncTensor:
         """A view of a buffer (aclCreateTensor); checked when a call uses it.
@@ -280,7 +280,7 @@ class AsyncSession:
         Args:
             buffer: The memory; None is a null pointer, to be set before the call is executed.
             shape: View dimensions.
-            dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, ...
+            dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, a value of aclDataType ...
             strides: Elements between neighbours, by dimension; None means contiguous.
             offset: Elements from the start of the buffer to the first element.
             format: Meaning of the dimensions; that of the call's arrays if None.
@@ -295,7 +295,7 @@ class AsyncSession:
         spec = TensorSpec(
             shape=dimensions,
             dtype=data_type_of(dtype),
-            format=format_of_rank(len(dimensions)) if format is None else format_named(format),
+            format=format_for_rank(len(dimensions), named=format),
             strides=None if strides is None else int64s(strides, parameter="strides"),
             offset=int64(offset, parameter="offset"),
             storage_shape=storage,

@@ -18,7 +18,7 @@ from opserve_client.arguments import (
     members,
     string,
 )
-from opserve_client.data_types import Format, data_type_of
+from opserve_client.data_types import Format, data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
@@ -280,7 +280,7 @@ def _check_tensor(name: str, value: object, *, is_output: bool, domain: str) -> 
         data_type_of(cast("Array", value).dtype, domain=domain)
     elif not is_output:
         raise _no_tensor(name, value, f"{allowed} or None", domain=domain)
-    elif not isinstance(value, str | np.dtype | type):
+    elif not is_dtype_like(value):
         raise _no_tensor(name, value, f"{allowed}, a dtype or None", domain=domain)
 
 
