@@ -73,6 +73,9 @@ _IN_ORDER: tuple[Change, ...] = (
     ("grad_output", {"stride": (2, 2, 2)}),
     ("bias_sizes", {"bias_sizes": (5,)}),
 )
+_TRANSPOSED_2D = convolution(
+    "transposed", (2, 3, 4, 5), (3, 4, 3, 2), stride=(2, 2), output_padding=(1, 0), transposed=True
+)
 # The same of a 2-D call on ascend910 and ascend310p.
 _BASE_2D = convolution(
     "2-D", (2, 4, 6, 7), (6, 4, 3, 2), dtypes=(FLOAT16, FLOAT16, FLOAT), cube_math_type=1
@@ -162,6 +165,20 @@ def test_of_two_broken_rules_the_earlier_is_told_on_older_profiles(
     broken = _BASE_2D.but("two broken rules", **second[1], **first[1])
 
     assert refusal_of(on(profile, broken))[1] == first[0]
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 10, 10), (2, 4, 10, 17), (2, 4, 1, 1)])
+def test_output_padding_is_found_before_the_sizes_that_follow_from_it(
+    sizes: tuple[int, ...],
+) -> None:
+    broken = _TRANSPOSED_2D.but(
+        "two broken rules",
+        output_padding=(2, 0),
+        grad_output=tensor_of(_TRANSPOSED_2D, "grad_output", shape=sizes),
+    )
+
+    assert refusal_of(broken) == (INVALID, "output_padding")
+    assert refusal_of(broken.but("one", output_padding=(1, 0))) == (INVALID, "grad_output")
 
 
 @pytest.mark.parametrize("profile", OLDER)

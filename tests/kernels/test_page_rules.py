@@ -13,7 +13,8 @@ from kernels.execution import execute, plan_of
 from kernels.oracles.convolution_backward import expected
 from kernels.oracles.expectation import assert_meets
 from kernels.samples import CONTRADICTED_SAMPLES, ERRORS_ELSEWHERE, REGISTRY_ERROR_SAMPLES
-from kernels.samples.convolution_backward_errors import BASE
+from kernels.samples.convolution_backward import convolution
+from kernels.samples.convolution_backward_errors import BASE, tensor_of
 from kernels.samples.convolution_backward_page import CONTRADICTED_CALLS, PAGE_SAMPLES
 from kernels.samples.sample import ErrorSample, Sample
 from kernels.samples.vendor_rows import CONVOLUTIONS, FOLDS, VENDOR_ROWS, VendorRow
@@ -128,6 +129,24 @@ def test_all_broken_rules_of_a_call_are_listed() -> None:
 
     assert [warning.parameter for warning in planned.warnings] == ["output_padding", "bias_sizes"]
     assert (planned.warnings[1].given, planned.warnings[1].allowed) == ("[1]", "[6]")
+
+
+@pytest.mark.parametrize(
+    ("weight", "groups", "transposed"), [((8, 4, 3, 3), 1, False), ((4, 4, 3, 3), 2, True)]
+)
+def test_bias_sizes_of_an_empty_input_are_what_weight_and_groups_give(
+    weight: tuple[int, ...], groups: int, *, transposed: bool
+) -> None:
+    empty = convolution("empty", (0, 4, 5, 5), weight, transposed=transposed, groups=groups)
+    other = empty.but(
+        "other channels",
+        grad_output=tensor_of(empty, "grad_output", shape=(0, 7, 3, 3)),
+        grad_bias=None,
+        output_mask=(True, True, False),
+    )
+    for given, rejected in (((8,), False), ((7,), True)):
+        warnings = plan_of(other.but("given", bias_sizes=given), WARN).warnings
+        assert ("bias_sizes" in [one.parameter for one in warnings]) == rejected
 
 
 @pytest.mark.parametrize("sample", PAGE_SAMPLES, ids=lambda sample: sample.name)

@@ -52,6 +52,11 @@ class Call:
         return ("input", self.input) if self.transposed else ("grad_output", self.grad_output)
 
     @property
+    def channels(self) -> int:
+        """The channels that weight and groups give to the convolution's result."""
+        return self.weight.shape[1] * self.groups if self.transposed else self.weight.shape[0]
+
+    @property
     def promoted(self) -> DataType:
         """The dtype that holds the three inputs."""
         return promote(promote(self.grad_output.dtype, self.input.dtype), self.weight.dtype)

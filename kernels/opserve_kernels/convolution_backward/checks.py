@@ -1,7 +1,8 @@
 """The rules of aclnnConvolutionBackward, in the order of the vendor's source.
 
 The numbers in the names of the steps are those of the source's own order; what only the page
-states comes last, and may be a warning. What differs between profiles is in contract.PROFILE_RULES.
+states comes last, but for output_padding below stride, and may be a warning. What differs between
+profiles is in contract.PROFILE_RULES.
 """
 
 from opserve_kernels.convolution_backward.call import Call
@@ -177,10 +178,7 @@ def _computation(call: Call, profile: str) -> Computation | None:
 
 def _check_6_empty(call: Call) -> None:
     if call.output_mask[2]:
-        channels = call.grad_output.shape[1]
-        if call.transposed:
-            channels = call.weight.shape[1] * call.groups
-        check_bias_sizes(call, channels)
+        check_bias_sizes(call, call.channels if call.transposed else call.grad_output.shape[1])
     if call.output_mask[0]:
         if call.input.element_count != 0:
             check_weight_is_not_empty(call)

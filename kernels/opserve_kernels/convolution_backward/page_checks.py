@@ -40,7 +40,7 @@ def _check_page_shapes(call: Call, page: PageRules) -> None:
             check_depthwise_3d(call)
     if call.bias_sizes is not None:
         with page.rule("not the channels"):
-            check_bias_sizes(call, call.grad_output.shape[1])
+            check_bias_sizes(call, call.channels)
 
 
 def _check_page_shapes_of_empty(call: Call, page: PageRules) -> None:

@@ -72,14 +72,11 @@ def check_batch(call: Call) -> None:
 
 def check_output_channels(call: Call) -> None:
     """The channels of grad_output are those that weight and groups give."""
-    channels = call.weight.shape[0]
-    if call.transposed:
-        channels = call.weight.shape[1] * call.groups
-    if call.grad_output.shape[1] != channels:
+    if call.grad_output.shape[1] != call.channels:
         raise invalid_argument(
             "grad_output",
             given=f"shape {list(call.grad_output.shape)}",
-            allowed=f"{channels} channels in dimension 1, as weight and groups give",
+            allowed=f"{call.channels} channels in dimension 1, as weight and groups give",
         )
 
 
