@@ -38,13 +38,20 @@ def keyed_service(tenants: Sequence[Tenant], **settings: str) -> Generator[Keyed
     with TemporaryDirectory() as folder:
         url = store_url(Path(folder))
         keys = asyncio.run(new_store(url, tenants))
-        with private_service(store_url=url, **settings) as addresses:
+        with private_service(store_url=url, no_keys="false", **settings) as addresses:
             yield Keyed(addresses=addresses, keys=keys)
 
 
 def store_url(folder: Path) -> str:
     """Where a store in a folder is."""
     return f"sqlite:///{folder / 'opserve.db'}"
+
+
+def empty_store(folder: Path) -> str:
+    """Where a new store without tenants or keys is; services without keys use it."""
+    url = store_url(folder)
+    asyncio.run(new_store(url, ()))
+    return url
 
 
 async def new_store(url: str, tenants: Sequence[Tenant]) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from benchmarks.keyed import empty_store
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.registry import OPERATORS
 from skips import needs_program
@@ -116,12 +117,7 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
 
 @needs_curl
 def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
-    store = {
-        "store_url": f"sqlite:///{tmp_path}/opserve.db",
-        "no_keys": "true",
-        "devices": '["reference"]',
-    }
-    with private_service(**store) as service:
+    with private_service(store_url=empty_store(tmp_path), devices='["reference"]') as service:
         run_shell(on(service, "".join(blocks("docs/conformance-service.md", "sh"))), tmp_path)
     (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]
     wrong = np.load(tmp_path / "wrong.npz")["out"]

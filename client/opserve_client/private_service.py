@@ -17,6 +17,7 @@ PRIVATE_SETTINGS = {
     "rest_address": "127.0.0.1:0",
     "log_level": "WARNING",
     "store_url": "",
+    "no_keys": "true",
 }
 
 

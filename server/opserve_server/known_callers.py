@@ -20,17 +20,17 @@ from opserve_server.store.store import Missing, open_store
 def key_policy(settings: Settings) -> KeyPolicy:
     """When callers need a key.
 
-    A store that is set is configured, and so is the default one once it has had a key: a mark
-    beside its file outlives the file.
+    Raises:
+        SettingRefused: No store is set, and the service was not started with --no-keys.
     """
     if settings.no_keys:
         return KeyPolicy.NEVER
-    url = settings.store_url.get_secret_value()
-    if not url:
-        return KeyPolicy.FROM_THE_FIRST_KEY
-    if "store_url" in settings.model_fields_set or location_of(url).has_had_keys():
-        return KeyPolicy.ALWAYS
-    return KeyPolicy.FROM_THE_FIRST_KEY
+    if not settings.store_url.get_secret_value():
+        raise SettingRefused(
+            "store_url: given nothing, allowed a store that `opserve bootstrap` makes, or nothing "
+            f"with --no-keys; set by {where_set('store_url')}"
+        )
+    return KeyPolicy.ALWAYS if _is_configured(settings) else KeyPolicy.FROM_THE_FIRST_KEY
 
 
 def guess_limits(settings: Settings) -> GuessLimits:
@@ -61,7 +61,7 @@ async def known_callers(
         url,
         timeout_s=settings.store_timeout_s,
         connections_limit=settings.store_connections_limit,
-        missing=_when_missing(policy, url),
+        missing=_when_missing(settings),
     )
     async with opened as store:
         identity = Identity(
@@ -89,13 +89,17 @@ async def known_callers(
             await identity.stop()
 
 
-def _when_missing(policy: KeyPolicy, url: str) -> Missing:
+def _is_configured(settings: Settings) -> bool:
+    """Whether a store is set, or the default one has had a key: its mark outlives its file."""
+    url = settings.store_url.get_secret_value()
+    return "store_url" in settings.model_fields_set or location_of(url).has_had_keys()
+
+
+def _when_missing(settings: Settings) -> Missing:
     """Only a store that nobody relies on is made: an existing file without tables lost them."""
-    location = location_of(url)
+    location = location_of(settings.store_url.get_secret_value())
     never_made = isinstance(location, File) and not location.is_there()
-    if policy is KeyPolicy.NEVER or (policy is KeyPolicy.FROM_THE_FIRST_KEY and never_made):
-        return Missing.IS_MADE
-    return Missing.IS_REFUSED
+    return Missing.IS_MADE if never_made and not _is_configured(settings) else Missing.IS_REFUSED
 
 
 def _without_a_key(url: str) -> SettingRefused:

@@ -129,8 +129,8 @@ class Settings(BaseSettings):
 
     store_url: StoreUrl = Field(default_factory=_default_store)
     """Where tenants, keys, usage, audit and runs of suites are kept: sqlite:///file, or
-    postgresql://user:password@host/database, made by `opserve bootstrap`; empty keeps nothing.
-    Unless set it is opserve/opserve.db in $XDG_STATE_HOME, or else in ~/.local/state."""
+    postgresql://user:password@host/database, made by `opserve bootstrap`; empty, with no_keys
+    alone, keeps nothing. Default: opserve/opserve.db in $XDG_STATE_HOME or else ~/.local/state."""
     no_keys: bool = False
     """Whether callers need no key, whatever the store lists; allowed on loopback addresses only.
     Otherwise a key is required if store_url is set, or once the default store has had a key."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.keyed import empty_store, new_store, store_url
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
@@ -24,8 +25,8 @@ NO_LEVEL: Any = "none"
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('runs')}/opserve.db"
-    with private_service(store_url=url, no_keys="true", **DEVICES) as addresses:
+    url = empty_store(tmp_path_factory.mktemp("runs"))
+    with private_service(store_url=url, **DEVICES) as addresses:
         yield addresses
 
 
@@ -126,8 +127,9 @@ async def test_a_profile_without_a_device_is_not_implemented(kept: Addresses, fa
 
 
 async def test_history_outlives_the_service(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/opserve.db"
-    with private_service(store_url=url, no_keys="true", **DEVICES) as service:
+    url = store_url(tmp_path)
+    await new_store(url, ())
+    with private_service(store_url=url, **DEVICES) as service:
         async with client_of(service, "gRPC") as client:
             ask = client.conformance
             begun = await ask.run_suite("smoke", target="fold", operator="im2col_backward")
@@ -135,7 +137,7 @@ async def test_history_outlives_the_service(tmp_path: Path) -> None:
             cut = await ask.run_suite("standard", target="long", profile=PROFILE)
             while not (await ask.get_run(cut.id)).judged:
                 await ask.get_run(cut.id, wait_s=0.1)
-    with private_service(store_url=url, no_keys="true", devices='["ascend910b"]') as service:
+    with private_service(store_url=url, devices='["ascend910b"]') as service:
         async with client_of(service, "REST") as client:
             found = (await client.conformance.list_runs()).runs
             assert [(run.id, run.state) for run in found] == [

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
+from benchmarks.keyed import empty_store
 from client.conform.sample_results import folded
 from contract.faces import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import (
@@ -55,11 +56,9 @@ NOW = [
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
+    url = empty_store(tmp_path_factory.mktemp("history"))
     limits = {"conformance_baselines_limit": "3", "conformance_report_bytes_limit": "65536"}
-    with private_service(
-        store_url=url, no_keys="true", devices='["ascend910b"]', **limits
-    ) as addresses:
+    with private_service(store_url=url, devices='["ascend910b"]', **limits) as addresses:
         yield addresses
 
 

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from benchmarks.keyed import empty_store
 from contract.faces import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
@@ -34,8 +34,8 @@ PAGE_REFUSED = replace(PAGE_BROKEN, expect="ACLNN_ERR_PARAM_INVALID")
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    url = f"sqlite:///{Path(tmp_path_factory.mktemp('own')) / 'opserve.db'}"
-    with private_service(store_url=url, no_keys="true", **DEVICES) as addresses:
+    url = empty_store(tmp_path_factory.mktemp("own"))
+    with private_service(store_url=url, **DEVICES) as addresses:
         yield addresses
 
 

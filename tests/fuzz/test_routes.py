@@ -45,7 +45,7 @@ async def test_no_request_breaks_a_route(tmp_path: Path) -> None:
     async with open_store(url, timeout_s=5.0, connections_limit=2) as store:
         await store.tenants.create(Tenant(name="lab"), audit=AUDIT)
         key, _ = await made_key(store, ALL)
-    async with own_process(store_url=url, **LIMITS) as (process, addresses):
+    async with own_process(store_url=url, no_keys="false", **LIMITS) as (process, addresses):
         fuzzing = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{addresses.rest}/openapi.json"),
             *("--url", addresses.rest, "--header", f"Authorization: Bearer {key}"),

@@ -25,7 +25,7 @@ from opserve_server.pool.device import Device
 from opserve_server.serving import StartFailed
 
 FREE_PORTS = {"OPSERVE_GRPC_ADDRESS": "127.0.0.1:0", "OPSERVE_REST_ADDRESS": "127.0.0.1:0"}
-NO_STORE = {"OPSERVE_STORE_URL": ""}
+NO_STORE = {"OPSERVE_STORE_URL": "", "OPSERVE_NO_KEYS": "true"}
 SMALL = {"OPSERVE_DEVICE_MEMORY_BYTES": str(2**24), "OPSERVE_SLAB_BYTES": str(2**20)}
 pytestmark = pytest.mark.system
 

@@ -160,12 +160,49 @@ async def test_without_keys_by_choice_no_key_is_required_on_loopback_alone(
 
 
 async def test_without_any_store_no_key_is_required_on_loopback_alone(start: Start) -> None:
-    guard, identity = await start.of(settings(store_url=SecretStr("")))
+    chosen = {"store_url": SecretStr(""), "no_keys": True}
+    guard, identity = await start.of(settings(**chosen))
     assert identity is None
     assert guard.keyless
     reached = {"allow_plaintext": True, "grpc_address": "0.0.0.0:0"}
-    told = await refused_start(start, settings(store_url=SecretStr(""), **reached))
+    told = await refused_start(start, settings(**chosen, **reached))
     assert "opserve bootstrap" in told
+
+
+@pytest.mark.parametrize("had_keys", [True, False])
+async def test_an_empty_store_url_is_a_start_error_unless_no_keys_are_wanted(
+    start: Start, default: Path, *, had_keys: bool
+) -> None:
+    if had_keys:
+        await key_made(f"sqlite:///{default}")
+    told = await refused_start(start, settings(store_url=SecretStr("")))
+    assert told.startswith("store_url: given nothing, allowed a store that `opserve bootstrap` ")
+    assert told.endswith("set by OPSERVE_STORE_URL")
+
+
+@pytest.mark.parametrize("lost", ["missing", "empty", "lost by default"])
+async def test_a_configured_store_is_not_made_anew_without_keys_either(
+    start: Start, default: Path, lost: str
+) -> None:
+    chosen = {"store_url": SecretStr(f"sqlite:///{default}")}
+    default.parent.mkdir()
+    if lost == "empty":
+        default.touch()
+    if lost == "lost by default":
+        await key_made(f"sqlite:///{default}")
+        default.unlink()
+        chosen = {}
+    told = await refused_start(start, settings(**chosen, no_keys=True))
+    assert "opserve bootstrap" in told
+    assert default.exists() == (lost == "empty")
+
+
+async def test_without_keys_a_default_store_that_was_never_made_is_made(
+    start: Start, default: Path
+) -> None:
+    guard, _ = await start.of(settings(no_keys=True))
+    assert guard.keyless
+    assert default.exists()
 
 
 @pytest.mark.parametrize("lost", ["removed", "emptied", "another"])

@@ -63,6 +63,7 @@ def test_a_service_ends_when_its_kernels_cannot_be_kept(tmp_path: Path) -> None:
     settings = {
         "OPSERVE_GRPC_ADDRESS": "127.0.0.1:0",
         "OPSERVE_REST_ADDRESS": "127.0.0.1:0",
+        "OPSERVE_NO_KEYS": "true",
         "NUMBA_CACHE_DIR": str(file),
     }
     done = subprocess.run(

@@ -37,6 +37,7 @@ async def own_service() -> AsyncIterator[Addresses]:
     """A service in this process, whose workers a test may kill or stop."""
     settings = Settings(
         store_url=SecretStr(""),
+        no_keys=True,
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],

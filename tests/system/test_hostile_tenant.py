@@ -70,7 +70,8 @@ async def farm(folder: Path) -> AsyncGenerator[Farm]:
     url, answers = store_url(folder), folder / "answers"
     tenants = [Tenant(name=GOOD), Tenant(name=ROUND), Tenant(name=BAD, quota=QUOTA)]
     keys = await new_store(url, tenants)
-    async with own_process(**SETTINGS | {"store_url": url, "log_level": "WARNING"}) as (
+    store = {"store_url": url, "no_keys": "false"}
+    async with own_process(**SETTINGS | store | {"log_level": "WARNING"}) as (
         _,
         addresses,
     ):

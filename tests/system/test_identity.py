@@ -38,6 +38,7 @@ OPERATE = frozenset({Scope.OPERATE})
 LAB = Principal(tenant="lab", name="alice", scopes=OPERATE)
 CI = Principal(tenant="mill", name="ci", scopes=OPERATE)
 PROBE = Principal(tenant="lab", name="probe", scopes=frozenset({Scope.METRICS}))
+NO_STORE = {"store_url": SecretStr(""), "no_keys": True}
 AUDIT = AuditEntry(at=1.0, tenant="lab", principal="root", face="cli", method="test", outcome="OK")
 
 
@@ -223,7 +224,7 @@ async def test_a_service_becomes_keyed_at_its_first_key(
 
 async def test_without_keys_a_page_of_the_web_gets_nothing(tmp_path: Path) -> None:
     async with (
-        running(settings(tmp_path).model_copy(update={"store_url": SecretStr("")})) as addresses,
+        running(settings(tmp_path).model_copy(update=NO_STORE)) as addresses,
         httpx2.AsyncClient(base_url=addresses.rest) as client,
     ):
         evil = await client.get("/v1/devices", headers={"Host": "evil.example:8080"})

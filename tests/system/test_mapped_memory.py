@@ -32,6 +32,7 @@ sys.stdin.read()
 def settings(*, local_lane: bool) -> Settings:
     return Settings(
         store_url=SecretStr(""),
+        no_keys=True,
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],

@@ -53,6 +53,7 @@ async def served() -> AsyncIterator[tuple[Addresses, BaseProcess]]:
     others = set(multiprocessing.active_children())
     settings = Settings(
         store_url=SecretStr(""),
+        no_keys=True,
         grpc_address="127.0.0.1:0",
         rest_address="127.0.0.1:0",
         devices=["ascend910b"],

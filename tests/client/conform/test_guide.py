@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.keyed import empty_store
 from opserve_client.private_service import Addresses, private_service
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -25,8 +26,8 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Addresses]:
-    store = {"store_url": f"sqlite:///{tmp_path}/opserve.db", "no_keys": "true"}
-    with private_service(devices='["ascend910b", "reference"]', **store) as addresses:
+    url = empty_store(tmp_path)
+    with private_service(devices='["ascend910b", "reference"]', store_url=url) as addresses:
         yield addresses
 
 

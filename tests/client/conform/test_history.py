@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from benchmarks.keyed import empty_store
 from client.conform.sample_results import (
     SAMPLE,
     failed,
@@ -40,17 +41,17 @@ DEVICES = {"devices": '["reference"]'}
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
-    with private_service(store_url=url, no_keys="true", **DEVICES) as addresses:
+    url = empty_store(tmp_path_factory.mktemp("history"))
+    with private_service(store_url=url, **DEVICES) as addresses:
         yield addresses
 
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Takes no run."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
+    url = empty_store(tmp_path_factory.mktemp("history"))
     limit = {"conformance_report_bytes_limit": "10"}
-    with private_service(store_url=url, no_keys="true", **limit, **DEVICES) as addresses:
+    with private_service(store_url=url, **limit, **DEVICES) as addresses:
         yield addresses
 
 

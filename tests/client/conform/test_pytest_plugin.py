@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.keyed import empty_store
 from opserve_client import Client
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
@@ -90,10 +91,8 @@ def test_sessions_have_the_accuracy_and_documented_rules_of_the_options(
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    url = f"sqlite:///{tmp_path_factory.mktemp('history')}/opserve.db"
-    with private_service(
-        store_url=url, no_keys="true", devices='["ascend910b", "reference"]'
-    ) as addresses:
+    url = empty_store(tmp_path_factory.mktemp("history"))
+    with private_service(store_url=url, devices='["ascend910b", "reference"]') as addresses:
         yield addresses
 
 
