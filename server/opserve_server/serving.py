@@ -28,6 +28,7 @@ from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.connections import (
     Connection,
     ConnectionLimits,
+    OpenConnections,
     probe_silent_clients,
 )
 from opserve_server.rest_api.one_shot import RunLimits
@@ -246,8 +247,6 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
         headers=settings.headers_limit,
         target_bytes=settings.target_bytes_limit,
         framing_bytes=settings.chunk_framing_bytes_limit,
-        per_peer=settings.connections_per_address_limit,
-        in_all=settings.connections_limit,
     )
 
 
@@ -271,6 +270,9 @@ class _RestServer(uvicorn.Server):
             )
         )
         self._limits = _connection_limits(settings)
+        self._connections = OpenConnections(
+            of_address=settings.connections_per_address_limit, in_all=settings.connections_limit
+        )
         self._handshake_timeout_s = settings.handshake_timeout_s
         self.accepting = asyncio.Event()
 
@@ -286,6 +288,7 @@ class _RestServer(uvicorn.Server):
         connect = partial(
             Connection,
             limits=self._limits,
+            connections=self._connections,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,

@@ -264,10 +264,10 @@ class Settings(BaseSettings):
     """Path and query of one REST request, bytes; no path has more than 2048."""
     chunk_framing_bytes_limit: Bytes = _MIB
     """Sizes of chunks, extensions and trailers of one REST body, bytes; a chunk has at least 5."""
-    connections_per_address_limit: Count = 512
-    """REST connections of one address at once; one more ends its longest idle one."""
-    connections_limit: Count = 1024
-    """Connections at once of each face; over REST one more ends an idle one."""
+    connections_per_address_limit: Annotated[int, Field(ge=2)] = 512
+    """REST connections of one address at once; tenants' calls have at most 15 of 16 of them."""
+    connections_limit: Annotated[int, Field(ge=2)] = 1024
+    """Connections at once of each face; over REST tenants' calls have at most 15 of 16 of them."""
     streams_per_connection_limit: Count = 512
     """Calls at the same time on one gRPC connection."""
     metadata_bytes_limit: Bytes = 16 * _KIB

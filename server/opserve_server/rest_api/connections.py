@@ -6,9 +6,10 @@ import json
 import socket
 import sys
 import termios
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from math import ceil
 from typing import Any, cast
@@ -16,36 +17,102 @@ from typing import Any, cast
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from opserve_kernels.status import Status
 from opserve_server.certificates import names_in_certificate
+from opserve_server.core.errors import LimitExceeded
 from opserve_server.rest_api.joining import JoiningTransport
 
-CERTIFICATE = "opserve.certificate"
-"""Extension of a request's scope: the names in the client certificate that was verified."""
+CONNECTION = "opserve.connection"
+"""Extension of a request's scope: `names` in the client certificate that was verified, and
+`serve_tenant`, to call once the caller is a tenant (OpenConnections.serve_tenant)."""
 _PROBES = 3
+_FOR_PROBES = 16
+"""One connection in so many, and at least one, is kept from tenants' calls."""
 _HEAD_END = b"\r\n\r\n"
 _TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Bounds on what a connection may send, and on connections.
+    """Bounds on what a connection may send.
 
     Attributes:
         headers: Headers of one request.
         target_bytes: Its path and query.
         framing_bytes: What one body may have beside its bytes: sizes of chunks, their extensions
             and trailers; so it bounds the number of chunks too.
-        per_peer: Connections of one address.
-        in_all: Connections of all addresses.
-        open: Addresses of the connections that there are now.
     """
 
     headers: int
     target_bytes: int
     framing_bytes: int
-    per_peer: int
-    in_all: int
-    open: "dict[Connection, str]" = field(default_factory=dict["Connection", str])
+
+
+class OpenConnections:
+    """All open connections with their addresses.
+
+    For one too many another one ends that serves no tenant's call: of the same address, if that has
+    too many, and else of the address with most such connections. Among those it is the one that has
+    been idle for longest, or else the eldest at work. Tenants' calls never have all connections, so
+    that there always is such a one, and probes are answered.
+
+    Args:
+        of_address: Connections of one address at once, at least 2.
+        in_all: Connections of all addresses at once, at least 2.
+    """
+
+    def __init__(self, *, of_address: int, in_all: int) -> None:
+        self._of_address = of_address
+        self._in_all = in_all
+        # Those first that have completed no answer for longest.
+        self._others: dict[Connection, str] = {}
+        self._tenants: dict[Connection, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._others) + len(self._tenants)
+
+    def enter(self, connection: "Connection", address: str) -> None:
+        """Takes in a connection; another one ends where it is one too many."""
+        addresses = Counter(self._others.values())
+        its_tenants = list(self._tenants.values()).count(address)
+        if addresses[address] + its_tenants >= self._of_address:
+            self._end_one_of(address)
+        elif len(self) >= self._in_all:
+            self._end_one_of(addresses.most_common(1)[0][0])
+        self._others[connection] = address
+
+    def leave(self, connection: "Connection") -> None:
+        """Forgets a connection."""
+        self._others.pop(connection, None)
+        self._tenants.pop(connection, None)
+
+    def serve_tenant(self, connection: "Connection") -> None:
+        """Keeps a connection for a tenant's call until the call's answer is complete.
+
+        Raises:
+            LimitExceeded: 207012, tenants have all connections that they may have.
+        """
+        address = self._others.get(connection)
+        if address is None:  # it has ended
+            return
+        its_tenants = list(self._tenants.values()).count(address)
+        for tenants, limit in ((its_tenants, self._of_address), (len(self._tenants), self._in_all)):
+            allowed = limit - max(limit // _FOR_PROBES, 1)
+            if tenants >= allowed:
+                raise _too_many_tenants(allowed)
+        self._tenants[connection] = self._others.pop(connection)
+
+    def complete(self, connection: "Connection") -> None:
+        """Notes that a connection has completed an answer."""
+        address = self._tenants.pop(connection, None) or self._others.pop(connection, None)
+        if address is not None:
+            self._others[connection] = address
+
+    def _end_one_of(self, address: str) -> None:
+        candidates = [one for one, its in self._others.items() if its == address]
+        ended = min(candidates, key=lambda one: one.at_work)
+        self.leave(ended)
+        ended.end()
 
 
 class Connection(HttpToolsProtocol):
@@ -55,7 +122,8 @@ class Connection(HttpToolsProtocol):
     after the connection was made that of the first. No two pieces of a body are further apart.
 
     Args:
-        limits: Bounds of all connections.
+        limits: Bounds of each connection.
+        connections: All of them.
         others: What uvicorn gives.
     """
 
@@ -69,9 +137,27 @@ class Connection(HttpToolsProtocol):
     """Of an answer whose client takes no more for now, when they were looked at last."""
     _reader_look: asyncio.TimerHandle | None = None
 
-    def __init__(self, *, limits: ConnectionLimits, **others: Any) -> None:  # noqa: ANN401  # uvicorn's
+    def __init__(
+        self,
+        *,
+        limits: ConnectionLimits,
+        connections: OpenConnections,
+        **others: Any,  # noqa: ANN401  # uvicorn's
+    ) -> None:
         super().__init__(**others)
         self._limits = limits
+        self._all = connections
+        # Those whose answer is not complete; all but the first wait for it.
+        self._calls = deque[RequestResponseCycle]()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a call has begun whose answer is not complete."""
+        return bool(self._calls)
+
+    def end(self) -> None:
+        """Ends the connection at once, whatever its client has not read."""
+        self._below.abort()
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -81,13 +167,15 @@ class Connection(HttpToolsProtocol):
         self._certificate = names_in_certificate(transport.get_extra_info("peercert"))
         self._begin_silence()
         self._end_silence_in_time()
-        self._limits.open[self] = self.client[0] if self.client else ""
-        self._make_room()
+        self._all.enter(self, self.client[0] if self.client else "")
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._limits.open.pop(self, None)
+        self._all.leave(self)
         super().connection_lost(exc)
+        for call in self._calls:  # uvicorn looks at the last one alone
+            call.disconnected = True
+            call.message_event.set()
         self._forget_reader()
         self.transport.close()  # what it holds is dropped here, and not once its handle is closed
 
@@ -120,7 +208,7 @@ class Connection(HttpToolsProtocol):
             assert limit is not None, "the service sets it"
             if self._head_bytes > limit:
                 self._refuse("head", "more bytes", f"{limit} bytes", _TOO_LARGE)
-        if not self._at_work:
+        if not self.at_work:
             self._end_silence_in_time()
         elif self._in_body:
             self._expect_more()
@@ -128,7 +216,10 @@ class Connection(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {CERTIFICATE: {"names": self._certificate}}
+        serve_tenant = partial(self._all.serve_tenant, self)
+        self.scope["extensions"] = {
+            CONNECTION: {"names": self._certificate, "serve_tenant": serve_tenant}
+        }
         self._head_bytes = self._framing_bytes = 0
 
     @override
@@ -154,8 +245,9 @@ class Connection(HttpToolsProtocol):
     @override
     def on_headers_complete(self) -> None:
         self._head_bytes = None
-        self._at_work = self._in_body = True
+        self._in_body = True
         super().on_headers_complete()
+        self._calls.append(self.cycle)
 
     @override
     def on_message_complete(self) -> None:
@@ -165,7 +257,9 @@ class Connection(HttpToolsProtocol):
     @override
     def on_response_complete(self) -> None:
         super().on_response_complete()  # which starts uvicorn's timer, unless another call waits
-        if self.cycle.response_complete:
+        self._calls.popleft()
+        self._all.complete(self)
+        if not self.at_work:
             self._begin_silence()
 
     @override
@@ -192,7 +286,7 @@ class Connection(HttpToolsProtocol):
         """Ends the connection of a client that has read nothing since the last look."""
         unread = unread_bytes(self._below)
         if unread >= self._unread_bytes:
-            self._below.abort()
+            self.end()
             return
         self._unread_bytes = unread
         self._reader_look = self.loop.call_later(self.timeout_keep_alive, self._look_at_reader)
@@ -202,35 +296,7 @@ class Connection(HttpToolsProtocol):
             self._reader_look.cancel()
             self._reader_look = None
 
-    def _make_room(self) -> None:
-        """Ends an idle connection where this one is too many, so that probes are always heard.
-
-        Of an address with too many it is one of its own, else one of the address with most. Where
-        all of them are at work, this one is refused.
-        """
-        limits = self._limits
-        crowd = Counter(limits.open.values())
-        if crowd[limits.open[self]] > limits.per_peer:
-            crowded, allowed = limits.open[self], f"{limits.per_peer} of one address"
-        elif len(limits.open) > limits.in_all:
-            crowded, allowed = crowd.most_common(1)[0][0], f"{limits.in_all}"
-        else:
-            return
-        idle = [
-            one
-            for one, peer in limits.open.items()
-            if peer == crowded and one is not self and not one._at_work  # noqa: SLF001  # its own
-        ]
-        if not idle:
-            del limits.open[self]
-            self._refuse("connections", "one more, all at work", allowed, HTTPStatus(503))
-            return
-        longest = min(idle, key=lambda one: one._silent_until_s)  # noqa: SLF001  # its own
-        del limits.open[longest]
-        longest.transport.close()
-
     def _begin_silence(self) -> None:
-        self._at_work = False
         self._silent_until_s = self.loop.time() + self.timeout_keep_alive
 
     def _expect_more(self) -> None:
@@ -268,6 +334,17 @@ def _problem(parameter: str, given: str, allowed: str, status: HTTPStatus) -> by
         b"HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\n"
         b"Content-Length: %d\r\nConnection: close\r\n\r\n%s"
     ) % (status.value, status.phrase.encode(), len(body), body)
+
+
+def _too_many_tenants(allowed: int) -> LimitExceeded:
+    return LimitExceeded(
+        Status.ACL_ERROR_RT_OVER_LIMIT,
+        f"connections: given one more with a tenant's call, allowed {allowed} at once, so that "
+        "probes are answered; send the call again when another one has its answer",
+        parameter="connections",
+        given="one more with a tenant's call",
+        allowed=f"{allowed} at once",
+    )
 
 
 def unread_bytes(transport: asyncio.Transport) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 from urllib.parse import quote
 
 from fastapi.routing import iter_route_contexts
@@ -17,9 +18,9 @@ from opserve_server.calls import AtWork, call_id, hidden, malformed
 from opserve_server.core.errors import NotAllowed, OpserveError, TooManyGuesses, Unauthenticated
 from opserve_server.core.observations import Call, Observe
 from opserve_server.core.principal import Scope
-from opserve_server.guard import AUTHORIZATION, Credentials, Guard
+from opserve_server.guard import ANYBODY, AUTHORIZATION, Credentials, Guard
 from opserve_server.open_calls import Place
-from opserve_server.rest_api.connections import CERTIFICATE
+from opserve_server.rest_api.connections import CONNECTION
 from opserve_server.rest_api.errors import not_routed, refusal
 from opserve_server.rest_api.route import ServiceRoute
 
@@ -65,7 +66,7 @@ class CallMiddleware:
             request_id=call_id(headers.get(REQUEST_ID)),
             headers=headers,
         )
-        answer = _Answer(send, call, self._guard, credentials)
+        answer = _Answer(send, call, self._guard, credentials, _connection_of(scope))
         with AtWork(call, self._observe), answer, suppress(ClientDisconnect):
             try:
                 await self._serve(route, scope, receive, answer)
@@ -130,12 +131,20 @@ class _Answer:
         begun: Whether the answer's status has gone.
     """
 
-    def __init__(self, send: Send, call: Call, guard: Guard, credentials: Credentials) -> None:
+    def __init__(
+        self,
+        send: Send,
+        call: Call,
+        guard: Guard,
+        credentials: Credentials,
+        connection: Mapping[str, Any],
+    ) -> None:
         self.call = call
         self.credentials = credentials
         self.begun = False
         self._send = send
         self._guard = guard
+        self._connection = connection
         self._until = asyncio.timeout(None)
         self._place: Place | None = None
 
@@ -149,6 +158,8 @@ class _Answer:
     def enter(self, scope: Scope | None) -> Place:
         """Recognises the caller and takes a place for the call."""
         self._place = self._guard.enter(self.call, self.credentials, scope)
+        if self._connection and self.call.principal is not ANYBODY:
+            self._connection["serve_tenant"]()
         return self._place
 
     async def __call__(self, message: Message) -> None:
@@ -211,10 +222,16 @@ def _credentials_of(scope: HttpScope, authorization: str | None) -> Credentials:
         return "" if client is None else client[0]
 
     def certificate() -> Sequence[str]:
-        names: Sequence[str] = scope.get("extensions", {}).get(CERTIFICATE, {}).get("names", ())
+        names: Sequence[str] = _connection_of(scope).get("names", ())
         return names
 
     return Credentials(authorization=authorization, certificate=certificate, peer=peer)
+
+
+def _connection_of(scope: HttpScope) -> Mapping[str, Any]:
+    """What the server has of the connection; nothing where a test calls without one."""
+    connection: Mapping[str, Any] = scope.get("extensions", {}).get(CONNECTION, {})
+    return connection
 
 
 def _check_host(headers: Mapping[str, str | bytes]) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,8 +14,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from opserve_server.core.errors import LimitExceeded
 from opserve_server.rest_api import connections
-from opserve_server.rest_api.connections import Connection, ConnectionLimits, unread_bytes
+from opserve_server.rest_api.connections import (
+    CONNECTION,
+    Connection,
+    ConnectionLimits,
+    OpenConnections,
+    unread_bytes,
+)
 from simulation.virtual_time import VirtualTimeLoop
 
 LIMIT_S = 30
@@ -29,7 +38,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 class Wire:
     """A connection and what it wrote."""
 
-    def __init__(self, limits: ConnectionLimits | None = None) -> None:
+    def __init__(self, connections: OpenConnections | None = None, peer: str = "") -> None:
         config = uvicorn.Config(
             echo,
             http=Connection,
@@ -39,16 +48,20 @@ class Wire:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         config.load()
-        limits = limits or ConnectionLimits(
-            headers=50, target_bytes=64, framing_bytes=1024, per_peer=1, in_all=1
-        )
         self.end = Connection(
-            config=config, server_state=ServerState(), app_state={}, limits=limits
+            config=config,
+            server_state=ServerState(),
+            app_state={},
+            limits=ConnectionLimits(headers=50, target_bytes=64, framing_bytes=1024),
+            connections=(
+                OpenConnections(of_address=2, in_all=2) if connections is None else connections
+            ),
         )
         self.transport = mock.Mock(spec=asyncio.Transport)
         self.transport.is_closing.side_effect = lambda: self.transport.close.called
         self.transport.writelines.side_effect = self._write_all
-        self.transport.get_extra_info.return_value = None
+        self.transport.get_extra_info.side_effect = {"peername": (peer, 1)}.get
+        self.transport.abort.side_effect = partial(self.end.connection_lost, None)
         self.end.connection_made(self.transport)
 
     def _write_all(self, data: Sequence[bytes]) -> None:
@@ -183,16 +196,112 @@ def test_what_the_system_holds_of_an_answer_is_not_read() -> None:
         assert unread_bytes(transport) == 24
 
 
-def test_an_address_is_forgotten_with_its_last_connection() -> None:
+def of_peers(peers: str, *, of_address: int, in_all: int) -> tuple[OpenConnections, list[Wire]]:
+    """Connections of addresses of one letter."""
+    connections = OpenConnections(of_address=of_address, in_all=in_all)
+    return connections, [Wire(connections, peer) for peer in peers]
+
+
+def ended(wires: Sequence[Wire]) -> list[int]:
+    return [number for number, wire in enumerate(wires) if wire.transport.abort.called]
+
+
+def begin(wire: Wire) -> None:
+    """A call, whose body does not come."""
+    wire.end.data_received(HEAD + b"Content-Length: 4\r\n\r\n")
+
+
+def serve_tenant(wire: Wire) -> None:
+    """A call of a tenant, as the middleware recognises it."""
+    begin(wire)
+    extensions: Any = wire.end.scope["extensions"]
+    extensions[CONNECTION]["serve_tenant"]()
+
+
+def test_connections_are_forgotten_as_they_are_lost() -> None:
     async def test() -> None:
-        limits = ConnectionLimits(
-            headers=50, target_bytes=64, framing_bytes=1024, per_peer=2, in_all=2
-        )
-        first, second = Wire(limits), Wire(limits)
-        assert list(limits.open) == [first.end, second.end]
-        first.end.connection_lost(None)
-        assert list(limits.open) == [second.end]
-        second.end.connection_lost(None)
-        assert not limits.open
+        connections, wires = of_peers("aab", of_address=2, in_all=4)
+        serve_tenant(wires[0])
+        for left, wire in zip((2, 1, 0), wires, strict=True):
+            wire.end.connection_lost(None)
+            assert len(connections) == left
+
+    in_virtual_time(test)
+
+
+def test_the_longest_idle_connection_of_the_address_with_most_ends_first() -> None:
+    async def test() -> None:
+        connections, wires = of_peers("baaaa", of_address=5, in_all=5)
+        for wire in wires[1:3]:
+            begin(wire)
+        wires[1].end.data_received(b"body")
+        await asyncio.sleep(0.1)
+        assert wires[1].answers == [b"200"]
+        for expected in ([3], [3, 4], [1, 3, 4]):  # 1 was at work until now, and 2 still is
+            Wire(connections, "c")
+            assert ended(wires) == expected
+
+    in_virtual_time(test)
+
+
+def test_the_eldest_connection_at_work_without_a_tenant_ends_where_none_is_idle() -> None:
+    async def test() -> None:
+        connections, wires = of_peers("abab", of_address=3, in_all=4)
+        for wire in wires:
+            begin(wire)
+        Wire(connections, "c")
+        assert ended(wires) == [0]
+        Wire(connections, "b")
+        assert ended(wires) == [0, 1]
+        assert len(connections) == 4
+
+    in_virtual_time(test)
+
+
+def test_a_connection_that_serves_a_tenant_never_ends_for_another() -> None:
+    async def test() -> None:
+        connections, wires = of_peers("aaab", of_address=4, in_all=4)
+        for wire in wires[:3]:
+            serve_tenant(wire)
+        wires += [Wire(connections, peer) for peer in "abc"]
+        assert ended(wires) == [3, 4, 5]
+        for wire in wires[:2]:
+            wire.end.data_received(b"body")
+        await asyncio.sleep(0.1)
+        Wire(connections, "b")
+        assert ended(wires) == [0, 3, 4, 5], "its answer is complete"
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize(("peers", "most"), [("aaaa", 3), ("aabbcc", 5)])
+def test_tenants_never_have_the_connections_that_are_kept_for_probes(peers: str, most: int) -> None:
+    async def test() -> None:
+        _, wires = of_peers(peers, of_address=4, in_all=6)
+        for wire in wires[:most]:
+            serve_tenant(wire)
+        with pytest.raises(LimitExceeded, match="probes") as refusal:
+            serve_tenant(wires[most])
+        assert refusal.value.parameter == "connections"
+
+    in_virtual_time(test)
+
+
+def test_all_calls_of_a_connection_see_that_its_client_has_gone() -> None:
+    async def test() -> None:
+        seen: list[str] = []
+
+        async def app(_: Scope, receive: Receive, __: Send) -> None:
+            while (message := await receive())["type"] != "http.disconnect":
+                pass
+            seen.append(message["type"])
+
+        wire = Wire()
+        wire.end.app = app
+        wire.end.data_received((HEAD + b"\r\n") * 2)
+        await asyncio.sleep(0)
+        wire.end.connection_lost(ConnectionResetError())
+        await asyncio.sleep(0)
+        assert seen == ["http.disconnect"], "the second one has not begun"
 
     in_virtual_time(test)
