@@ -21,6 +21,8 @@ from opserve_server.settings import THREADS_LIMIT
 
 DEMANDING = PlanOptions(accuracy=Accuracy.FAST, threads=THREADS_LIMIT, workspace_limit=0)
 """Options that take the most planning: every algorithm is tried, the first one in shares."""
+BATCH = replace(DEMANDING, threads=1, batch_consistent=True)
+"""The same at the deterministic level BATCH, whose algorithms depend on no size of the batch."""
 VAST = (
     *(64, 4099, 65535, 65537, 2**20, 2**20 + 7, 2**31 - 19, 2**31 - 2, 2**31 - 1),
     *(2**36, 2**39 - 7, 2**40, 2**61 - 1, 2**62 - 57, 2**63 - 25),
@@ -80,12 +82,16 @@ def random_calls(seed: int, count: int) -> Iterator[PlannedCall]:
             accuracy=Accuracy.DIRECT if random.random() < 1 / 3 else Accuracy.FAST,
             threads=random.choice((1, 1, 2, 3, 6, THREADS_LIMIT)),
             workspace_limit=random.choice((None, None, 0, 1 << 16, 1 << 22)),
+            batch_consistent=random.random() < 1 / 4,
         )
         yield PlannedCall(case, options)
 
 
 def hostile_calls(step: int = 1) -> Iterator[PlannedCall]:
-    """Every argument at every size of VAST, alone and beside others: each `step`-th such call."""
+    """Every argument at every size of VAST, alone and beside others: each `step`-th such call.
+
+    Each comes at the deterministic level BATCH too.
+    """
     plain = Geometry()
     geometries = (plain, replace(plain, axes=1), replace(plain, transposed=True))
     places = ((operator, profile) for operator in OPERATORS for profile in SUPPORT[operator])
@@ -95,7 +101,7 @@ def hostile_calls(step: int = 1) -> Iterator[PlannedCall]:
         form = form.in_dtype(SUPPORT[operator][profile].dtypes[-1])
         case = _case(operator, form, profile, repeats=geometry.repeats)
         if case is not None:
-            yield PlannedCall(case, DEMANDING)
+            yield from (PlannedCall(case, options) for options in (DEMANDING, BATCH))
 
 
 def largest_call(operator: str, elements: int, more: int) -> PlannedCall:

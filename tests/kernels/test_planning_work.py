@@ -7,6 +7,7 @@ import pytest
 
 from kernels.iterations import Iterations
 from kernels.planned_calls import (
+    BATCH,
     DEMANDING,
     PlannedCall,
     hostile_calls,
@@ -68,7 +69,9 @@ def test_iterations_of_loops_and_generators_are_counted() -> None:
     assert 2000 <= iterations.count <= 3010
 
 
-@pytest.mark.parametrize("options", [PlanOptions(), DEMANDING], ids=["alone", "in shares"])
+@pytest.mark.parametrize(
+    "options", [PlanOptions(), DEMANDING, BATCH], ids=["alone", "in shares", "batch"]
+)
 def test_the_plan_of_a_vast_call_takes_few_iterations(
     monkeypatch: pytest.MonkeyPatch, options: PlanOptions
 ) -> None:

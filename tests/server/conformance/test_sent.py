@@ -1,7 +1,9 @@
 """Outputs that were sent before are known by their digests: to their tenant, within a limit."""
 
+import asyncio
 import hashlib
 import struct
+import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -107,6 +109,30 @@ async def open_bench(folder: Path, sent_bytes: int) -> AsyncGenerator[Bench]:
 async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
     async with open_bench(tmp_path, 2**20) as opened:
         yield opened
+
+
+async def test_a_caller_that_leaves_while_outputs_are_digested_waits_until_the_thread_ends(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, digest = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def held_up(*_: object) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        digest.wait()
+
+    monkeypatch.setattr("opserve_server.conformance.conformance.submission_of", held_up)
+    verifying = asyncio.ensure_future(bench.verify("lab", {"out": ONES}))
+    try:
+        await begun.wait()
+        verifying.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not verifying.done(), "its arrays stay charged"
+    finally:
+        digest.set()
+    with pytest.raises(asyncio.CancelledError):
+        await verifying
 
 
 async def test_what_another_tenant_sent_is_missing(bench: Bench) -> None:
