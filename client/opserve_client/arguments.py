@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from opserve.v1 import session_service_pb2 as session_pb2
 from opserve_client.errors import (
     OPSERVE,
+    SessionLost,
     invalid_argument,
     invalid_handle,
     invalid_parameter,
@@ -55,7 +56,7 @@ class Owned(Protocol):
 class MayBeLost(Protocol):
     """The calls of a session."""
 
-    lost: bool
+    lost: SessionLost | None
 
 
 def int64(value: object, *, parameter: str, domain: str = OPSERVE) -> int:
@@ -227,8 +228,8 @@ def own(
 
 def check_owner(value: Owned, owner: object, *, parameter: str, word: str) -> None:
     """Refuses an object of another session, or of one that is lost."""
-    if isinstance(value.owner, MayBeLost) and value.owner.lost:
-        raise session_lost()
+    if isinstance(value.owner, MayBeLost) and value.owner.lost is not None:
+        raise session_lost(ended=value.owner.lost.ended)
     if value.owner is not owner:
         given = f"{_with_article(word)} of another session"
         raise invalid_handle(parameter, given, "one of this session")

@@ -61,6 +61,8 @@ class OpserveError(Exception):
         given: What was given, or "".
         allowed: What is allowed, or "".
         request_id: Identifies the call in the service's log, or "".
+        ended: Why the service has ended the session; "" where it does not have it, as after a
+            restart, or the error is another.
         results: Of a failed submit, the answers of the commands before the one that failed.
         failed_command: Of a failed submit, the place of the command that failed, from 0; None where
             the whole call failed, as when the connection broke.
@@ -76,6 +78,7 @@ class OpserveError(Exception):
         given: str = "",
         allowed: str = "",
         request_id: str = "",
+        ended: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -85,6 +88,7 @@ class OpserveError(Exception):
         self.given = given
         self.allowed = allowed
         self.request_id = request_id
+        self.ended = ended
         self.results: tuple[CommandResult, ...] = ()
         self.failed_command: int | None = None
 
@@ -188,8 +192,9 @@ class QuotaMembers(NamedTuple):
 class SessionLost(AclrtError):
     """The service has this session no more, and its buffers, streams, events and work are gone.
 
-    The service was restarted, the lease ended, or the session was closed. `session.run` on arrays
-    goes on in a new session by itself; what uses tensors or buffers of the lost one cannot.
+    The service was restarted, or it ended the session: `ended` is the reason. After a restart or a
+    drain `session.run` on arrays goes on in a new session by itself; what uses tensors or buffers
+    of the lost one cannot.
     """
 
 
@@ -209,6 +214,7 @@ class ErrorFields(TypedDict, total=False):
     given: str
     allowed: str
     request_id: str
+    ended: str
 
 
 _MEMBERS = ("parameter", "given", "allowed", "request_id")
@@ -311,8 +317,12 @@ def _refusal(
 
 
 def may_pass(error: OpserveError) -> bool:
-    """Whether a whole call may succeed a moment later, in a session that is opened anew."""
-    return isinstance(error, SessionLost) or error.code in WORTH_A_RETRY
+    """Whether a whole call may succeed a moment later, in a session that is opened anew.
+
+    A session that was ended on purpose, as by `opserve release`, is not opened anew.
+    """
+    is_open_again = isinstance(error, SessionLost) and not error.ended
+    return is_open_again or error.code in WORTH_A_RETRY
 
 
 def is_session_lost(error: OpserveError) -> bool:
@@ -320,13 +330,11 @@ def is_session_lost(error: OpserveError) -> bool:
     return error.code == INVALID_HANDLE[0] and error.parameter == "session"
 
 
-def session_lost(request_id: str = "") -> SessionLost:
+def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
     """The exception for whatever is used of a session that is gone."""
     allowed = "a session that lives: open another one, and upload again what it needs"
-    given = (
-        "a session that the service has no more, as it was restarted, the lease ended or the "
-        "session was closed; its buffers, streams and queued work are gone"
-    )
+    end = f"which ended: {ended}" if ended else "that the service has no more, as after a restart"
+    given = f"a session {end}; its buffers, streams and queued work are gone"
     return SessionLost(
         f"session: given {given}, allowed {allowed}",
         code=INVALID_HANDLE[0],
@@ -335,6 +343,7 @@ def session_lost(request_id: str = "") -> SessionLost:
         given=given,
         allowed=allowed,
         request_id=request_id,
+        ended=ended,
     )
 
 

@@ -36,5 +36,6 @@ def noting_loss(calls: MayBeLost) -> Generator[None]:
     except OpserveError as error:
         if not is_session_lost(error):
             raise
-        calls.lost = True
-        raise session_lost(error.request_id) from error
+        lost = session_lost(error.request_id, ended=error.ended)
+        calls.lost = calls.lost or lost
+        raise lost from error

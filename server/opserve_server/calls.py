@@ -10,6 +10,7 @@ from typing import TypedDict
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import RETRY_AFTER_S
 from opserve_server.core.errors import (
+    HandleNotFound,
     InvalidArgument,
     LimitExceeded,
     NotAllowed,
@@ -98,6 +99,11 @@ def note_failure(error: OpserveError) -> None:
 def retry_after_s(error: OpserveError) -> float:
     """Seconds after which a call that was refused for lack of room may be tried again."""
     return error.retry_after_s if isinstance(error, QuotaExceeded) else RETRY_AFTER_S
+
+
+def end_of(error: OpserveError) -> str:
+    """Why the session that a call named was ended; empty where its client may open it again."""
+    return error.ended if isinstance(error, HandleNotFound) else ""
 
 
 class QuotaMembers(TypedDict, total=False):

@@ -27,9 +27,10 @@ _CREATING = {"allocate": "buffer", "get_workspace_size": "executor"} | {
 _METHOD_OF = {method.request: method for method in METHODS}
 
 
-def refusal(code: int, parameter: str, given: object) -> OpserveError:
+def refusal(code: int, parameter: str, given: object, *, ended: str = "") -> OpserveError:
     """An error as a service makes it."""
-    return error_for(f"{parameter}: given {given}", code=code, name="FAKE", parameter=parameter)
+    message = f"{parameter}: given {given}"
+    return error_for(message, code=code, name="FAKE", parameter=parameter, ended=ended)
 
 
 class FakeService:
@@ -67,7 +68,7 @@ class FakeService:
         self.opened = session_pb2.OpenSessionRequest()
         self.openings: list[session_pb2.OpenSessionRequest] = []
         self.levels: list[session_pb2.SetDeterministicLevelRequest] = []
-        self._session, self._restarts = "5e55", 0
+        self._session, self._restarts, self._ended = "5e55", 0, ""
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
     def restart(self) -> None:
@@ -78,6 +79,11 @@ class FakeService:
         self.executors.clear()
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
+    def release(self) -> None:
+        """Ends the session as an administrator does."""
+        self.restart()
+        self._ended = "it was released"
+
     def __call__(self, method: Method[Any, Any], request: Message) -> Message:
         name = method.rpc.partition("/")[2]
         self.calls.append(name)
@@ -86,7 +92,7 @@ class FakeService:
             raise self.failures[name].pop(0)
         session = getattr(request, "session", "")
         if self._restarts and session not in {"", self._session}:
-            raise refusal(107017, "session", session)
+            raise refusal(107017, "session", session, ended=self._ended)
         return self._answer(request)
 
     def _answer(self, request: Message) -> Message:

@@ -134,6 +134,31 @@ def test_a_session_that_was_closed_or_resumed_is_not_opened_again(
     assert len(fake.openings) == 1
 
 
+@pytest.mark.parametrize("noticed", ["run", "allocate"])
+def test_a_session_that_was_released_is_not_opened_again(
+    session: Session, fake: FakeService, noticed: str
+) -> None:
+    fake.release()
+    if noticed == "allocate":
+        with pytest.raises(SessionLost):
+            session.allocate(8)
+    for _ in range(2):
+        with pytest.raises(SessionLost, match="which ended: it was released") as told:
+            session.run(convolution())
+        assert told.value.ended == "it was released"
+    assert len(fake.openings) == 1
+
+
+def test_conform_ends_with_its_session_that_was_released(client: Client, fake: FakeService) -> None:
+    sessions = Sessions(client, Terms())
+    sessions.on("ascend910b")
+    fake.release()
+    with pytest.raises(SessionLost, match="it was released"):
+        sessions.carry_out("ascend910b", lambda session: session.allocate(8))
+    assert len(fake.openings) == 1
+    sessions.close()
+
+
 def test_a_service_that_stays_away_is_given_up_after_the_time_of_recovery(
     session: Session, fake: FakeService, pauses: list[float]
 ) -> None:

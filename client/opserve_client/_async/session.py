@@ -90,8 +90,7 @@ class AsyncSession:
         opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
         last: Handles,
     ) -> None:
-        self.name = opened.session
-        self.device = opened.device
+        self.name, self.device = opened.session, opened.device
         self.lease_s = opened.lease_s
         self.accuracy, self.documented_rules = opened.accuracy, opened.documented_rules
         lane = LocalLane(opened.local_lane, opened.session, opened.local_lane_token)
@@ -130,7 +129,7 @@ class AsyncSession:
         Calls of at most 64 KiB travel in one round trip.
 
         A call on arrays outlives a restart of the service, for `recovery_s` of the client: it opens
-        the session again, whose name and device may change.
+        the session again, whose name and device may change, unless the service itself ended it.
 
         Returns:
             The outputs by the vendor's names, None where one was not asked for.
@@ -138,14 +137,14 @@ class AsyncSession:
         Raises:
             AclnnError: The operator refused its arguments; TbeError or DeconvError in its family.
             ExecutionFailed: The kernel failed.
-            SessionLost: 107017, it is gone, and the call uses what it had; or it was resumed.
+            SessionLost: 107017, it is gone, and the call uses what it had; or `ended` says why.
             ServiceUnreachable: 507901, the service stayed away.
         """
         pauses = self._connection.recovery_pauses_s()
         while True:
             calls = self._calls
             try:
-                if calls.lost and self._can_repeat(call):
+                if calls.lost is not None and self._can_repeat(call):
                     await self._reopen(calls)
                 return await run(self._calls, call)
             except OpserveError as error:
@@ -376,7 +375,8 @@ class AsyncSession:
 
     def _can_repeat(self, call: OperatorCall[Any]) -> bool:
         ends = self._closed or self._connection.closed or self._opener is None
-        return not ends and is_repeatable(call)
+        was_ended = self._calls.lost is not None and not may_pass(self._calls.lost)
+        return not (ends or was_ended) and is_repeatable(call)
 
     async def _reopen(self, lost: AsyncSessionCalls) -> None:
         """Opens the session again, once for all calls that miss it."""

@@ -14,9 +14,8 @@ from opserve_client._async.connection import AsyncConnection
 from opserve_client.errors import (
     INVALID_HANDLE,
     OpserveError,
-    is_session_lost,
+    SessionLost,
     not_mappable,
-    session_lost,
 )
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
@@ -43,7 +42,7 @@ class AsyncSessionCalls:
         last: The greatest handles that the session has used.
 
     Attributes:
-        lost: Whether the service has the session no more: all that belongs to it is gone.
+        lost: The error of the first call that found the session gone, and all that belonged to it.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class AsyncSessionCalls:
         self.session = session
         self._lane = lane
         self.last = last
-        self.lost = False
+        self.lost: SessionLost | None = None
         self._connection = connection
         self._lock = runtime_async.Lock()
 
@@ -116,15 +115,13 @@ class AsyncSessionCalls:
         while True:
             request = WatchStreamRequest(session=self.session, stream=stream, after=after)
             try:
-                async with aclosing(self._connection.watch(request)) as watching:
-                    async for news in watching:
-                        if news.HasField("entry"):
-                            yield news.entry
-                        after = news.entry.sequence or news.lost.last
+                with noting_loss(self):
+                    async with aclosing(self._connection.watch(request)) as watching:
+                        async for news in watching:
+                            if news.HasField("entry"):
+                                yield news.entry
+                            after = news.entry.sequence or news.lost.last
             except OpserveError as error:
-                if first and is_session_lost(error):
-                    self.lost = True
-                    raise session_lost(error.request_id) from error
                 if first or error.code != INVALID_HANDLE[0]:
                     raise
                 return

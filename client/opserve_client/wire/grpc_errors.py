@@ -98,4 +98,5 @@ def _from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
         given=metadata.get("given", ""),
         allowed=metadata.get("allowed", ""),
         request_id=metadata.get("request_id", ""),
+        ended=metadata.get("ended", ""),
     )

@@ -27,6 +27,7 @@ class Problem(BaseModel):
     given: str = ""
     allowed: str = ""
     request_id: str = ""
+    ended: str = ""
     executor: int = 0
     limit: float = 0.0
     use: float = 0.0
@@ -53,6 +54,7 @@ def from_response(status: int, body: bytes) -> OpserveError:
         given=problem.given,
         allowed=problem.allowed,
         request_id=problem.request_id,
+        ended=problem.ended,
     )
 
 

@@ -58,12 +58,22 @@ __all__ = [
 ]
 
 
+DRAINED = "the service drains"
+"""Why a session ended that its client may open again."""
+
+
 class HandleNotFound(OpserveError):
-    """A handle or session that is not there, for whatever reason (107017)."""
+    """A handle or session that is not there, for whatever reason (107017).
+
+    Attributes:
+        ended: Why the session was ended, so that its client does not open it again by itself; empty
+            where that is unknown, as after a restart, or the service drains.
+    """
 
     def __init__(self, kind: str, given: object, *, allowed: str = "", ended: str = "") -> None:
         allowed = allowed or f"a live {kind} of this session"
         told = f", which ended: {ended}" if ended else ""
+        self.ended = "" if ended == DRAINED else ended
         super().__init__(
             Status.ACL_ERROR_RT_INVALID_HANDLE,
             f"{kind}: given {given}{told}, allowed {allowed}",

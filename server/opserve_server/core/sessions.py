@@ -12,6 +12,7 @@ from opserve_server.core.asking import SessionRequest, Wanted, wanted_of
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
+    DRAINED,
     HandleNotFound,
     QuotaExceeded,
     Unauthenticated,
@@ -196,7 +197,7 @@ class Sessions:
 
     async def close(self, session: Session) -> None:
         """Ends a session and returns its memory; goes on if the caller is cancelled."""
-        await asyncio.shield(self._close(session))
+        await asyncio.shield(self._close(session, reason="it was closed"))
 
     async def drain(self) -> None:
         """Ends each session once it has been quiet; opens no more."""
@@ -205,7 +206,7 @@ class Sessions:
         while self._sessions:
             for session in list(self._sessions.values()):
                 if session.is_quiet(self._limits.drain_quiet_s):
-                    self._close(session, reason="the service drains")
+                    self._close(session, reason=DRAINED)
             await asyncio.sleep(DRAIN_LOOKS_S)
 
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:

@@ -13,6 +13,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
 
 from opserve_server.calls import (
+    end_of,
     hidden,
     note_failure,
     quota_members,
@@ -101,6 +102,8 @@ def _error_info(error: OpserveError, request_id: str) -> ErrorInfo:
     }
     if isinstance(error, ExecutionFailed):
         metadata["executor"] = str(error.executor)
+    if ended := end_of(error):
+        metadata["ended"] = ended
     metadata |= {name: f"{value:.15g}" for name, value in quota_members(error).items()}
     return ErrorInfo(reason=error.status.name, domain=error.status.domain, metadata=metadata)
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from opserve_server.calls import (
     BodyTooLarge,
+    end_of,
     malformed,
     note_failure,
     quota_members,
@@ -120,6 +121,8 @@ class Problem(BaseModel):
     """Names this call in the service's log."""
     executor: int | None = None
     """The executor that failed, where one did."""
+    ended: str | None = None
+    """Why the session was ended; absent where its client may open it again, as after a restart."""
     limit: float | None = None
     """What the tenant's quota allows of the resource that `parameter` names, where that refused."""
     use: float | None = None
@@ -184,6 +187,7 @@ def _answer(error: OpserveError, row: Row, *, path: str, request_id: str) -> Res
         allowed=shortened(error.allowed),
         request_id=request_id,
         executor=error.executor if isinstance(error, ExecutionFailed) else None,
+        ended=end_of(error) or None,
         **quota_members(error),
     )
     return Response(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from opserve_client import AsyncClient, AuthenticationError
+from client.samples import convolution
+from opserve_client import AsyncClient, AuthenticationError, SessionLost
 from opserve_client.errors import PermissionDeniedError, QuotaExceeded
 from opserve_server.bootstrap import Administered, first_key
 from opserve_server.core.keys import is_well_formed
@@ -191,6 +192,24 @@ async def test_a_session_is_seen_and_released_by_its_id(farm: Farm, client: Asyn
         assert (await refusal(session.allocate(8))).code == 107017
     told = [(one.method, one.outcome) for one in await farm.audit()]
     assert told.count(("ReleaseSession", "OK")) == 1
+
+
+@pytest.mark.parametrize("ends", ["released", "closed"])
+async def test_a_session_that_was_ended_on_purpose_is_not_opened_again(
+    client: AsyncClient, ends: str
+) -> None:
+    session = await client.open_session("ascend910b")
+    if ends == "released":
+        (seen,) = await client.admin.list_sessions()
+        await client.admin.release_session(seen.id)
+    else:
+        await (await client.resume_session(session.name)).close()
+    for _ in range(2):
+        with pytest.raises(SessionLost, match=f"which ended: it was {ends};") as lost:
+            await session.run(convolution())
+        assert lost.value.ended == f"it was {ends}"
+    assert not await client.admin.list_sessions()
+    await session.close()
 
 
 async def test_the_first_key_is_made_once_unless_forced(farm: Farm) -> None:

@@ -66,8 +66,9 @@ async def test_a_session_ends_when_it_has_been_quiet_whatever_its_heartbeat_says
     assert not draining.done()
     await asyncio.sleep(LITTLE_S * 1.5)
     await draining
-    with pytest.raises(HandleNotFound):
+    with pytest.raises(HandleNotFound, match="which ended: the service drains") as refused:
         caller.service.keep_alive(LOCAL, caller.name)
+    assert not refused.value.ended, "its client opens it again elsewhere, or after the restart"
 
 
 async def test_a_session_that_was_idle_holds_a_drain_up_no_longer(caller: Caller) -> None:

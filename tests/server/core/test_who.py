@@ -62,7 +62,10 @@ async def test_a_session_without_work_is_released_and_its_owner_alone_is_told_wh
 ) -> None:
     caller.service.renew_tenants([Tenant(name="lab")])
     await caller.service.release(ADMIN, caller.name[:8], force=False)
-    assert "which ended: it was released" in (await caller.refused(c.QueryStream())).message
+    refused = await caller.refused(c.QueryStream())
+    assert "which ended: it was released" in refused.message
+    assert isinstance(refused, HandleNotFound)
+    assert refused.ended == "it was released"
     answers: list[str] = []
     for name in (caller.name, "0" * 32):
         with pytest.raises(HandleNotFound) as refusal:

@@ -17,7 +17,7 @@ from opserve_client.conform.targets.target import (
     Outcome,
     Tensors,
 )
-from opserve_client.errors import WORTH_A_RETRY, OpserveError, SessionLost
+from opserve_client.errors import OpserveError, SessionLost, may_pass
 from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
 from opserve_kernels.cases.case import Case
 
@@ -66,14 +66,12 @@ class Sessions:
             try:
                 return work(self.on(profile))
             except OpserveError as error:
+                pause_s = next(pauses, None) if may_pass(error) else None
+                if pause_s is None:
+                    raise
                 if isinstance(error, SessionLost) and profile in self._open:
                     with suppress(OpserveError):  # its lease ends what cannot be closed
                         self._open.pop(profile).close()
-                elif error.code not in WORTH_A_RETRY:
-                    raise
-                pause_s = next(pauses, None)
-                if pause_s is None:
-                    raise
             self._sleep(pause_s)
 
     def on(self, profile: str) -> Session:
