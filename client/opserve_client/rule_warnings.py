@@ -51,6 +51,6 @@ def warn_of_results(results: Iterable[CommandResult]) -> None:
 def _level_of_caller() -> int:
     """As `warnings.warn` counts frames from the function that calls this one."""
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].partition(".")[0] == _PACKAGE:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame, level = frame.f_back, level + 1
     return level

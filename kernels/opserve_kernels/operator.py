@@ -63,7 +63,7 @@ class RuleOrigin(StrEnum):
     PAGE = "page"
     """The page alone: an error or a warning, as DocumentedRules say."""
     CONTRADICTED = "contradicted"
-    """The page, but a sample or a unit test of the vendor's breaks it: a warning."""
+    """The page, but a sample, a unit test or a client of the vendor's breaks it: a warning."""
     OPSERVE = "opserve"
     """The source does not check it, and without it the result would be undefined: an error."""
 

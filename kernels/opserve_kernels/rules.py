@@ -6,7 +6,7 @@ from typing import TypeVar
 from opserve_kernels.errors import invalid_argument, null_argument
 from opserve_kernels.operator import Support
 from opserve_kernels.status import AnyStatus, Status
-from opserve_kernels.tensor import Tensor
+from opserve_kernels.tensor import DataType, Tensor
 
 Value = TypeVar("Value")
 
@@ -29,6 +29,23 @@ def check_dtype(
     """Refuses a tensor's dtype that a profile does not have, and names those that do."""
     offers = {name: row.dtypes for name, row in support.items()}
     check_offered(parameter, tensor.dtype, offers, profile=profile, status=status)
+
+
+def check_page_dtype(
+    parameter: str,
+    tensor: Tensor,
+    page: Sequence[DataType],
+    *,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
+) -> None:
+    """Refuses a dtype that only the vendor's newer source has, not its page."""
+    if tensor.dtype not in page:
+        raise invalid_argument(
+            parameter,
+            given=f"dtype {tensor.dtype}",
+            allowed=f"dtypes {', '.join(page)}",
+            status=status,
+        )
 
 
 def check_offered(

@@ -77,6 +77,12 @@ def test_a_run_warns_of_each_broken_rule_where_it_is_called(warned: Session, siz
     assert broken.sentence == BROKEN.sentence
 
 
+def test_a_run_in_code_without_a_module_warns_too(warned: Session) -> None:
+    names = {"session": warned, "call": convolution()}
+    with pytest.warns(DocumentedRuleWarning, match="bias_sizes"):
+        exec("session.run(call)", names)  # noqa: S102  the text above
+
+
 def test_a_plan_has_the_broken_rules_that_were_warned_of(warned: Session) -> None:
     columns = warned.empty((1, 4), "float32")
     call = Im2colBackward(

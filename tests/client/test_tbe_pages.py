@@ -25,7 +25,7 @@ NESTING = dict.fromkeys("([{", 1) | dict.fromkeys(")]}", -1)
 
 @pytest.fixture
 def live(service: Addresses) -> Iterator[Session]:
-    with Client(service.grpc) as client, client.open_session("ascend910b") as session:
+    with Client(service.grpc) as client, client.open_session("ascend910") as session:
         yield session
 
 

@@ -17,6 +17,8 @@ from opserve_kernels.conv2d_backprop_filter.contract import (
     OUTPUT_LONG_ROW,
     OUTPUT_WIDTH,
     PADDING,
+    PAGE_DTYPES,
+    PAGE_PROFILES,
     RESULTS,
     STRIDE,
     SUPPORT,
@@ -30,7 +32,7 @@ from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
-from opserve_kernels.rules import check_dtype
+from opserve_kernels.rules import check_dtype, check_page_dtype
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tbe_rules import (
     BLOCK,
@@ -63,6 +65,7 @@ def check(arguments: Conv2dBackpropFilter, profile: Profile, page: PageRules) ->
     _check_positive(call)
     _check_limits(call, profile.name)
     _check_formats(call, page)
+    _check_page_support(call, profile.name, page)
     _check_result(call)
     return call
 
@@ -205,6 +208,24 @@ def _check_formats(call: Call, page: PageRules) -> None:
         check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E64003)
     with page.rule("format is neither NC1HWC0 nor ND"):
         check_format("input_x", call.input_x, Format.NC1HWC0, status=TbeStatus.E64003)
+
+
+def _check_page_support(call: Call, profile: str, page: PageRules) -> None:
+    with page.rule("ascend910b, a product that the page does not list"):
+        _check_page_profile(profile)
+    for name, tensor in (("out_backprop", call.out_backprop), ("input_x", call.input_x)):
+        with page.rule("dtype is BF16"):
+            check_page_dtype(name, tensor, PAGE_DTYPES, status=TbeStatus.E60005)
+
+
+def _check_page_profile(profile: str) -> None:
+    if profile not in PAGE_PROFILES:
+        raise invalid_argument(
+            "profile",
+            given=profile,
+            allowed=" or ".join(PAGE_PROFILES),
+            status=TbeStatus.E60005,
+        )
 
 
 def _check_result(call: Call) -> None:

@@ -11,13 +11,14 @@ DOCUMENTED_RULES = DocumentedRules.ERROR
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 _REFERENCE = "reference"
-_PAGE = Support(dtypes=(_FLOAT16,), notes="results FLOAT")
+PAGE_DTYPES = (_FLOAT16,)
+PAGE_PROFILES = ("ascend910", "ascend310")
+_A2 = ("ascend910b",)
 SUPPORT: Mapping[str, Support] = {
     "ascend910b": Support(
         dtypes=(_FLOAT16, _BF16), source_only=(_FLOAT16, _BF16), notes="results FLOAT"
     ),
-    "ascend910": _PAGE,
-    "ascend310": _PAGE,
+    **dict.fromkeys(PAGE_PROFILES, Support(dtypes=PAGE_DTYPES, notes="results FLOAT")),
     _REFERENCE: Support(
         dtypes=(_FLOAT, _FLOAT16, _BF16, DataType.DOUBLE),
         notes="results FLOAT, FLOAT16, BF16, DOUBLE; no upper limits",
@@ -70,6 +71,11 @@ _E = TbeStatus
 
 
 _BOTH, _SOURCE, _OPSERVE = RuleOrigin.BOTH, RuleOrigin.SOURCE, RuleOrigin.OPSERVE
+_DTYPES = {
+    "out_backprop": "Currently, the float16 type is supported.",
+    "input_x": "input_x: a 5HD tensor of type float16, for the feature map.",
+}
+_PRODUCTS = "Applicability: Atlas 200/300/500 Inference Product, Atlas Training Series Product"
 _SENTENCES = {
     "out_backprop": "The shape of the out_backprop tensor is 5HD, that is, (N, C1, H, W, C0).",
     "input_x": "The shape of the data tensor is 5HD, that is, (N, C1, H, W, C0).",
@@ -139,6 +145,25 @@ RULES: tuple[Rule, ...] = (
             "format is neither NC1HWC0 nor ND",
             RuleOrigin.PAGE,
             _SENTENCES[name],
+        )
+        for name in _IMAGES
+    ),
+    Rule(
+        status=_E.E60005,
+        parameter="profile",
+        broken="ascend910b, a product that the page does not list",
+        origin=RuleOrigin.CONTRADICTED,
+        sentence=_PRODUCTS,
+        profiles=_A2,
+    ),
+    *(
+        Rule(
+            status=_E.E60005,
+            parameter=name,
+            broken="dtype is BF16 on ascend910b",
+            origin=RuleOrigin.CONTRADICTED,
+            sentence=_DTYPES[name],
+            profiles=_A2,
         )
         for name in _IMAGES
     ),

@@ -12,6 +12,7 @@ from opserve_kernels.conv2d_backprop_input.contract import (
     DILATION,
     HEIGHT,
     HEIGHT_ON_GRID,
+    PAGE_DTYPES,
     RESULTS,
     SUPPORT,
     WIDTH,
@@ -25,7 +26,7 @@ from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import group_dict
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
-from opserve_kernels.rules import check_dtype
+from opserve_kernels.rules import check_dtype, check_page_dtype
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tbe_rules import (
     BLOCK,
@@ -62,6 +63,7 @@ def check(arguments: Conv2dBackpropInput, profile: Profile, page: PageRules) -> 
     _check_rows(call)
     _check_offset(call)
     _check_formats(call, page)
+    _check_page_dtypes(call, page)
     _check_unchecked_by_the_source(call)
     _check_result(call)
     return call
@@ -282,6 +284,12 @@ def _check_formats(call: Call, page: PageRules) -> None:
         check_format("filters", call.filters, Format.FRACTAL_Z, status=TbeStatus.E65003)
     with page.rule("format is neither NC1HWC0 nor ND"):
         check_format("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E65003)
+
+
+def _check_page_dtypes(call: Call, page: PageRules) -> None:
+    for name, tensor in (("filters", call.filters), ("out_backprop", call.out_backprop)):
+        with page.rule("dtype is BF16"):
+            check_page_dtype(name, tensor, PAGE_DTYPES, status=TbeStatus.E60011)
 
 
 def _check_result(call: Call) -> None:

@@ -11,7 +11,8 @@ DOCUMENTED_RULES = DocumentedRules.ERROR
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 _REFERENCE = "reference"
-_PAGE = Support(dtypes=(_FLOAT16,), notes="results FLOAT16, FLOAT")
+PAGE_DTYPES = (_FLOAT16,)
+_PAGE = Support(dtypes=PAGE_DTYPES, notes="results FLOAT16, FLOAT")
 SUPPORT: Mapping[str, Support] = {
     "ascend910b": Support(
         dtypes=(_FLOAT16, _BF16), source_only=(_BF16,), notes="results FLOAT16, BF16, FLOAT"
@@ -78,6 +79,10 @@ _GROUPS = "para_dict.group_dict.groups"
 
 _BOTH, _SOURCE, _OPSERVE = RuleOrigin.BOTH, RuleOrigin.SOURCE, RuleOrigin.OPSERVE
 _5HD = "out_backprop Tensor 的shape是 5HD,即(N, C1, H, W, C0);"
+_DTYPES = {
+    "filters": "filters:2d卷积的Weight,tensor,FracZ格式,目前支持float16类型",
+    "out_backprop": "out_backprop:2d卷积的输出反向,目前支持float16类型",
+}
 _FRACTAL_Z = "Weight Tensor的shape是FracZ,即(C1*KH*KW,Cout//C0_out,C0_out,C0)。"
 
 
@@ -131,6 +136,17 @@ RULES: tuple[Rule, ...] = (
     _rule(_E.E60011, "para_dict.offset_x", "not 0", _OPSERVE),
     _rule(_E.E65003, "filters", "format is neither FRACTAL_Z nor ND", RuleOrigin.PAGE, _FRACTAL_Z),
     _rule(_E.E65003, "out_backprop", "format is neither NC1HWC0 nor ND", RuleOrigin.PAGE, _5HD),
+    *(
+        Rule(
+            status=_E.E60011,
+            parameter=name,
+            broken="dtype is BF16 on ascend910b",
+            origin=RuleOrigin.CONTRADICTED,
+            sentence=sentence,
+            profiles=("ascend910b",),
+        )
+        for name, sentence in _DTYPES.items()
+    ),
     _rule(_E.E60011, "input_sizes", "N is below 1", _OPSERVE),
     _rule(_E.E60002, "input_sizes", "Cin is not groups times Cin/groups of filter_sizes", _OPSERVE),
     _rule(_E.E60002, "out_backprop", "C1 is not that of Cout", _OPSERVE),

@@ -10,12 +10,12 @@ REVISION = 3
 DOCUMENTED_RULES = DocumentedRules.ERROR
 
 _BF16 = (DataType.BF16,)
-_PAGE = (DataType.FLOAT, DataType.FLOAT16)
+PAGE_DTYPES = (DataType.FLOAT, DataType.FLOAT16)
 SUPPORT: Mapping[str, Support] = {
-    "ascend910b": Support(dtypes=(*_PAGE, *_BF16), source_only=_BF16),
-    "ascend910": Support(dtypes=_PAGE),
+    "ascend910b": Support(dtypes=(*PAGE_DTYPES, *_BF16), source_only=_BF16),
+    "ascend910": Support(dtypes=PAGE_DTYPES),
     "reference": Support(
-        dtypes=(*_PAGE, *_BF16, DataType.DOUBLE), notes="summed in float64 and rounded once"
+        dtypes=(*PAGE_DTYPES, *_BF16, DataType.DOUBLE), notes="summed in float64 and rounded once"
     ),
 }
 
@@ -28,6 +28,7 @@ LIMITS: tuple[Limit, ...] = tuple(
 )
 
 
+_DTYPE_SENTENCE = "数据类型支持FLOAT、FLOAT16。"
 _FORMAT_SENTENCE = "数据格式支持ND。"
 _INPUT_SIZE_SENTENCE = "值大于0。"  # of the newer page, hicann/ops-cv
 
@@ -88,6 +89,16 @@ RULES: tuple[Rule, ...] = (
             "format is not ND",
             origin=RuleOrigin.CONTRADICTED,
             sentence=_FORMAT_SENTENCE,
+        )
+        for parameter in _TENSORS
+    ),
+    *(
+        _invalid(
+            parameter,
+            "dtype is BF16 on ascend910b",
+            "ascend910b",
+            origin=RuleOrigin.CONTRADICTED,
+            sentence=_DTYPE_SENTENCE,
         )
         for parameter in _TENSORS
     ),

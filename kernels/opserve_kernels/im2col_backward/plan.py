@@ -13,13 +13,25 @@ from opserve_kernels.algorithms.names import Algorithm, asked_for, named
 from opserve_kernels.convolution import check_positions, output_size
 from opserve_kernels.errors import check_elements, invalid_argument
 from opserve_kernels.gradients import Product
-from opserve_kernels.im2col_backward.contract import DOCUMENTED_RULES, LEAST, RULES, SUPPORT
+from opserve_kernels.im2col_backward.contract import (
+    DOCUMENTED_RULES,
+    LEAST,
+    PAGE_DTYPES,
+    RULES,
+    SUPPORT,
+)
 from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.number_formats import result_format
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
-from opserve_kernels.rules import check_dtype, check_length, check_range, required
+from opserve_kernels.rules import (
+    check_dtype,
+    check_length,
+    check_page_dtype,
+    check_range,
+    required,
+)
 from opserve_kernels.shares import even
 from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.tensor import Format, Tensor, check_tensor, sliced
@@ -196,6 +208,8 @@ def _check(arguments: Im2colBackward, profile: str, page: PageRules) -> _Call:
     for name, tensor in (("grad_output", call.grad_output), ("out", call.out)):
         with page.rule("format is not ND"):
             _check_format(name, tensor)
+        with page.rule("dtype is BF16"):
+            check_page_dtype(name, tensor, PAGE_DTYPES)
     return call
 
 

@@ -30,6 +30,8 @@ REGISTRY_ERROR_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
 CONTRADICTED_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
     "convolution_backward": convolution_backward_errors.CONTRADICTED_SAMPLES,
     "im2col_backward": im2col_backward.CONTRADICTED_SAMPLES,
+    "conv2d_backprop_filter": conv2d_backprop_filter.CONTRADICTED_SAMPLES,
+    "conv2d_backprop_input": conv2d_backprop_input.CONTRADICTED_SAMPLES,
 }
 """Calls that break a rule of RuleOrigin.CONTRADICTED."""
 ERRORS_ELSEWHERE: Mapping[str, tuple[ErrorSample, ...]] = {

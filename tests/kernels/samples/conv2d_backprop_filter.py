@@ -167,6 +167,7 @@ _IMAGES = ("out_backprop", "input_x")
 _LENGTHS = {"filter_sizes": "four", "para_dict.strides": "two", "para_dict.dilations": "four"}
 _ZEROS = {"filter_sizes": (32, 4, 0, 3), "para_dict.strides": (0, 1), "para_dict.dilations": (1, 1, 0, 1)}  # fmt: skip
 
+_IN_BF16 = {name: {"dtype": BF16} for name in _IMAGES}
 ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     *(refused(_E.E60038, name, "missing", BASE, {name: None}) for name in _REQUIRED),
     refused(_E.E60038, "out_backprop", "dtype is not that of input_x", BASE, {"out_backprop": {"dtype": BF16}}),
@@ -205,3 +206,13 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     refused(_E.E64003, "res_tensor", "format is neither FRACTAL_Z nor ND", BASE, {"res_tensor": {"format": Format.NC1HWC0}}),
     refused(_E.E64002, "res_tensor", "shape is not that of filter_sizes and groups", BASE, {"res_tensor": {"shape": (18, 2, 16, 16)}}),
 )  # fmt: skip
+CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = (
+    ErrorSample(
+        rule="ascend910b, a product that the page does not list",
+        sample=BASE,
+        status=_E.E60005,
+        parameter="profile",
+    ),
+    *(refused(_E.E60005, name, "dtype is BF16 on ascend910b", BASE, _IN_BF16) for name in _IMAGES),
+)
+"""Calls that break a page's rule which the vendor's own tests break: accepted with a warning."""

@@ -150,6 +150,7 @@ _KEYS = ("g_extend", "multiple_extend", "dx_c1_extend", "dy_c1_extend", "dx_c_or
 _ARRAYS = {"filter_sizes": "four", "para_dict.strides": "two", "para_dict.dilations": "four", "input_sizes": "four", "para_dict.padding": "four"}  # fmt: skip
 _REQUIRED = ("filters", "out_backprop", "filter_sizes", "input_sizes", "para_dict", "para_dict.strides", "para_dict.padding", "para_dict.dilations", "res_tensor")  # fmt: skip
 
+_IN_BF16 = {name: {"dtype": BF16} for name in ("filters", "out_backprop")}
 ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     *(refused(_E.E60038, name, "missing", BASE, {name: None}) for name in _REQUIRED),
     *(refused(_E.E60011, name, _UNSUPPORTED, BASE, {name: {"dtype": DataType.INT8}}) for name in ("filters", "out_backprop")),
@@ -193,3 +194,8 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     refused(_E.E65003, "res_tensor", "format is neither NC1HWC0 nor ND", BASE, {"res_tensor": {"format": Format.NCHW}}),
     refused(_E.E65007, "res_tensor", "shape is not that of input_sizes", BASE, {"res_tensor": {"shape": (2, 2, 5, 6, 16)}}),
 )  # fmt: skip
+CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = tuple(
+    refused(_E.E60011, name, "dtype is BF16 on ascend910b", BASE, _IN_BF16)
+    for name in ("filters", "out_backprop")
+)
+"""Calls that break a page's rule which the vendor's own tests break: accepted with a warning."""

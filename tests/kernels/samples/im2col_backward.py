@@ -247,7 +247,11 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
     ),
 )  # fmt: skip
 CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = tuple(
-    _refused("format is not ND", name, **{name: _tensor(name, format=Format.NCHW)})
+    error
     for name in ("grad_output", "out")
+    for error in (
+        _refused("format is not ND", name, **{name: _tensor(name, format=Format.NCHW)}),
+        _refused("dtype is BF16 on ascend910b", name, **{name: _tensor(name, dtype=BF16)}),
+    )
 )
 """Calls that break a page's rule which the vendor's own tests break: accepted with a warning."""
