@@ -88,8 +88,7 @@ class CallMiddleware:
         if self._guard.keyless:
             _check_host(answer.call.headers)
         required = route.requires.scope
-        with answer.enter(required) as place:
-            scope.setdefault("state", {})["place"] = place
+        with answer.enter(required):
             await self._guard.admit(answer.call, required)
             await answer.until_refused(route.app, scope, receive)
 
