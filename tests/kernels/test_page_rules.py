@@ -24,6 +24,7 @@ from opserve_kernels.page_rules import PageRules
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import AnyStatus, Status
 
+Refusal = tuple[AnyStatus, str]
 WARN = PlanOptions(documented_rules=DocumentedRules.WARN)
 _KERNELS = Path(opserve_kernels.__file__).parent
 _ERRORS = [error for errors in REGISTRY_ERROR_SAMPLES.values() for error in errors]
@@ -47,12 +48,12 @@ _PAGE_ERRORS = [error for error in _ERRORS if rule_of(error).origin is RuleOrigi
 _OTHER_ERRORS = [error for error in _ERRORS if rule_of(error).origin is not RuleOrigin.PAGE]
 
 
-def status_of(sample: Sample, options: PlanOptions) -> AnyStatus | None:
-    """The code that a call is refused with; None of one that is accepted."""
+def refusal_of(sample: Sample, options: PlanOptions) -> Refusal | None:
+    """The code and the parameter that a call is refused with; None of one that is accepted."""
     try:
         plan_of(sample, options)
     except InvalidArgument as refusal:
-        return refusal.status
+        return refusal.status, refusal.parameter
     return None
 
 
@@ -83,7 +84,7 @@ def test_operators_of_the_first_five_pages_reject_what_breaks_the_page(operator:
 def test_rule_of_the_page_alone_is_an_error_by_default_and_a_warning_where_asked_for(
     error: ErrorSample,
 ) -> None:
-    assert status_of(error.sample, PlanOptions()) is error.status
+    assert refusal_of(error.sample, PlanOptions()) == (error.status, error.parameter)
 
     (warning,) = warned(rule_of(error), plan_of(error.sample, WARN).warnings)
     assert warning.given
@@ -92,7 +93,7 @@ def test_rule_of_the_page_alone_is_an_error_by_default_and_a_warning_where_asked
 
 @pytest.mark.parametrize("error", _OTHER_ERRORS, ids=lambda error: error.name)
 def test_rule_of_the_source_is_an_error_whatever_is_asked_for(error: ErrorSample) -> None:
-    assert status_of(error.sample, WARN) is error.status
+    assert refusal_of(error.sample, WARN) == (error.status, error.parameter)
 
 
 @pytest.mark.parametrize("answer", DocumentedRules)
@@ -151,8 +152,9 @@ def test_bias_sizes_of_an_empty_input_are_what_weight_and_groups_give(
 
 @pytest.mark.parametrize("sample", PAGE_SAMPLES, ids=lambda sample: sample.name)
 def test_call_against_the_page_is_computed_as_the_source_does(sample: Sample) -> None:
-    assert status_of(sample, PlanOptions()) is Status.ACLNN_ERR_PARAM_INVALID
-    assert plan_of(sample, WARN).warnings
+    refusal = refusal_of(sample, PlanOptions())
+    first = plan_of(sample, WARN).warnings[0]
+    assert refusal == (Status.ACLNN_ERR_PARAM_INVALID, first.parameter)
 
     _assert_computed(sample, WARN)
 
@@ -180,14 +182,15 @@ def test_rows_of_the_vendors_unit_tests_are_84() -> None:
 
 @pytest.mark.parametrize("row", VENDOR_ROWS, ids=lambda row: row.sample.name)
 def test_row_of_the_vendors_unit_tests_holds_where_rules_of_the_page_warn(row: VendorRow) -> None:
-    assert status_of(row.sample, WARN) is row.status
+    refusal = refusal_of(row.sample, WARN)
+    assert refusal == (row.status and (row.status, row.parameter))
 
 
 def test_rows_that_the_page_rejects_have_other_bias_sizes() -> None:
     broken = [
         row.sample
         for row in VENDOR_ROWS
-        if row.status is None and status_of(row.sample, PlanOptions()) is not None
+        if row.status is None and refusal_of(row.sample, PlanOptions()) is not None
     ]
 
     assert len(broken) == 5
@@ -247,7 +250,7 @@ def test_every_check_is_reached_by_the_sample_of_a_row(
     warned_of = CONTRADICTED_SAMPLES.get(operator, ())
     elsewhere = ERRORS_ELSEWHERE.get(operator, ())
     for error in (*REGISTRY_ERROR_SAMPLES[operator], *elsewhere, *warned_of):
-        status_of(error.sample, PlanOptions())
+        refusal_of(error.sample, PlanOptions())
     checks = {site for path in (_KERNELS / operator).glob("*.py") for site in _checks_in(path)}
 
     assert len(checks) > 10

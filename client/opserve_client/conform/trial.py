@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from opserve_client.arguments import DocumentedRulesName
 from opserve_client.conform.goldens import Goldens
 from opserve_client.conform.record import Result
 from opserve_client.conform.targets.target import (
@@ -17,6 +18,7 @@ from opserve_client.conform.targets.target import (
 )
 from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.refusals.warned import stands_for_refusal
 from opserve_kernels.verdict.judge_case import (
     NO_STANDARDS,
     Results,
@@ -37,6 +39,7 @@ class Trial:
         contracts: Revision of each operator's contract.
         seed: That inputs are drawn by.
         repeats: Equal calls, whose bits must be equal.
+        documented_rules: Answer of the target to calls that break a rule of the page alone.
         standards: Told besides.
     """
 
@@ -45,6 +48,7 @@ class Trial:
     contracts: Mapping[str, str]
     seed: int
     repeats: int = 1
+    documented_rules: DocumentedRulesName = "error"
     standards: Standards = NO_STANDARDS
 
     def run(self, case: Case) -> Result:
@@ -92,7 +96,7 @@ class Trial:
         contract = self.contracts[case.operator]
         match outcome:
             case Ran():
-                return _accepted(case, outcome, contract)
+                return self._accepted(case, outcome)
             case Refused(code=code):
                 verdict = judge_code(case, code, contract)
             case Missing(reason=reason):
@@ -103,15 +107,19 @@ class Trial:
                 assert_never(outcome)
         return Result(case=case, verdict=verdict)
 
-
-def _accepted(case: Case, ran: Ran, contract: str) -> Result:
-    """Of a call that must be refused: its warnings are as good as the code that they name."""
-    named = (Code(number=broken.code, name=broken.name) for broken in ran.warnings)
-    code = next((code for code in named if code.name == case.expect), None)
-    verdict = judge_code(case, code, contract)
-    if code is not None:
-        verdict = replace(verdict, reason=f"accepted with a warning of {code.text}")
-    return Result(case=case, verdict=verdict, warnings=_told(ran))
+    def _accepted(self, case: Case, ran: Ran) -> Result:
+        """Of a call that must be refused: a warning of its rule is as good as the code."""
+        warns = self.documented_rules == "warn"
+        codes = (
+            Code(number=broken.code, name=broken.name)
+            for broken in ran.warnings
+            if stands_for_refusal(case, broken, warns=warns)
+        )
+        code = next(codes, None)
+        verdict = judge_code(case, code, self.contracts[case.operator])
+        if code is not None:
+            verdict = replace(verdict, reason=f"accepted with a warning of {code.text}")
+        return Result(case=case, verdict=verdict, warnings=_told(ran))
 
 
 def _told(ran: Ran) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ def make_trial(setup: Setup) -> Trial:
         contracts=header.contracts,
         seed=header.seed,
         repeats=header.repeats,
+        documented_rules=header.documented_rules,
         standards=setup.standards,
     )
 

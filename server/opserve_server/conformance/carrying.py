@@ -207,7 +207,13 @@ class Carrier:
             return error.message
         lease.set_deterministic_level(live.run.deterministic_level)
         desk = TurnByTurn(self._desk, live.run.tenant)
-        return Trial(arbiter=self._arbiter, desk=desk, lease=lease, repeats=live.run.repeats)
+        return Trial(
+            arbiter=self._arbiter,
+            desk=desk,
+            lease=lease,
+            documented_rules=live.run.documented_rules,
+            repeats=live.run.repeats,
+        )
 
     def _note(self, live: LiveRun, result: CaseResult) -> None:
         live.unwritten.append((live.counts.total(), result))

@@ -8,7 +8,9 @@ import numpy as np
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.cases.refusals.warned import stands_for_refusal
 from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Code
 from opserve_server.core.commands import (
@@ -46,8 +48,15 @@ class Broken:
     reason: str
 
 
-async def plan_case(lease: Lease, case: Case) -> tuple[Code | None, tuple[RuleWarning, ...]]:
+async def plan_case(
+    lease: Lease, case: Case, documented_rules: DocumentedRules
+) -> tuple[Code | None, tuple[RuleWarning, ...]]:
     """Phase one alone, with tensors that lie nowhere.
+
+    Args:
+        lease: On a device of the case's profile.
+        case: Of a call that must be refused.
+        documented_rules: Of the lease's session.
 
     Returns:
         The code of the refusal, or of the expected warning; the broken rules of an accepted call.
@@ -56,8 +65,12 @@ async def plan_case(lease: Lease, case: Case) -> tuple[Code | None, tuple[RuleWa
     if isinstance(planned, Code):
         return planned, ()
     await lease.run(DestroyExecutor(executor=planned.executor))
-    named = (Code(number=broken.code, name=broken.name) for broken in planned.warnings)
-    return next((code for code in named if code.name == case.expect), None), planned.warnings
+    codes = (
+        Code(number=broken.code, name=broken.name)
+        for broken in planned.warnings
+        if stands_for_refusal(case, broken, warns=documented_rules is DocumentedRules.WARN)
+    )
+    return next(codes, None), planned.warnings
 
 
 async def run_case(

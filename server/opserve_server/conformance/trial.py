@@ -10,6 +10,7 @@ import numpy as np
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.verdict.case_result import CaseResult, result_of
 from opserve_kernels.verdict.judge_case import judge_code
 from opserve_kernels.verdict.verdict import Code, Status, Verdict
@@ -30,6 +31,7 @@ class Trial:
         arbiter: Knows what must come out.
         desk: Where is drawn and judged.
         lease: A session on a device of the profile.
+        documented_rules: Of the session.
         repeats: Equal calls, whose bits must be equal.
         alone: Held by the case that has the session.
     """
@@ -37,6 +39,7 @@ class Trial:
     arbiter: Arbiter
     desk: TurnByTurn
     lease: Lease
+    documented_rules: DocumentedRules
     repeats: int
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -45,7 +48,7 @@ class Trial:
         case = sought.case
         if case.is_refused:
             async with self.alone:
-                code, warnings = await plan_case(self.lease, case)
+                code, warnings = await plan_case(self.lease, case, self.documented_rules)
             verdict = judge_code(case, code, sought.contract)
             return result_of(verdict, warnings=_as_json(warnings))
         try:

@@ -1,13 +1,16 @@
 """Calls that must be refused: every row of every error table, with the contract's own code."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from kernels.cases.runs import plan_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE, PAGE_RULE, row_of
 from opserve_kernels.cases.refusals.rows import BREACHES, RULES, refusals_of
+from opserve_kernels.cases.refusals.warned import stands_for_refusal
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.operator import RuleOrigin
+from opserve_kernels.operator import DocumentedRules, PlanOptions, RuleOrigin
 from opserve_kernels.registry import OPERATORS
 
 CASES = [case for operator in OPERATORS for case in refusals_of(operator)]
@@ -32,6 +35,30 @@ def test_call_is_refused_with_the_code_and_parameter_of_its_row(case: Case) -> N
 
     assert refusal.value.status.name == case.expect
     assert case.source.startswith(f"{ERROR_TABLE}{refusal.value.parameter}: ")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A warning of a plan, as results of the core and the client have it."""
+
+    name: str
+    parameter: str
+    sentence: str
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}: {case.source}")
+def test_call_is_warned_of_its_row_where_that_may_be_a_warning_and_refused_else(case: Case) -> None:
+    options = PlanOptions(documented_rules=DocumentedRules.WARN)
+    if PAGE_RULE not in case.tags:
+        with pytest.raises(InvalidArgument):
+            plan_of(case, options)
+        return
+    warnings = [
+        Broken(warning.status.name, warning.parameter, warning.sentence)
+        for warning in plan_of(case, options).warnings
+    ]
+    assert any(stands_for_refusal(case, broken, warns=True) for broken in warnings)
+    assert not any(stands_for_refusal(case, broken, warns=False) for broken in warnings)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -37,13 +37,18 @@ def row_of(rule: Rule) -> Row:
     return rule.parameter, rule.broken
 
 
+def source_of(rule: Rule) -> str:
+    """The source of the case that breaks a rule."""
+    return f"{ERROR_TABLE}{rule.parameter}: {rule.broken}"
+
+
 def refused(rule: Rule, breach: Breach) -> Case:
     """The call that breaks a rule; its status is the contract's."""
     return replace(
         changed(breach.case, breach.changes),
         expect=rule.status.name,
         tags=("refused", PAGE_RULE) if rule.origin is RuleOrigin.PAGE else ("refused",),
-        source=f"{ERROR_TABLE}{rule.parameter}: {rule.broken}",
+        source=source_of(rule),
     )
 
 

@@ -1,0 +1,53 @@
+"""Warnings that stand for the refusal which a case expects."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.refusals.changes import ERROR_TABLE, source_of
+from opserve_kernels.cases.refusals.rows import RULES
+from opserve_kernels.operator import Rule, RuleOrigin
+
+
+class BrokenRule(Protocol):
+    """A warning of an accepted call."""
+
+    @property
+    def name(self) -> str:
+        """Name of the code that rejects the call where the rule is an error."""
+        ...
+
+    @property
+    def parameter(self) -> str:
+        """The parameter that breaks the rule."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """The page's sentence."""
+        ...
+
+
+def stands_for_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
+    """Whether an accepted call may break a rule with no more than this warning.
+
+    Args:
+        case: Of a call that must be refused.
+        broken: The warning.
+        warns: Whether the call ran where rules of the page alone are warnings.
+    """
+    mere_warnings = {RuleOrigin.CONTRADICTED, *([RuleOrigin.PAGE] if warns else [])}
+    return any(
+        rule.origin in mere_warnings
+        and rule.status.name == case.expect == broken.name
+        and (rule.parameter, rule.sentence) == (broken.parameter, broken.sentence)
+        for rule in _rows(case)
+    )
+
+
+def _rows(case: Case) -> Iterable[Rule]:
+    """The row that a suite's case breaks; of a case of another source, all of the operator's."""
+    rules = RULES[case.operator]
+    if not case.source.startswith(ERROR_TABLE):
+        return rules
+    return (rule for rule in rules if source_of(rule) == case.source)
