@@ -13,7 +13,7 @@ _HEAD = struct.Struct("!BHBBI")
 _SETTING = struct.Struct("!HI")
 _NUMBER = struct.Struct("!I")
 _WINDOW_BYTES = 65535
-_FRAME_BYTES = 16384
+FRAME_BYTES = 16384
 _INITIAL_WINDOW = 4
 """The setting of that name."""
 
@@ -49,7 +49,9 @@ class Http2:
         closed: Whether the connection has ended.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, reads: bool
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._last = -1
@@ -58,7 +60,8 @@ class Http2:
         self._changed = asyncio.Event()
         self.ended: set[int] = set()
         self.closed = False
-        writer.write(PREFACE + frame(SETTINGS))
+        window = _SETTING.pack(_INITIAL_WINDOW, _WINDOW_BYTES if reads else 0)
+        writer.write(PREFACE + frame(SETTINGS, payload=window))
 
     def begin(self, path: str, *headers: tuple[str, str]) -> int:
         """Begins a call; the number of its stream."""
@@ -66,16 +69,18 @@ class Http2:
         self._writer.write(frame(HEADERS, END_HEADERS, self._last, call_headers(path, *headers)))
         return self._last
 
-    async def send(self, stream: int, data: bytes) -> None:
+    async def send(self, stream: int, data: bytes, *, frame_bytes: int = FRAME_BYTES) -> None:
         """Sends bytes as the service takes them, and no more once it has ended the stream."""
         left = memoryview(data)  # slices of which are no copies
         while left and stream not in self.ended and not self.closed:
-            room = min(self.room(stream), _FRAME_BYTES)
+            room = min(self.room(stream), FRAME_BYTES)
             if not room:
                 await self.change()
                 continue
             piece, left = left[:room], left[room:]
-            self._writer.write(frame(DATA, 0, stream, bytes(piece)))
+            each = range(0, len(piece), frame_bytes)
+            frames = (frame(DATA, 0, stream, bytes(piece[n : n + frame_bytes])) for n in each)
+            self._writer.write(b"".join(frames))
             for window in (0, stream):
                 self._windows[window] -= len(piece)
             with suppress(ConnectionError):
@@ -115,10 +120,20 @@ class Http2:
 
 
 @asynccontextmanager
-async def http2(host: str, port: int) -> AsyncGenerator[Http2]:
-    """A connection until the block ends, which resets it."""
-    reader, writer = await asyncio.open_connection(host, port)
-    made = Http2(reader, writer)
+async def http2(
+    host: str, port: int, *, source: str | None = None, reads: bool = True
+) -> AsyncGenerator[Http2]:
+    """A connection until the block ends, which resets it.
+
+    Args:
+        host: Where to.
+        port: Where to.
+        source: The address that it comes from.
+        reads: Whether the service may send data.
+    """
+    come_from = None if source is None else (source, 0)
+    reader, writer = await asyncio.open_connection(host, port, local_addr=come_from)
+    made = Http2(reader, writer, reads=reads)
     listening = asyncio.create_task(made.listen())
     try:
         yield made

@@ -18,6 +18,7 @@ from typing_extensions import override
 from opserve_kernels.registry import kernels_of
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
+from opserve_server.call_shares import CallLimits
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
@@ -42,7 +43,6 @@ from opserve_server.identity import Identity
 from opserve_server.known_callers import guess_limits, key_policy, known_callers
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.npz import ArrayLimits
-from opserve_server.open_calls import CallLimits
 from opserve_server.pool.device import Device, WorkerDied
 from opserve_server.pool.process import preload
 from opserve_server.serving import Addresses, StartFailed, bound_faces

@@ -15,6 +15,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
+from opserve_server.call_shares import CallLimits
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
@@ -23,7 +24,7 @@ from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.turns import slice_by
 from opserve_server.guesses import Guesses, GuessLimits
-from opserve_server.open_calls import CallLimits, OpenCalls, Place
+from opserve_server.open_calls import OpenCalls, Place
 from opserve_server.turnstile import Turnstile
 
 AUTHORIZATION = "authorization"

@@ -235,6 +235,10 @@ def _grpc_bounds(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_allowed_incoming_connections", settings.connections_limit),
         ("grpc.max_concurrent_streams", settings.streams_per_connection_limit),
+        # Nothing else ends a call whose client reads nothing: gRPC sends its end behind the answer.
+        # A watch, which lasts longest of what the service ends itself, still comes to its own end.
+        ("grpc.max_connection_age_ms", round(settings.connection_age_limit_s * 1000)),
+        ("grpc.max_connection_age_grace_ms", round(settings.watch_limit_s * 1100)),
         # Beyond the first some calls are refused, by chance, and all beyond the second.
         ("grpc.max_metadata_size", settings.metadata_bytes_limit),
         ("grpc.absolute_max_metadata_size", settings.metadata_bytes_limit),

@@ -212,8 +212,7 @@ class Settings(BaseSettings):
     watch_quiet_limit_s: Seconds = 15.0
     """Silence of a watch after which its client gets a sign of life over REST, seconds."""
     call_time_limit_s: Seconds = 60.0
-    """Device time that one call may take, seconds, without pauses for other tenants' calls; it is
-    stopped then, and others go on."""
+    """Device time of one call, which is stopped then, seconds, without pauses for other tenants."""
     worker_silence_limit_s: Seconds = 10.0
     """Silence after which a worker is killed and replaced, seconds; it is not ready after three
     tenths. A worker answers between the work units of a call, of which none takes a second."""
@@ -226,6 +225,8 @@ class Settings(BaseSettings):
     silent_client_limit_s: Seconds = 30.0
     """Silence after which a connection whose client answers no ping (gRPC), sends no request or
     reads nothing (REST) is closed, and a call whose message is not here (gRPC) ends, seconds."""
+    connection_age_limit_s: Seconds = 1800.0
+    """Age at which a gRPC connection takes no more calls and its client makes another, seconds."""
     health_interval_s: Seconds = 0.25
     """Time between two looks at the devices for grpc.health.v1, seconds."""
 
@@ -251,7 +252,7 @@ class Settings(BaseSettings):
     tenant_bytes_in_flight: Bytes = _GIB
     """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts whole."""
     strangers_calls_limit: Count = 64
-    """Open calls without a key, half of which may be watches; one more ends an old one."""
+    """Open calls without a key, half of them watches; as many more may be answered but unread."""
     strangers_bytes_limit: Bytes = 64 * _MIB
     """Messages without a key that arrive, bytes in all; one of them always may."""
     message_bytes_limit: Bytes = 4 * _MIB
@@ -308,8 +309,7 @@ class Settings(BaseSettings):
     conformance_baselines_limit: Count = 50
     """Names that one tenant gives to runs, each of which is kept."""
     conformance_report_bytes_limit: Bytes = 8 * _MIB
-    """Largest run that was judged elsewhere, bytes of its messages over gRPC; over REST it is a
-    JSON body."""
+    """Largest run that was judged elsewhere, bytes over gRPC; over REST it is a JSON body."""
     golden_folder: Folder = Field(default_factory=_default_golden_folder)
     """Where golden values are kept. Unless set it is opserve/service-goldens in $XDG_CACHE_HOME, or
     else in ~/.cache; a folder that cannot be written keeps none. `opserve conform` has another: in

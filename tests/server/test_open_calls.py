@@ -2,16 +2,28 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 
 import pytest
 
+from opserve_kernels.status import Status
+from opserve_server.call_shares import CallLimits
 from opserve_server.core.accounts import BYTES_IN_FLIGHT, Accounts
-from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable
+from opserve_server.core.errors import (
+    LimitExceeded,
+    OpserveError,
+    QuotaExceeded,
+    Unavailable,
+)
 from opserve_server.core.tenants import Quota, Resource, Tenant
-from opserve_server.open_calls import CallLimits, OpenCalls, Place
+from opserve_server.open_calls import OpenCalls, Place
 from simulation.virtual_time import VirtualTimeLoop
 
 MESSAGE = 1000
+ARRIVING = 3 * MESSAGE
+"""A message of a tenant while it arrives, with its frames."""
+SMALL = 64 * 2**10
+"""A message that a call beyond the quota may keep."""
 LIMITS = CallLimits(
     of_tenant=3, of_strangers=8, strangers_bytes=16 * MESSAGE, message_bytes=MESSAGE, silence_s=30.0
 )
@@ -148,7 +160,7 @@ def test_a_call_whose_message_does_not_arrive_ends() -> None:
 
 def test_a_message_under_way_counts_and_beyond_the_quota_one_arrives_at_a_time() -> None:
     async def test() -> None:
-        calls, accounts = open_calls(bytes_in_flight=MESSAGE + MESSAGE // 2)
+        calls, accounts = open_calls(bytes_in_flight=ARRIVING + MESSAGE)
         account, came = accounts.of("lab"), list[int]()
 
         async def arrives(number: int) -> bytes:
@@ -157,7 +169,7 @@ def test_a_message_under_way_counts_and_beyond_the_quota_one_arrives_at_a_time()
 
         callers = [Caller(calls.take("lab"), lambda n=n: arrives(n)) for n in range(3)]  # type: ignore[misc]  # a number
         await turns()
-        assert account.use(Resource.BYTES_IN_FLIGHT) == MESSAGE
+        assert account.use(Resource.BYTES_IN_FLIGHT) == ARRIVING
         assert came == [0, 1], "one that fits, and one beyond"
         callers[1].task.cancel()
         await turns()
@@ -178,6 +190,111 @@ def test_what_a_call_keeps_counts_until_it_leaves() -> None:
         assert accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 77
         place.leave()
         assert accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 0
+
+    in_virtual_time(test)
+
+
+def test_what_the_calls_of_a_tenant_keep_stays_within_its_quota() -> None:
+    async def test() -> None:
+        calls, accounts = open_calls(bytes_in_flight=4 * SMALL)
+        kept = [calls.take("lab") for _ in range(3)]
+        kept[0].keep(3 * SMALL)
+        with pytest.raises(QuotaExceeded) as refused:
+            kept[1].keep(SMALL + 1)
+        assert (refused.value.limit, refused.value.use) == (4 * SMALL, 3 * SMALL)
+        kept[1].keep(SMALL)
+        kept[2].keep(SMALL)  # so small a message may free something
+        assert accounts.of("lab").use(Resource.BYTES_IN_FLIGHT) == 5 * SMALL
+        kept[0].keep(2 * SMALL)
+
+    in_virtual_time(test)
+
+
+def test_a_message_that_stalls_beyond_the_quota_ends_where_others_wait() -> None:
+    async def test() -> None:
+        calls, _ = open_calls(bytes_in_flight=0)
+
+        async def at_once() -> bytes:
+            return b""
+
+        stalled = Caller(calls.take("lab"))
+        await asyncio.sleep(LIMITS.silence_s - 10)
+        assert stalled.open, "nobody waits for it"
+        others = [Caller(calls.take("lab"), at_once) for _ in range(2)]
+        await asyncio.sleep(2)
+        assert stalled.open
+        await asyncio.sleep(2)
+        assert [other.task.result() for other in others] == [None, None]
+        assert isinstance(stalled.task.result(), QuotaExceeded)
+
+    in_virtual_time(test)
+
+
+def test_calls_of_a_stranger_count_until_they_end_and_leave_places_for_other_addresses() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+
+        def answered(peer: str) -> Place:
+            with calls.take_for_stranger(peer, lasts=False) as place:
+                return place
+
+        def until_refused(peer: str) -> list[Place]:
+            places = list[Place]()
+            with suppress(LimitExceeded):
+                while True:
+                    places.append(answered(peer))
+            return places
+
+        unread = until_refused("a")
+        assert len(unread) == LIMITS.of_strangers
+        assert len(until_refused("b")) == LIMITS.of_strangers // 2
+        answered("c")
+        with pytest.raises(LimitExceeded, match="beside 8 of this address"):
+            answered("a")
+        for place in unread:
+            place.leave()
+        answered("a")
+
+    in_virtual_time(test)
+
+
+def test_a_call_that_sends_ends_behind_what_it_sends() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+        read = asyncio.get_running_loop().create_future()
+
+        async def sends(place: Place) -> None:
+            with place:
+                await place.sent(read)
+
+        place = calls.take_for_stranger("a", lasts=True)
+        sending = asyncio.ensure_future(sends(place))
+        await turns()
+        place.end(LimitExceeded(Status.ACL_ERROR_RT_OVER_LIMIT, "one more"))
+        await turns()
+        assert not sending.done()
+        read.set_result(None)
+        await turns()
+        assert isinstance(sending.exception(), LimitExceeded)
+        assert sending.cancelling() == 0
+
+    in_virtual_time(test)
+
+
+def test_the_end_waits_for_work_and_not_for_answers_that_nobody_reads() -> None:
+    async def test() -> None:
+        calls, _ = open_calls()
+        loop = asyncio.get_running_loop()
+        places = calls.take("lab"), calls.take_for_stranger("a", lasts=False)
+        for place in places:
+            with place:
+                pass
+        watch = Caller(calls.take_for_stranger("b", lasts=True))
+        await turns()
+        began_s = loop.time()
+        await calls.end(within_s=10.0)
+        assert isinstance(watch.task.result(), Unavailable)
+        assert loop.time() - began_s < 10
 
     in_virtual_time(test)
 

@@ -10,13 +10,14 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from benchmarks.http2 import Http2, announced, http2
+from benchmarks.http2 import FRAME_BYTES, Http2, announced, http2
 from opserve_client import AsyncClient
 from opserve_client.private_service import Addresses
 from system.drills import front_memory_mib, own_process, tell
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
+STRANGER = "127.0.0.2"
 CONNECTIONS = 3
 STREAMS = 1100
 HALF_MESSAGES = 100
@@ -27,10 +28,10 @@ MEMORY_MIB = 64
 
 
 @asynccontextmanager
-async def connections(addresses: Addresses) -> AsyncGenerator[list[Http2]]:
+async def connections(addresses: Addresses, *, reads: bool = True) -> AsyncGenerator[list[Http2]]:
     host, _, port = addresses.grpc.rpartition(":")
     async with AsyncExitStack() as stack:
-        opening = (http2(host, int(port)) for _ in range(CONNECTIONS))
+        opening = (http2(host, int(port), source=STRANGER, reads=reads) for _ in range(CONNECTIONS))
         yield [await stack.enter_async_context(one) for one in opening]
 
 
@@ -45,6 +46,16 @@ async def serves(addresses: Addresses) -> None:
         assert len(await client.list_devices()) == 1
 
 
+async def ended(made: list[Http2], streams: int) -> None:
+    """Waits until the service has ended so many streams."""
+    async with asyncio.timeout(60):
+        while sum(len(connection.ended) for connection in made) < streams:
+            await asyncio.wait(
+                [asyncio.ensure_future(connection.change()) for connection in made],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+
+
 @pytest.mark.parametrize(("path", "message"), [(WATCH, announced(0)), (CHECK, b"")])
 async def test_open_calls_of_strangers_leave_room_for_others(path: str, message: bytes) -> None:
     async with (
@@ -55,26 +66,51 @@ async def test_open_calls_of_strangers_leave_room_for_others(path: str, message:
             connection = made[number % CONNECTIONS]
             await connection.send(connection.begin(path), message)
         await serves(addresses)
+        await ended(made, STREAMS - 64)
+
+
+@pytest.mark.parametrize("path", [WATCH, CHECK])
+async def test_unread_answers_of_strangers_are_few_and_leave_room_for_others(path: str) -> None:
+    async with (
+        own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
+        connections(addresses, reads=False) as made,
+    ):
+        for number in range(STREAMS):
+            connection = made[number % CONNECTIONS]
+            await connection.send(connection.begin(path), announced(0))
+        await serves(addresses)
+        await ended(made, STREAMS - 64)
+        process.terminate()
         async with asyncio.timeout(60):
-            while sum(len(connection.ended) for connection in made) < STREAMS - 64:
-                await asyncio.wait(
-                    [asyncio.ensure_future(connection.change()) for connection in made],
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
+            assert await process.wait() == 0
 
 
-async def test_half_messages_of_strangers_take_little_memory() -> None:
+async def test_an_old_connection_ends_with_its_calls() -> None:
+    limits = {"connection_age_limit_s": "1", "watch_limit_s": "1"}
+    async with (
+        own_process(devices='["reference"]', log_level="ERROR", **limits) as (_, addresses),
+        connections(addresses, reads=False) as (connection, *_),
+    ):
+        await connection.send(connection.begin(CHECK), announced(0))
+        async with asyncio.timeout(60):
+            while not connection.closed:
+                await connection.change()
+
+
+@pytest.mark.parametrize(("count", "frame_bytes"), [(HALF_MESSAGES, FRAME_BYTES), (6, 24)])
+async def test_half_messages_of_strangers_take_little_memory(count: int, frame_bytes: int) -> None:
     async with (
         own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
         connections(addresses) as made,
     ):
         before = front_memory_mib(process)
-        for number in range(HALF_MESSAGES):
+        half = announced(LARGEST) + bytes(LARGEST - 1)
+        for number in range(count):
             connection = made[number % CONNECTIONS]
-            await connection.send(connection.begin(CHECK), announced(LARGEST) + bytes(LARGEST - 1))
+            await connection.send(connection.begin(CHECK), half, frame_bytes=frame_bytes)
         await serves(addresses)
         more = front_memory_mib(process) - before
-        tell(f"{HALF_MESSAGES} half messages of strangers: the front larger by", more, "MiB")
+        tell(f"{count} half messages of strangers: the front larger by", more, "MiB")
         assert more < MEMORY_MIB
 
 

@@ -183,7 +183,11 @@ class Holding:
     def check(self, asked: int = 1) -> None:
         """Refuses more than the quota allows (QuotaExceeded); changes nothing."""
         if asked > self.room:
-            raise self._account.refusal(self._standing, asked=asked)
+            raise self.refusal(asked)
+
+    def refusal(self, asked: int) -> QuotaExceeded:
+        """Counts a refusal, and gives it."""
+        return self._account.refusal(self._standing, asked=asked)
 
     def hold(self, amount: int) -> None:
         """The holder has so much now, in all."""

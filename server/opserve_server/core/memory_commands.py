@@ -46,6 +46,12 @@ async def run(session: Session, command: MemoryCommand) -> MemoryResult:
             return await _copy(session, command)
 
 
+def view_of(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
+    """The bytes of a range, whatever uses their buffer; raises as `idle_view` does at once."""
+    session.check_open()
+    return session.buffers.get(handle).view(offset, size_bytes)
+
+
 async def idle_view(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
     """The bytes of a range, once no queued work uses their buffer; to be used at once.
 
@@ -56,10 +62,8 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
         InvalidArgument: 107000, the range leaves the buffer.
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
-    session.check_open()
-    buffer = session.buffers.get(handle)
-    view = buffer.view(offset, size_bytes)
-    if buffer.users:
+    view = view_of(session, handle, offset, size_bytes)
+    if session.buffers.get(handle).users:
         with session.in_progress():
             await _wait_until_idle(session, handle)
     session.touch()

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from opserve_kernels.status import Status
 from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.core.memory_commands import idle_view
+from opserve_server.core.memory_commands import idle_view, view_of
 from opserve_server.core.results import Written
 from opserve_server.core.session import Session
 from opserve_server.core.turns import give_way
@@ -25,7 +25,8 @@ async def write(
 ) -> Written:
     """Copies host bytes into a buffer as they come; each chunk renews the lease.
 
-    A stalled upload does not keep its session: a client that went silent is gone.
+    A stalled upload does not keep its session: a client that went silent is gone. What a client
+    sends counts while it waits for queued work, and is no more than what counts.
 
     Raises:
         InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
@@ -33,13 +34,16 @@ async def write(
         QuotaExceeded: 207012, the tenant has too many bytes under way.
     """
     written = 0
-    await idle_view(session, buffer, offset, size_bytes)
-    started_s = session.time()
+    view_of(session, buffer, offset, size_bytes)
     with session.in_flight(size_bytes):
+        started_s = session.time()
         async for chunk in chunks:
             if written + len(chunk) > size_bytes:
                 raise _wrong_size(written + len(chunk), size_bytes)
-            (await idle_view(session, buffer, offset + written, len(chunk)))[:] = chunk
+            view = await idle_view(session, buffer, offset + written, len(chunk))
+            if not written:
+                started_s = session.time()  # the wait for queued work is over
+            view[:] = chunk
             written += len(chunk)
             if written % _TURN_BYTES < len(chunk):
                 await give_way()

@@ -11,7 +11,7 @@ from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteRespon
 from opserve_server.calls import caller, malformed
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.chunks import Chunk, chunk_in
-from opserve_server.grpc_api.methods import message_in
+from opserve_server.grpc_api.methods import Messages, message_in
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -34,12 +34,14 @@ def bulk_handlers(
 
 
 async def _write(
-    service: Service, chunk_bytes_limit: int, messages: AsyncIterator[bytes], _: Context
+    service: Service, chunk_bytes_limit: int, messages: Messages, _: Context
 ) -> WriteResponse:
     message = await anext(messages, None)
     if message is None:
         raise malformed("buffer", given="no message", allowed="a message that names it")
     first = await _chunk_in(message)
+    _check_size(first, chunk_bytes_limit)
+    messages.count_no_more()  # a transfer counts whole, and takes no more than its size
     written = await service.write(
         caller(),
         first.header.session,
@@ -80,8 +82,12 @@ async def _chunk_in(message: bytes) -> Chunk:
 
 
 def _checked(chunk: Chunk, limit_bytes: int) -> bytes | memoryview:
+    _check_size(chunk, limit_bytes)
+    chunk.check()
+    return chunk.data
+
+
+def _check_size(chunk: Chunk, limit_bytes: int) -> None:
     if len(chunk.data) > limit_bytes:
         given = f"a chunk of {len(chunk.data)} bytes"
         raise malformed("data", given=given, allowed=f"chunks of at most {limit_bytes} bytes")
-    chunk.check()
-    return chunk.data

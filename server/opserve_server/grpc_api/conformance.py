@@ -86,11 +86,11 @@ async def _receive(
     if first is None:
         raise malformed("case", given="no message", allowed="a message that names it")
     _append(first.data, file, upload, limit)
+    first.ClearField("data")
     async for request in requests:
         if any(field.name != "data" for field, _ in request.ListFields()):
             raise malformed("data", given="a second header", allowed="data alone")
         _append(request.data, file, upload, limit)
-    first.ClearField("data")
     asked: Verify = values_in(first, Verify)
     return asked
 

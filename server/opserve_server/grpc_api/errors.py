@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from traceback import clear_frames
 from typing import Any, NoReturn
 
 import grpc
@@ -56,6 +57,8 @@ async def fail(context: Context, error: Exception, call: Call) -> NoReturn:
         if isinstance(error, grpc.aio.InternalError):  # so it has, before gRPC says that it is done
             await context.abort(StatusCode.CANCELLED)
         error = hidden(error, call=call.method, request_id=call.request_id)
+    # gRPC keeps the error, until garbage is collected, with the messages in its frames.
+    clear_frames(error.__traceback__)
     row = row_of(error)
     call.outcome = row.code.name
     note_failure(error)

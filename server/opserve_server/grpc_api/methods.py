@@ -1,6 +1,6 @@
 """What stands around every gRPC method: who calls, a place for the call, its messages, its end."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
+from typing_extensions import override
 
 from opserve_server.calls import AtWork, call_id, malformed
 from opserve_server.certificates import names_in_auth_context
@@ -163,15 +164,41 @@ async def _only_message(read: Read, place: Place, context: Context) -> Callable[
     return partial(read, data)
 
 
+class Messages(AsyncIterator[Any]):
+    """The messages of a call that has any number, each received when it is asked for.
+
+    A message counts until the next is asked for, unless the method counts its messages itself.
+
+    Args:
+        read: Parses a message.
+        place: The place of the call.
+        context: Of the call.
+    """
+
+    def __init__(self, read: Read, place: Place, context: Context) -> None:
+        self._read = read
+        self._place = place
+        self._context = context
+        self._counts = True
+
+    @override
+    async def __anext__(self) -> Any:
+        data = await self._place.received(self._context.read)
+        if data is grpc.aio.EOF:
+            raise StopAsyncIteration
+        if self._counts:
+            self._place.keep(len(data))
+        return await self._read(data)
+
+    def count_no_more(self) -> None:
+        """Counts none of them from now on: the method counts them itself."""
+        self._counts = False
+        self._place.keep(0)
+
+
 async def _all_messages(read: Read, place: Place, context: Context) -> Callable[[], Awaitable[Any]]:
-    """Receives the messages of a call that has any number, each when it is asked for."""
-
-    async def messages() -> AsyncGenerator[Any]:
-        while (data := await place.received(context.read)) is not grpc.aio.EOF:
-            yield await read(data)
-
-    async def all_of_them() -> AsyncGenerator[Any]:
-        return messages()
+    async def all_of_them() -> Messages:
+        return Messages(read, place, context)
 
     return all_of_them
 
@@ -179,21 +206,27 @@ async def _all_messages(read: Read, place: Place, context: Context) -> Callable[
 def _answering(
     behaviour: Behaviour, method: _Method, receive: Receive, serialize: Callable[[Any], bytes]
 ) -> Behaviour:
+    # Errors clear the frame of the function inside, and so the message in it; see `fail`.
+    async def answered(call: Call, credentials: Credentials, context: Context) -> bytes:
+        with method.enter(call, credentials, context, lasts=False) as place:
+            request: Any = await receive(place, context)
+            await method.admit(call)
+            request = await request()  # its bytes are gone: what is kept counts once
+            response = serialize(await behaviour(request, context))
+            place.keep(len(response))
+            await method.guard.turn(call)
+            return response
+
     async def answer(_: object, context: Context) -> bytes:
         call, credentials = method.begin(context)
         with AtWork(call, method.observe):
             try:
-                with method.enter(call, credentials, context, lasts=False) as place:
-                    request = await receive(place, context)
-                    await method.admit(call)
-                    answered = serialize(await behaviour(await request(), context))
-                    place.keep(len(answered))
-                    await method.guard.turn(call)
+                response = await answered(call, credentials, context)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await method.guard.turn(call)
                 await fail(context, error, call)
             call.outcome = StatusCode.OK.name
-            return answered
+            return response
 
     return answer
 
@@ -201,19 +234,23 @@ def _answering(
 def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behaviour:
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
+    async def write(call: Call, credentials: Credentials, context: Context) -> None:
+        with method.enter(call, credentials, context, lasts=True) as place:
+            request: Any = await receive(place, context)
+            await method.admit(call)
+            request = await request()  # its bytes are gone: what is kept counts once
+            async with (
+                aclosing(behaviour(request, context)) as answers,
+                aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,
+            ):
+                async for answer in allowed:
+                    await place.sent(context.write(answer))
+
     async def stream(_: object, context: Context) -> None:
         call, credentials = method.begin(context)
         with AtWork(call, method.observe):
             try:
-                with method.enter(call, credentials, context, lasts=True) as place:
-                    request = await receive(place, context)
-                    await method.admit(call)
-                    async with (
-                        aclosing(behaviour(await request(), context)) as answers,
-                        aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,
-                    ):
-                        async for answer in allowed:
-                            await context.write(answer)
+                await write(call, credentials, context)
             except Exception as error:  # noqa: BLE001  # told, or hidden and logged
                 await method.guard.turn(call)
                 await fail(context, error, call)

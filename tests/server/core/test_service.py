@@ -19,6 +19,7 @@ from opserve_server.core.errors import (
     WrongState,
 )
 from opserve_server.core.principal import LOCAL
+from opserve_server.core.tenants import Resource
 from opserve_server.pool.device import KernelFailed
 from opserve_server.pool.slabs import Slab
 from server.core.caller import SIZE, Caller
@@ -346,3 +347,29 @@ async def test_the_time_between_events_needs_both_records(caller: Caller) -> Non
 
 async def test_the_default_stream_cannot_be_destroyed(caller: Caller) -> None:
     assert isinstance(await caller.refused(c.DestroyStream()), InvalidArgument)
+
+
+async def test_an_upload_counts_while_it_waits_for_work_and_is_no_larger_than_what_counts(
+    caller: Caller,
+) -> None:
+    buffer = await caller.buffer()
+    columns = Tensor(shape=(9, 4), dtype=DataType.FLOAT16, strides=(1, 9), buffer=buffer)
+    await caller.execute(await caller.plan(grad_output=columns))
+
+    async def parts(data: bytes) -> AsyncIterator[bytes]:
+        yield data
+
+    async def write(data: bytes) -> None:
+        await caller.service.write(
+            LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=4, chunks=parts(data)
+        )
+
+    uploading = asyncio.create_task(write(b"abcd"))
+    await asyncio.sleep(1)
+    account = caller.service.accounts.of(LOCAL.tenant)
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 4
+    with pytest.raises(InvalidArgument, match="announced"):
+        await asyncio.wait_for(write(bytes(5)), 1)
+    caller.device.finish(caller.device.held[0])
+    await uploading
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 0
