@@ -189,13 +189,6 @@ _SHAPE_RULES = (
     ),
     _page("output_padding", "not below stride in 1-D or 2-D", page.OUTPUT_PADDING_BELOW_STRIDE),
     _invalid("grad_output", "N is not that of input"),
-    Rule(
-        status=Status.ACLNN_ERR_PARAM_NULLPTR,
-        parameter="bias_sizes",
-        broken="missing",
-        origin=_CONTRADICTED,
-        sentence=page.NULL_POINTERS,
-    ),
     _page("bias_sizes", "not the channels", page.BIAS_SIZES),
 )
 RULES: tuple[Rule, ...] = (

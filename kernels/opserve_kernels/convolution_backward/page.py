@@ -1,7 +1,7 @@
 """Sentences of the vendor's page for aclnnConvolutionBackward that rules of the error table quote.
 
-CANN 8, in the page's own language. The page names a data format by a link, here by its text.
-OUTPUT_PADDING_BELOW_STRIDE and NULL_POINTERS are from the newer page of hicann/ops-nn.
+CANN 8, in the page's own language. The page names a data format by a link, here by its text. The
+range of OUTPUT_PADDING_BELOW_STRIDE is from the newer page of hicann/ops-nn.
 """
 
 _A2 = "Atlas A2训练系列产品/Atlas 800I A2推理产品"
@@ -23,10 +23,6 @@ DTYPE_OF = {
 SHAPES_OF_GRAD_OUTPUT = "shape不支持broadcast,要求和input、weight满足卷积输入输出shape的推导关系。"
 EMPTY_INPUT = "仅支持N或C维度为0的空tensor。"
 EMPTY_WEIGHT = "不支持空tensor。"
-NULL_POINTERS = (
-    "传入的gradOutput、input、weight、biasSizes、stride、padding、dilation、outputPadding、outputMask、"
-    "gradInput、gradWeight是空指针。"
-)
 BIAS_SIZES = "其在普通卷积中等于[weight.shape[0]],在转置卷积中等于[weight.shape[1] * groups]。"
 OUTPUT_PADDING_LENGTH = "数组长度可以为weight维度减2。"
 OUTPUT_PADDING_BELOW_STRIDE = "各维度的数值范围满足[0,stride对应维度数值)。"

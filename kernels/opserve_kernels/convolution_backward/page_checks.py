@@ -16,7 +16,7 @@ from opserve_kernels.convolution_backward.shapes import (
 )
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.page_rules import PageRules
-from opserve_kernels.rules import check_length, check_range, elsewhere, required
+from opserve_kernels.rules import check_length, check_range, elsewhere
 from opserve_kernels.tensor import Format, Tensor
 
 
@@ -38,10 +38,7 @@ def _check_page_shapes(call: Call, page: PageRules) -> None:
     if not call.transposed:
         with page.rule("above 1 in 3-D, but not depthwise in BF16, transposed is false,"):
             check_depthwise_3d(call)
-    if call.bias_sizes is None:
-        with page.rule("missing"):
-            required("bias_sizes", call.bias_sizes)
-    else:
+    if call.bias_sizes is not None:
         with page.rule("not the channels"):
             check_bias_sizes(call, call.channels)
 

@@ -386,7 +386,6 @@ ERROR_SAMPLES: tuple[ErrorSample, ...] = (
 )
 CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = (
     refused("four values", "output_padding", BASE, output_padding=(0, 0, 0, 0)),
-    _missing("missing", "bias_sizes"),
     refused(
         "above 1 in 3-D, but not depthwise in BF16, transposed is false, on ascend910b",
         "groups",
