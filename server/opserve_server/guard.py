@@ -134,7 +134,9 @@ class Guard:
         principal = ANYBODY if scope is None else self._caller(credentials)
         call.principal = principal
         if principal is ANYBODY:
-            return self.open_calls.take_for_stranger(credentials.peer(), lasts=lasts)
+            # An address that leaves answers unread over one wire is still answered over the other.
+            peer = f"{call.face} {credentials.peer()}"
+            return self.open_calls.take_for_stranger(peer, lasts=lasts)
         self._check_tenant(principal)
         return self.open_calls.take(principal.tenant)
 

@@ -66,7 +66,7 @@ class OpenCalls:
         """A place of a stranger, for which the call of another may end.
 
         Args:
-            peer: The address that it calls from.
+            peer: The wire and the address that it calls from.
             lasts: Whether the call is a watch.
 
         Raises:

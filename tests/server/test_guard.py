@@ -9,6 +9,7 @@ import pytest
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import (
+    LimitExceeded,
     OpserveError,
     PermissionDenied,
     TooManyGuesses,
@@ -228,6 +229,21 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
         with pytest.raises(Unauthenticated):
             admitted(guard, credentials, Scope.OPERATE)
     assert len(guard._guesses._buckets) == 2
+
+
+async def test_calls_of_a_stranger_over_one_wire_leave_its_address_places_over_the_other(
+    guard: Guard,
+) -> None:
+    async def enter(face: str) -> None:
+        call = Call(face=face, method="", request_id="", headers={})
+        with guard.enter(call, Credentials(authorization=None, peer=lambda: "192.0.2.7"), None):
+            pass  # answered, and not read
+
+    for _ in range(guards.CALLS.of_strangers):
+        await enter("grpc")
+    with pytest.raises(LimitExceeded):
+        await enter("grpc")
+    await enter("rest")
 
 
 def test_last_uses_are_told_once(guard: Guard, clock: Clock) -> None:
