@@ -5,6 +5,8 @@ READY := .venv/.stamp
 BENCH_BIN := .venv-bench/bin
 BENCH_READY := .venv-bench/.stamp
 
+# Tests start many services, each of which would compile the source anew where bytecode may not be kept.
+unexport PYTHONDONTWRITEBYTECODE
 # Nothing but the package registry is asked: pyright ships its checker and node in wheels, and looks for no newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 

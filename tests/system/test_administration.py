@@ -40,6 +40,18 @@ CALL = Im2colBackward(
 )
 
 
+# A session's first process that opens a terminal gets its Ctrl-C. A shell that runs the tests in
+# the background has its children ignore it.
+AT_TERMINAL = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+terminal = os.open(sys.argv[1], os.O_RDWR)
+for stream in range(3):
+    os.dup2(terminal, stream)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 class Operator:
     """Someone at a terminal, whose environment knows the store and a key."""
 
@@ -137,8 +149,7 @@ def test_an_operator_gives_a_tenant_its_share_and_takes_it_back(operator: Operat
 def test_top_shows_what_changes_in_a_terminal_and_leaves_it_at_ctrl_c(operator: Operator) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    # A session's first process that opens a terminal gets its Ctrl-C.
-    opens = ["sh", "-c", 'exec "$@" < "$0" > "$0" 2>&1', os.ttyname(theirs)]
+    opens = [sys.executable, "-c", AT_TERMINAL, os.ttyname(theirs)]
     top = [str(PROGRAM), "top", "--interval-s", "0.5", "--address", operator.address]
     environment = operator.environment | {"TERM": "xterm"}
     with subprocess.Popen([*opens, *top], env=environment, start_new_session=True) as process:

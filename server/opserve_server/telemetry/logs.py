@@ -11,8 +11,8 @@ from typing_extensions import override
 from opserve_server.core.observations import CALL, Call, CallEnded, Observation
 from opserve_server.guard import ANYBODY
 
-_FAULTS = frozenset({"INTERNAL", "UNAVAILABLE", "500", "503"})
-"""Outcomes that are the service's fault, as either face tells them."""
+_FAULTS = frozenset({"INTERNAL", "500"})
+"""Outcomes that are the service's fault, on either wire; a service that drains is at none."""
 _MS_PER_S = 1e3
 
 log = logging.getLogger(__name__)

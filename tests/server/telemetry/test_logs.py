@@ -103,14 +103,15 @@ async def test_no_text_of_a_client_begins_a_line(faces: Faces, lines: io.StringI
     assert not [letter for letter in text if letter != "\n" and not " " <= letter <= "~"]
 
 
+@pytest.mark.parametrize("outcome", ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "503"])
 @pytest.mark.parametrize(
     ("principal", "level"), [(None, "DEBUG"), (ANYBODY, "DEBUG"), (LOCAL, "INFO")]
 )
 def test_a_refused_stranger_writes_no_line_at_info(
-    lines: io.StringIO, principal: Principal | None, level: str
+    lines: io.StringIO, principal: Principal | None, level: str, outcome: str
 ) -> None:
     call = Call(face="grpc", method="Check", request_id="1", headers={})
-    call.principal, call.outcome, call.failure = principal, "RESOURCE_EXHAUSTED", "refused"
+    call.principal, call.outcome, call.failure = principal, outcome, "refused"
     log_observation(CallEnded(call=call, seconds=0.0))
     (line,) = read(lines)
     assert line["level"] == level
