@@ -202,7 +202,7 @@ def call_limits(settings: Settings) -> CallLimits:
         of_tenant=settings.tenant_calls_limit,
         of_strangers=settings.strangers_calls_limit,
         strangers_bytes=settings.strangers_bytes_limit,
-        message_bytes=settings.message_bytes_limit,
+        message_bytes=max(settings.message_bytes_limit, settings.body_bytes_limit),
         silence_s=settings.silent_client_limit_s,
     )
 

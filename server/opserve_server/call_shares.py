@@ -32,7 +32,7 @@ class CallLimits:
         of_tenant: Open calls of one tenant.
         of_strangers: Open calls of all strangers; half of them may be watches.
         strangers_bytes: Bytes that messages of all strangers may take while they arrive.
-        message_bytes: Bytes of the largest message over gRPC.
+        message_bytes: Bytes of the largest message over gRPC and JSON body over REST.
         silence_s: Seconds within which a message arrives once its call waits for it.
     """
 

@@ -27,10 +27,10 @@ CALLS = CallLimits(
 )
 
 
-def keyless_guard() -> Guard:
+def keyless_guard(accounts: Accounts | None = None) -> Guard:
     """Of a service without keys."""
     policy = KeyPolicy.FROM_THE_FIRST_KEY
-    return Guard(Accounts(), guesses=GUESSES, calls=CALLS, keys=policy)
+    return Guard(accounts or Accounts(), guesses=GUESSES, calls=CALLS, keys=policy)
 
 
 async def admitted(guard: Guard, credentials: Credentials, scope: Scope | None) -> Principal:

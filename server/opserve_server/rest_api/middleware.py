@@ -88,7 +88,8 @@ class CallMiddleware:
         if self._guard.keyless:
             _check_host(answer.call.headers)
         required = route.requires.scope
-        with answer.enter(required):
+        with answer.enter(required) as place:
+            scope.setdefault("state", {})["place"] = place
             await self._guard.admit(answer.call, required)
             await answer.until_refused(route.app, scope, receive)
 

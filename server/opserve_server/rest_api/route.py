@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from opserve_server.open_calls import Place
 from opserve_server.rest_api.bodies import JSON, read_json
 from opserve_server.rest_api.dependencies import FromBody, Requires, backend_of
 from opserve_server.rest_api.documented import documented
@@ -67,12 +68,20 @@ class ServiceRoute(APIRoute):
         async def handle(request: Request) -> Response:
             body = None
             if read is not None:
-                limit = backend_of(request).body_bytes_limit
-                body = await read(await read_json(request, limit=limit))
+                body = await read(await _document_of(request))
             answer = await self.endpoint(**_arguments(dependant, request, body))
             return answer if isinstance(answer, Response) else answer_of(answer, status)
 
         return handle
+
+
+async def _document_of(request: Request) -> bytes:
+    """The JSON body; it counts as the largest that may come until it is here, then as it is."""
+    place: Place = request.state.place
+    limit = backend_of(request).body_bytes_limit
+    document = await place.received(lambda: read_json(request, limit=limit))
+    place.keep(len(document))
+    return document
 
 
 def _is_value(answer: object) -> bool:

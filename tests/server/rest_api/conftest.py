@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from opserve_server.administration import Administration
+from opserve_server.core.accounts import Accounts
 from opserve_server.guard import Guard
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
@@ -26,7 +27,11 @@ class Face:
     service: RecordingService = field(default_factory=RecordingService)
     accepts: bool = True
     metrics: Metrics = field(default_factory=Metrics)
-    guard: Guard = field(default_factory=keyless_guard)
+    accounts: Accounts = field(default_factory=Accounts)
+    guard: Guard = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.guard = keyless_guard(self.accounts)
 
     def app(self) -> RestApi:
         return rest_app(

@@ -214,8 +214,8 @@ def begin(wire: Wire) -> None:
 def serve_tenant(wire: Wire) -> None:
     """A call of a tenant, as the middleware recognises it."""
     begin(wire)
-    extensions: Any = wire.end.scope["extensions"]
-    extensions[CONNECTION]["serve_tenant"]()
+    scope: Any = wire.end.scope
+    scope["extensions"][CONNECTION]["serve_tenant"]()
 
 
 def test_connections_are_forgotten_as_they_are_lost() -> None:

@@ -1,0 +1,46 @@
+"""Bodies of calls over REST, while they arrive."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.tenants import Resource
+from server.guards import CALLS
+from server.recording import SESSION, RecordingService
+from server.rest_api.conftest import BODY_LIMIT, Face
+
+
+async def test_a_json_body_counts_among_the_bytes_in_flight_of_its_tenant(
+    client: httpx2.AsyncClient,
+    face: Face,
+    service: RecordingService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document, used, run = b"{}".ljust(BODY_LIMIT), list[float](), service.run
+
+    def note() -> None:
+        used.append(face.accounts.of(LOCAL.tenant).use(Resource.BYTES_IN_FLIGHT))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        note()
+        yield document[:1000]
+        note()
+        yield document[1000:]
+
+    async def noting(*given: Any, **named: Any) -> object:
+        note()
+        return await run(*given, **named)
+
+    monkeypatch.setattr(service, "run", noting)
+    headers = {"Content-Type": "application/json"}
+    response = await client.post(
+        f"/v1/sessions/{SESSION}/streams", content=chunks(), headers=headers
+    )
+    assert response.status_code == 201
+    note()
+    arriving = used[0]
+    assert arriving >= CALLS.message_bytes
+    assert used == [arriving, arriving, BODY_LIMIT, 0]
