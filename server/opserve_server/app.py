@@ -63,6 +63,9 @@ STOP_TIMEOUT_S = 1.0
 """Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
 KILL_AFTER_S = 5.0
 """Seconds beyond the drain after which a front that has not ended is killed: its loop is stuck."""
+SWITCH_INTERVAL_S = 0.0005
+"""Longest that a thread which unpacks arrays keeps the interpreter from the event loop; others
+noticed Python's own 5 ms."""
 STATUS_GIVEN_UP = 1
 
 if TYPE_CHECKING:
@@ -86,6 +89,7 @@ def main() -> int:
         log_to_stderr(settings.log_level)
         settings = fitted(settings)
         keep_freed_memory()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         with (
             stop_guard(settings.drain_timeout_s + KILL_AFTER_S) as guard,
             asyncio.Runner(loop_factory=_Loop) as runner,
