@@ -22,7 +22,9 @@ def request_of(kind: type[RequestT], **fields: Any) -> RequestT:  # noqa: ANN401
         try:
             request.MergeFrom(kind(**{name: value}))
         except (TypeError, ValueError):
-            allowed = f"a value of {request.DESCRIPTOR.name}.{name}"
+            form = request.DESCRIPTOR.fields_by_name[name].message_type
+            members = "" if form is None else f", with {', '.join(form.fields_by_name)}"
+            allowed = f"a value of {request.DESCRIPTOR.name}.{name}{members}"
             raise invalid_parameter(name, shown(value), allowed) from None
     return request
 

@@ -109,7 +109,7 @@ def main() -> int:
 async def _serve(settings: Settings, guard: StopGuard) -> None:
     stopping = _stopping_on_signals()
     guard.watch()
-    log.info("starting: a few seconds, when kernels are compiled")
+    log.info("starting: a few seconds, or minutes where kernels have to be compiled first")
     async with running(settings) as addresses:
         spare_what_is_loaded()
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)

@@ -16,6 +16,7 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.settings import SettingRefused, Settings, settings_of_environment, where_set
+from opserve_server.store.location import File, location_of
 from opserve_server.store.store import Store, open_store
 
 PRINCIPAL = "bootstrap"
@@ -50,6 +51,12 @@ async def _bootstrap(settings: Settings, tenant: str, *, force: bool) -> str:
     url = settings.store_url.get_secret_value()
     if not url:
         raise SettingRefused(f"store_url: given nothing, allowed a store; {where_set('store_url')}")
+    where = location_of(url)
+    if isinstance(where, File) and where.has_had_keys() and not where.is_there() and not force:
+        raise SettingRefused(
+            f"store_url: {where} had keys and is missing: restore it, or give --force for an empty "
+            "one, without the tenants, keys, usage and audit that it had"
+        )
     opened = open_store(
         url,
         timeout_s=settings.store_timeout_s,

@@ -1,0 +1,24 @@
+"""`opserve bootstrap` where a store had keys before."""
+
+from pathlib import Path
+
+import pytest
+
+from opserve_server.bootstrap import main
+
+
+def test_a_store_that_had_keys_and_is_missing_is_made_anew_by_force_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "farm.db"
+    monkeypatch.setenv("OPSERVE_STORE_URL", f"sqlite:///{file}")
+    assert main([]) == 0
+    file.unlink()
+    capsys.readouterr()
+    assert main([]) == 2
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert f"sqlite:///{file} had keys and is missing: restore it, or give --force" in refused.err
+    assert not file.exists()
+    assert main(["--force"]) == 0
+    assert file.exists()
