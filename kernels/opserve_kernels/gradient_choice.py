@@ -84,7 +84,7 @@ def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
 
 
 def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None:
-    """What sums each entry of the batch as it would alone; the weight's gradient has no entries.
+    """The algorithm whose sums of an entry are as for it alone; a weight gradient has no entries.
 
     PACKED and FLAT sum the products of a result in the same order. Values of any entry may make
     Winograd's stage leave its results to direct sums.

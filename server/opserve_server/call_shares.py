@@ -68,7 +68,7 @@ class TenantCalls:
 
 
 class TenantShare:
-    """What a tenant's call takes: a message counts among the bytes in flight."""
+    """The share of a tenant's call: a message counts among the bytes in flight."""
 
     def __init__(self, tenant: TenantCalls, holding: Holding, limits: CallLimits) -> None:
         self._tenant = tenant
@@ -174,7 +174,7 @@ class _Crowd:
 
 
 class Strangers:
-    """The calls of all strangers.
+    """The places of all calls of strangers, and bounds on their messages.
 
     Args:
         limits: Bounds.
@@ -182,67 +182,55 @@ class Strangers:
 
     def __init__(self, limits: CallLimits) -> None:
         watches = max(limits.of_strangers // 2, 1)
-        self._watches = _Crowd(watches)
-        self._probes = _Crowd(max(limits.of_strangers - watches, 1))
-        self._messages = _Crowd(max(limits.strangers_bytes // (limits.message_bytes * _TAKES), 1))
-        self._share_bytes = max(limits.strangers_bytes // _TAKES // limits.of_strangers, 1)
-        self._silence_s = limits.silence_s
-        self._unended = _Unended(2 * limits.of_strangers)
-
-    def share(self, peer: str, *, lasts: bool) -> "StrangerShare":
-        """The share of a call; raises as OpenCalls.take_for_stranger does."""
-        self._unended.check(peer)
-        return StrangerShare(self, peer, lasts=lasts)
-
-    def enter(self, call: Call, peer: str, *, lasts: bool) -> None:
-        """Counts a call, for which another may end."""
-        self._unended.enter(peer)
-        (self._watches if lasts else self._probes).enter(call, peer)
-
-    def leave(self, call: Call, peer: str) -> None:
-        """Counts it no longer: it has ended."""
-        self._unended.leave(peer)
-        self._watches.leave(call)
-        self._probes.leave(call)
-
-    def keep(self, size_bytes: int) -> None:
-        """Refuses a message that is larger than the share of a call."""
-        # All of them may wait for their turn with their messages.
-        if size_bytes > self._share_bytes:
-            raise _too_large(size_bytes, self._share_bytes)
-
-    async def received(self, call: Call, peer: str, receive: Receive[MessageT]) -> MessageT:
-        """A message, for which the call of another that receives one may end."""
-        self._messages.enter(call, peer)
-        try:
-            return await _in_time(receive, self._silence_s)
-        finally:
-            self._messages.leave(call)
+        self.watches = _Crowd(watches)
+        self.probes = _Crowd(max(limits.of_strangers - watches, 1))
+        self.messages = _Crowd(max(limits.strangers_bytes // (limits.message_bytes * _TAKES), 1))
+        self.unended = _Unended(2 * limits.of_strangers)
+        # All calls together may keep their messages while they wait for their turn.
+        self.kept_bytes = max(limits.strangers_bytes // _TAKES // limits.of_strangers, 1)
+        self.silence_s = limits.silence_s
 
 
 class StrangerShare:
-    """What a stranger's call takes: a place in a crowd, and one in another while it receives."""
+    """The share of a stranger's call: a place among watches or probes, another while it receives.
+
+    Args:
+        strangers: The places.
+        peer: The wire and the address that it calls from.
+        lasts: Whether it is a watch.
+
+    Raises:
+        LimitExceeded: 207012, too many calls from the address have not ended.
+    """
 
     def __init__(self, strangers: Strangers, peer: str, *, lasts: bool) -> None:
+        strangers.unended.check(peer)
         self._strangers = strangers
+        self._crowd = strangers.watches if lasts else strangers.probes
         self._peer = peer
-        self._lasts = lasts
 
     def enter(self, call: Call) -> None:
-        """The call begins."""
-        self._strangers.enter(call, self._peer, lasts=self._lasts)
+        """The call begins; another may end for it."""
+        self._strangers.unended.enter(self._peer)
+        self._crowd.enter(call, self._peer)
 
     def leave(self, call: Call) -> None:
         """The call has ended."""
-        self._strangers.leave(call, self._peer)
+        self._strangers.unended.leave(self._peer)
+        self._crowd.leave(call)
 
     def keep(self, size_bytes: int) -> None:
-        """Counts the message that the call keeps; see Place.keep."""
-        self._strangers.keep(size_bytes)
+        """Refuses a message that is larger than the share; see Place.keep."""
+        if size_bytes > self._strangers.kept_bytes:
+            raise _too_large(size_bytes, self._strangers.kept_bytes)
 
     async def received(self, call: Call, receive: Receive[MessageT]) -> MessageT:
-        """A message; see Place.received."""
-        return await self._strangers.received(call, self._peer, receive)
+        """A message, for which another call that receives one may end; see Place.received."""
+        self._strangers.messages.enter(call, self._peer)
+        try:
+            return await _in_time(receive, self._strangers.silence_s)
+        finally:
+            self._strangers.messages.leave(call)
 
 
 async def _in_time(receive: Receive[MessageT], limit_s: float) -> MessageT:

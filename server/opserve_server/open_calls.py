@@ -73,7 +73,7 @@ class OpenCalls:
             LimitExceeded: 207012, too many calls from the address have not ended.
             Unavailable: 507901, the service ends.
         """
-        return self._place(self._strangers.share(peer, lasts=lasts))
+        return self._place(StrangerShare(self._strangers, peer, lasts=lasts))
 
     def _place(self, share: TenantShare | StrangerShare) -> "Place":
         if self._ending:

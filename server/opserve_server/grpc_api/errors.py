@@ -1,4 +1,4 @@
-"""Every refusal as gRPC tells it: one table."""
+"""The gRPC status and details of every error: one table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""What stands around every gRPC method: who calls, a place for the call, its messages, its end."""
+"""Steps of every gRPC method: recognise the caller, take a place, receive messages, answer."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -23,13 +23,14 @@ from opserve_server.grpc_api.scopes import SCOPES
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
 from opserve_server.open_calls import Place
 
+ResultT = TypeVar("ResultT")
 Behaviour = Callable[..., Any]
 Read = Callable[[bytes], Awaitable[Any]]
 Receive = Callable[[Place, Context], Awaitable[Callable[[], Awaitable[Any]]]]
 
 
 class WrappingServer:
-    """What generated code adds a service to: a server whose every method tells its failures.
+    """The server to which generated code adds services; a method's error becomes its status.
 
     Each call gets its id, and each failure its status and details. Methods are wrapped once, when
     they are added; an interceptor would wrap them anew for every call.
@@ -63,7 +64,7 @@ class WrappingServer:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What stands around a method: who may call it, and who is told.
+    """A method of a service: who may call it, and what observes its calls.
 
     Attributes:
         name: For observers.
@@ -219,14 +220,7 @@ def _answering(
 
     async def answer(_: object, context: Context) -> bytes:
         call, credentials = method.begin(context)
-        with AtWork(call, method.observe):
-            try:
-                response = await answered(call, credentials, context)
-            except Exception as error:  # noqa: BLE001  # told, or hidden and logged
-                await method.guard.turn(call)
-                await fail(context, error, call)
-            call.outcome = StatusCode.OK.name
-            return response
+        return await _to_its_outcome(answered(call, credentials, context), method, call, context)
 
     return answer
 
@@ -248,15 +242,23 @@ def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behav
 
     async def stream(_: object, context: Context) -> None:
         call, credentials = method.begin(context)
-        with AtWork(call, method.observe):
-            try:
-                await write(call, credentials, context)
-            except Exception as error:  # noqa: BLE001  # told, or hidden and logged
-                await method.guard.turn(call)
-                await fail(context, error, call)
-            call.outcome = StatusCode.OK.name
+        await _to_its_outcome(write(call, credentials, context), method, call, context)
 
     return stream
+
+
+async def _to_its_outcome(
+    work: Awaitable[ResultT], method: _Method, call: Call, context: Context
+) -> ResultT:
+    """The result of a call; a failure ends the call with its status."""
+    with AtWork(call, method.observe):
+        try:
+            result = await work
+        except Exception as error:  # noqa: BLE001  # answered, or hidden and logged
+            await method.guard.turn(call)
+            await fail(context, error, call)
+        call.outcome = StatusCode.OK.name
+        return result
 
 
 def _credentials(authorization: str | bytes | None, context: Context) -> Credentials:

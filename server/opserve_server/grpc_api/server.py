@@ -60,7 +60,7 @@ _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object
     (add_UsageServiceServicer_to_server, UsageFace),
 )
 _HEADER_BYTES = 8 * 2**10
-"""What a message that uploads a chunk has beside it, at most, bytes."""
+"""Largest size of an upload message beside its chunk, bytes."""
 _add_admin_to: Callable[[Any, Any], None] = add_AdminServiceServicer_to_server
 _add_conformance_to: Callable[[Any, Any], None] = add_ConformanceServiceServicer_to_server
 _FILES = (

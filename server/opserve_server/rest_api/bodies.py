@@ -18,7 +18,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 def form_document(args: type[BaseModel]) -> dict[str, Any]:
-    """What the document has of a form: a part `args`, whose model this is, and one of arrays."""
+    """The schema of a multipart form: a part `args` of this model, and a part of arrays."""
     properties = {
         "args": {
             "$ref": f"#/components/schemas/{args.__name__}",

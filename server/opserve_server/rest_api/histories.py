@@ -66,7 +66,7 @@ class StreamEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTimeline:
-    """What is remembered of a stream's work, in the order of endings.
+    """The latest work of a stream, in the order in which it ended.
 
     Attributes:
         stream: Handle of the stream.
@@ -79,7 +79,7 @@ class StreamTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What is remembered of a session's work.
+    """The latest work of a session.
 
     Attributes:
         streams: The work of each stream.

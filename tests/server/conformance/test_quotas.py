@@ -1,6 +1,5 @@
 """Over both faces quotas bound the calls of conformance; what they refuse holds nothing."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from opserve_kernels.cases.calls import FoldCall
 from opserve_kernels.cases.case import canonical
 from opserve_server.core.tenants import Resource
 from server.farm import FACES, Farm, open_farm, refusal
+from system.drills import until
 
 OUTPUTS = {"out": np.ones(8, np.float32)}
 
@@ -29,9 +29,12 @@ async def key_with(farm: Farm, **quota: float) -> str:
 
 
 async def all_given_back(farm: Farm) -> None:
-    """Waits for the end of the call, a moment after its client has the answer; or for ever."""
-    while farm.service.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT):  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    """Waits for the end of the call, a moment after its client has the answer."""
+
+    async def is_given_back() -> bool:
+        return not farm.service.accounts.of("lab").use(Resource.BYTES_IN_FLIGHT)
+
+    await until(is_given_back)
 
 
 @pytest.mark.parametrize("face", FACES)
