@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -226,6 +227,18 @@ def test_a_message_that_stalls_beyond_the_quota_ends_where_others_wait() -> None
         await asyncio.sleep(2)
         assert [other.task.result() for other in others] == [None, None]
         assert isinstance(stalled.task.result(), QuotaExceeded)
+
+    in_virtual_time(test)
+
+
+def test_a_wait_to_receive_beyond_the_quota_ends_as_the_quotas_refusal() -> None:
+    async def test() -> None:
+        accounts = Accounts()
+        accounts.renew([Tenant(name="lab", quota=Quota(bytes_in_flight=0))])
+        calls = OpenCalls(accounts, replace(LIMITS, of_tenant=15))
+        stalled = [Caller(calls.take("lab")) for _ in range(15)]
+        await asyncio.sleep(LIMITS.silence_s + 1)
+        assert {type(one.task.result()) for one in stalled} == {QuotaExceeded}
 
     in_virtual_time(test)
 
