@@ -27,7 +27,7 @@ TYPED_PACKAGES = (
 )
 LOOPS = Path("kernels/opserve_kernels/loops.py")
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}
-MODULE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 40
 DECISION_LINES = 30
 VENDORED = "swagger-ui-bundle.js"
@@ -89,7 +89,7 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def test_no_module_is_longer_than_400_lines() -> None:
+def test_no_module_is_longer_than_600_lines() -> None:
     lengths = {path: len(text(path).splitlines()) for path in written_by_hand()}
     assert {path: length for path, length in lengths.items() if length > MODULE_LINES} == {}
 

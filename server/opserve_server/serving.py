@@ -37,6 +37,8 @@ from opserve_server.telemetry.metrics import Metrics
 from opserve_server.tls import Tls, tls_of
 
 log = logging.getLogger(__name__)
+_WAITING_CALLS = 3000
+"""Calls over gRPC that are not handed out yet; each takes less than half a millisecond."""
 _LAST_ANSWERS_S = 1.0
 """Time in which answers that are written reach their clients when the service ends, seconds."""
 
@@ -235,6 +237,12 @@ def _grpc_bounds(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_allowed_incoming_connections", settings.connections_limit),
         ("grpc.max_concurrent_streams", settings.streams_per_connection_limit),
+        # Calls that gRPC has not handed out yet, 16 KiB each. By default it refuses some by chance
+        # from 1000 on, and so those of others; between the two limits nothing is left to chance.
+        ("grpc.server.max_pending_requests", _WAITING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", _WAITING_CALLS),
+        # A client that answers pings and calls nothing would keep a connection from others.
+        ("grpc.max_connection_idle_ms", round(settings.silent_client_limit_s * 1000)),
         # Nothing else ends a call whose client reads nothing: gRPC sends its end behind the answer.
         # A watch, which lasts longest of what the service ends itself, still comes to its own end.
         ("grpc.max_connection_age_ms", round(settings.connection_age_limit_s * 1000)),

@@ -223,8 +223,9 @@ class Settings(BaseSettings):
     drain_quiet_s: Seconds = 1.0
     """Time without work and calls after which a session ends when the service does, seconds."""
     silent_client_limit_s: Seconds = 30.0
-    """Silence after which a connection whose client answers no ping (gRPC), sends no request or
-    reads nothing (REST) is closed, and a call whose message or JSON is not here ends, seconds."""
+    """Silence after which a connection closes whose client answers no ping or has no open call
+    (gRPC), sends no request or reads nothing (REST), and after which a call without its message or
+    JSON ends, seconds."""
     connection_age_limit_s: Seconds = 1800.0
     """Age at which a gRPC connection takes no more calls and its client makes another, seconds."""
     health_interval_s: Seconds = 0.25

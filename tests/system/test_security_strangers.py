@@ -85,6 +85,32 @@ async def test_unread_answers_of_strangers_are_few_and_leave_room_for_others(pat
             assert await process.wait() == 0
 
 
+async def test_strangers_that_hang_up_write_no_line_of_the_log() -> None:
+    async with own_process(devices='["reference"]', log_level="ERROR") as (process, addresses):
+        async with connections(addresses, reads=False) as made:
+            for number in range(STREAMS):
+                connection = made[number % CONNECTIONS]
+                await connection.send(connection.begin(CHECK), announced(0))
+            await ended(made, STREAMS - 64)
+        await serves(addresses)
+        process.terminate()
+        _, lines = await process.communicate()
+        assert lines == b""
+
+
+async def test_idle_connections_of_strangers_end_and_leave_room_for_others() -> None:
+    limits = {"connections_limit": str(CONNECTIONS), "silent_client_limit_s": "1"}
+    async with (
+        own_process(devices='["reference"]', log_level="ERROR", **limits) as (_, addresses),
+        connections(addresses) as made,
+        asyncio.timeout(60),
+    ):
+        for connection in made:
+            while not connection.closed:
+                await connection.change()
+        await serves(addresses)
+
+
 async def test_an_old_connection_ends_with_its_calls() -> None:
     limits = {"connection_age_limit_s": "1", "watch_limit_s": "1"}
     async with (

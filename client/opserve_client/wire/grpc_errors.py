@@ -56,6 +56,8 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
     message = f"{address}: gRPC {error.code().name}: {error.details()}"
     if error.code() is grpc.StatusCode.UNAVAILABLE or _is_sending_failed(error):
         return unreachable(f"{message}; {_hint(error, address)}")
+    if error.code() is grpc.StatusCode.CANCELLED:  # by the service: grpc refused it, or it ended
+        return unreachable(f"{message}; the service has too many calls waiting: try again later")
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return over_limit(message)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:

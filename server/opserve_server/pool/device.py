@@ -285,14 +285,14 @@ class Device:
         except (OSError, EOFError, RuntimeError) as error:  # the last one: no thread for it
             raise WorkerDied("no process can be started") from error
         await self._wait(started.ready, timeout_s=self._start_timeout_s)
-        if started.ready.done() and started.ready.result():
+        stopped, ended = self._stopping.done(), started.ready.done()
+        if ended and started.ready.result() and not stopped:
             return started
-        ended = started.ready.done()  # the stop ends it too
         await started.stop(grace_s=0)
+        if stopped:
+            raise WorkerDied("the device is stopped")
         if ended:
             raise WorkerDied("the worker ended before it was ready")
-        if self._stopping.done():
-            raise WorkerDied("the device is stopped")
         raise TimeoutError(f"the worker was not ready within {self._start_timeout_s:g} s")
 
     async def _wait(self, event: asyncio.Future[Any], *, timeout_s: float | None = None) -> None:

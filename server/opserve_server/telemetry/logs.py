@@ -41,10 +41,16 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Sends every log record of the process to standard error."""
+    """Sends the log records of the process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(_is_no_lost_client)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _is_no_lost_client(record: logging.LogRecord) -> bool:
+    """False for gRPC's line on an answer that finds no client: strangers would fill a pipe."""
+    return not record.getMessage().startswith("ExecuteBatchError")
 
 
 def log_observation(observation: Observation) -> None:
