@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coverage.numbits import nums_to_numbits
 
-from tools.mutants.coverage_map import CoverageMap
+from tools.mutants.coverage_map import CoverageMap, load, record
 from tools.mutants.drawing import PACKAGES, Mutant, claims, draw, files_of, mutants_of, shares
 from tools.mutants.mutations import mutated, mutations_of
 from tools.mutants.trial import Copy
@@ -59,6 +59,12 @@ def test_a_seed_draws_the_same_mutants_of_executed_lines_and_another_seed_draws_
     assert len({(mutant.path, mutant.mutation.line) for mutant in drawn[0]}) == 6
 
 
+def test_a_package_with_fewer_lines_than_its_share_gives_one_mutant_of_each() -> None:
+    drawn = draw([Path("protos/opserve")], lambda _: set(range(40)), count=1000, seed=1)
+    places = {(mutant.path, mutant.mutation.line) for mutant in drawn}
+    assert 0 < len(drawn) == len(places) < 1000
+
+
 def test_packages_have_mutants_in_proportion_to_their_lines() -> None:
     small, middle, large = Path("a"), Path("b"), Path("c")
     assert shares({small: 10, middle: 345, large: 645}, 100) == {small: 1, middle: 35, large: 64}
@@ -89,6 +95,49 @@ def test_a_line_of_a_process_that_a_test_started_maps_to_all_tests_of_the_file()
     assert len(found.tests(CHUNKS, 9, limit_s=100)) == 2
 
 
+def test_a_line_that_a_forked_process_executes_maps_to_the_file_that_started_it(
+    tmp_path: Path,
+) -> None:
+    calls = {"test_sum": "crc32c", "test_size": "WRITTEN.parts"}
+    for name, function in calls.items():
+        (tmp_path / f"{name}.py").write_text(
+            "from multiprocessing import get_context\n"
+            "from opserve.chunks import WRITTEN, crc32c\n"
+            "def test_it():\n"
+            f"    process = get_context('forkserver').Process(target={function}, args=(b'1',))\n"
+            "    process.start()\n"
+            "    process.join()\n"
+            "    assert process.exitcode == 0\n"
+        )
+    record(tmp_path / "map", [f"{tmp_path / name}.py" for name in calls])
+    found = load(tmp_path / "map")
+    lines = [line.strip() for line in CHUNKS.read_text().splitlines()]
+    for name, text in (("test_sum", "return _value(np"), ("test_size", "value = 0")):
+        [line] = [at for at, one in enumerate(lines, 1) if one.startswith(text)]
+        assert found.tests(CHUNKS, line, limit_s=100) == [f"{name}.py::test_it"]
+
+
+@pytest.mark.parametrize(
+    ("without", "outcome"),
+    [(0, "killed: time limit"), (None, "survived: its tests fail or take long without it too")],
+)
+def test_a_mutant_that_exceeds_the_limit_is_killed_where_its_tests_pass_well_within_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without: int | None, outcome: str
+) -> None:
+    statuses, limits = [None, without], list[float]()
+
+    def status(*_: object, limit_s: float) -> int | None:
+        limits.append(limit_s)
+        return statuses.pop(0)
+
+    monkeypatch.setattr(Copy, "_pytest", status)
+    (tmp_path / CHUNKS).parent.mkdir(parents=True)
+    (tmp_path / CHUNKS).write_text("limit = 8\n")
+    [mutant] = _mutants(tmp_path)
+    assert Copy(tmp_path, tmp_path).try_mutant(mutant, [], limit_s=300) == outcome
+    assert limits == [300, 100]
+
+
 def test_a_mutant_is_killed_by_a_test_that_passes_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,12 +153,18 @@ def test_a_mutant_is_killed_by_a_test_that_passes_without_it(
         "def test_broken():\n    assert double(2) == 5\n"
     )
     [mutant] = [one for one in _mutants(folder) if one.mutation.new == "3"]
+    made_ns = (folder / CHUNKS).stat().st_mtime_ns
     outcomes = [
         Copy(folder, tmp_path).try_mutant(mutant, [f"test_it.py::test_{name}"], limit_s=500)
         for name in ("good", "blind", "broken")
     ]
-    assert outcomes == ["killed", "survived", "survived: its tests fail without it too"]
+    assert outcomes == [
+        "killed",
+        "survived",
+        "survived: its tests fail or take long without it too",
+    ]
     assert "2 * number" in (folder / CHUNKS).read_text()
+    assert (folder / CHUNKS).stat().st_mtime_ns == made_ns
 
 
 def test_every_claim_of_equivalence_names_a_mutation_and_proves_it_in_a_sentence() -> None:

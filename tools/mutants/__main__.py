@@ -5,23 +5,22 @@ part in its map; cosmic-ray runs the same tests for every mutant; neither draws 
 """
 
 import argparse
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
-from shutil import copytree
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from opserve_kernels.loop_cache import base_folder
 from tools.mutants.coverage_map import CoverageMap, load, record
 from tools.mutants.drawing import PACKAGES, Mutant, claim_of, draw
 from tools.mutants.trial import Copy, Outcome, commit, copies
 
 MAPS = Path(".mutants")
-PYTEST = ["-n", "4", "--dist", "worksteal", "-m", "not slow"]
+PYTEST = "-n 4 --dist worksteal -m 'not slow'"
 TOGETHER = 2
 TESTS_S = 40.0  # of tests for each mutant, by the durations of the recorded run
 SLACK_S = 240.0  # of a mutant's time limit: kernels may be compiled anew
@@ -36,7 +35,7 @@ def main() -> int:
     until = monotonic() + 60 * options.minutes
     folder = options.map or MAPS / commit()
     if not folder.exists():
-        record(folder, options.tests)
+        record(folder, shlex.split(options.tests))
     tests_of_lines = load(folder)
     drawn = draw(options.packages, tests_of_lines.lines, count=options.count, seed=options.seed)
     outcomes: list[tuple[Mutant, Outcome]] = []
@@ -54,7 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60, help="no mutant begins later")
     parser.add_argument("--packages", type=Path, nargs="+", default=list(PACKAGES))
     parser.add_argument("--map", type=Path, help="the coverage map: read, or recorded there")
-    parser.add_argument("--tests", nargs="+", default=PYTEST, help="pytest's arguments to record")
+    parser.add_argument("--tests", default=PYTEST, help="pytest's arguments to record, one text")
     return parser.parse_args()
 
 
@@ -66,26 +65,25 @@ def _outcomes(
         mutant: tests_of_lines.tests(mutant.path, mutant.mutation.line, limit_s=TESTS_S)
         for mutant in drawn
     }
-    with TemporaryDirectory(prefix="opserve-mutants-") as name:
-        loops = Path(name, "loops")
-        if base_folder().exists():
-            copytree(base_folder(), loops)
-        with copies(Path(name), TOGETHER, loops=loops) as trees:
-            free: SimpleQueue[Copy] = SimpleQueue()
-            for tree in trees:
-                free.put(tree)
+    with (
+        TemporaryDirectory(prefix="opserve-mutants-") as name,
+        copies(Path(name), TOGETHER, loops=Path(name, "loops")) as trees,
+    ):
+        free: SimpleQueue[Copy] = SimpleQueue()
+        for tree in trees:
+            free.put(tree)
 
-            def outcome(mutant: Mutant) -> Outcome:
-                if monotonic() > until:
-                    return Outcome.NOT_RUN
-                copy = free.get()
-                try:
-                    return copy.try_mutant(mutant, tests[mutant], limit_s=3 * TESTS_S + SLACK_S)
-                finally:
-                    free.put(copy)
+        def outcome(mutant: Mutant) -> Outcome:
+            if monotonic() > until:
+                return Outcome.NOT_RUN
+            copy = free.get()
+            try:
+                return copy.try_mutant(mutant, tests[mutant], limit_s=3 * TESTS_S + SLACK_S)
+            finally:
+                free.put(copy)
 
-            with ThreadPoolExecutor(TOGETHER) as threads:
-                yield from zip(drawn, threads.map(outcome, drawn), strict=True)
+        with ThreadPoolExecutor(TOGETHER) as threads:
+            yield from zip(drawn, threads.map(outcome, drawn), strict=True)
 
 
 def _verdict(outcomes: list[tuple[Mutant, Outcome]]) -> int:

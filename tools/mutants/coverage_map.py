@@ -17,7 +17,7 @@ _PHASES = ("|setup", "|run", "|teardown")
 _SETTINGS = """[run]
 source_pkgs = opserve, opserve_server, opserve_client, opserve_kernels, opserve_pytest
 omit = *_pb2*, */_sync/*
-patch = subprocess
+patch = subprocess, fork, _exit
 data_file = {data}
 """
 

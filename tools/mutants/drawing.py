@@ -62,8 +62,7 @@ def draw(
 ) -> list[Mutant]:
     """Mutants of lines that `lines` of their file has, at most one of a line.
 
-    Raises:
-        ValueError: a package has fewer lines that can be mutated than its share.
+    A package with fewer such lines than its share gives one of each: they are fewer than `count`.
     """
     files = {package: files_of(package) for package in packages}
     sizes = {
@@ -79,7 +78,7 @@ def draw(
             for mutant in mutants_of(path):
                 if mutant.mutation.line in executed:
                     places.setdefault((path, mutant.mutation.line), []).append(mutant)
-        chosen = random.sample(sorted(places), share)
+        chosen = random.sample(sorted(places), min(share, len(places)))
         drawn += [random.choice(places[place]) for place in chosen]
     return drawn
 

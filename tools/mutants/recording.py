@@ -3,6 +3,7 @@
 import json
 import os
 from collections import defaultdict
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Passes the test to processes that it starts: coverage reads its settings in this variable."""
+    """Passes the test to processes that it starts: coverage reads its settings in this variable.
+
+    The fork server keeps the variable that it was started with, so it ends with each file of tests.
+    """
     coverage = Coverage.current()
     assert coverage is not None
+    before = coverage.get_option("run:context")
+    if f"{before}".partition("::")[0] != item.nodeid.partition("::")[0]:
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]  # noqa: SLF001
     coverage.set_option("run:context", item.nodeid)
     os.environ["COVERAGE_PROCESS_CONFIG"] = coverage.config.serialize()
 
