@@ -1,13 +1,32 @@
 """The geometry of a convolution, in three spatial dimensions whatever the rank of its tensors."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from opserve_kernels.errors import check_extent
+from opserve_kernels.records import encode
 
 Triple = tuple[int, int, int]
 SPATIAL_RANK = 3
 DEPTH, HEIGHT, WIDTH = range(SPATIAL_RANK)
 """Axes."""
+
+
+class Geometry(NamedTuple):
+    """A record of the geometry, see opserve_kernels.records; fields as Convolution has them."""
+
+    batch: int
+    input_channels: int
+    output_channels: int
+    taps: int
+    input_pixels: int
+    output_pixels: int
+    input_size: Triple
+    output_size: Triple
+    kernel_size: Triple
+    stride: Triple
+    padding: Triple
+    dilation: Triple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +124,24 @@ class Convolution:
 
     def encode(self) -> tuple[int, ...]:
         """The geometry as the integers that opserve_kernels.algorithms.columns reads."""
-        return (
-            *(self.batch, self.input_channels, self.output_channels),
-            *(self.taps, self.input_pixels, self.output_pixels),
-            *self.input_size,
-            *self.output_size,
-            *self.kernel_size,
-            *self.stride,
-            *self.padding,
-            *self.dilation,
+        return encode(self.geometry)
+
+    @property
+    def geometry(self) -> Geometry:
+        """The geometry as loops read it."""
+        return Geometry(
+            batch=self.batch,
+            input_channels=self.input_channels,
+            output_channels=self.output_channels,
+            taps=self.taps,
+            input_pixels=self.input_pixels,
+            output_pixels=self.output_pixels,
+            input_size=self.input_size,
+            output_size=self.output_size,
+            kernel_size=self.kernel_size,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
         )
 
 

@@ -27,6 +27,7 @@ from opserve_kernels.algorithms.direct_plan import (
 from opserve_kernels.algorithms.dots import run_dots
 from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.outer import run_outer
+from opserve_kernels.algorithms.outer_layout import OuterStage
 from opserve_kernels.algorithms.packed import run_packed
 from opserve_kernels.algorithms.ranges import run_ranges
 from opserve_kernels.algorithms.run_sums import add_run
@@ -36,6 +37,7 @@ from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
 from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import HEADER, TAKE_TURNS, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import add_lanes
@@ -51,6 +53,7 @@ _LAST_SIZE, _LAST_STEP = VIEW_RANK + 1, VIEW_LENGTH - 1  # of a view
 _SUM_VIEW = 11  # of the image, in a stage of sums; that of the result is behind it
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
+_OUTER = dtype_of(OuterStage)
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -156,7 +159,8 @@ def _run_product(  # arrays and integers
     elif kind == MULTIPLY_DOTS:
         run_dots(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == ADD_OUTER:
-        run_outer(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+        outer = stage.view(_OUTER)[0]
+        run_outer(outer, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == RANGES:
         run_ranges(stage, scratch, x, x_half, w, w_half, first, last)
     else:

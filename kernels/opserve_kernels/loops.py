@@ -16,9 +16,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
-from numba import config  # pyright: ignore[reportMissingTypeStubs]
+import numpy as np
+from numba import (  # pyright: ignore[reportMissingTypeStubs]
+    config,
+    from_dtype,
+    types,
+)
 from numba.core.compiler import Compiler  # pyright: ignore[reportMissingTypeStubs]
 from numba.core.compiler_lock import (  # pyright: ignore[reportMissingTypeStubs]
     global_compiler_lock,
@@ -27,12 +32,14 @@ from numba.core.registry import CPUDispatcher  # pyright: ignore[reportMissingTy
 from typing_extensions import override
 
 from opserve_kernels.loop_cache import alone_in, folder_of
+from opserve_kernels.records import dtype_of, is_record
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _BACKWARD_JUMPS = {code for name, code in dis.opmap.items() if "BACKWARD" in name}
 _CLOSURE = "<locals>"  # in the name of a function that another one made
+_SCALARS: dict[Any, Any] = {int: types.int64, bool: types.boolean, type(None): types.void}
 _OPTIONS = {
     "nopython": True,
     "nogil": True,
@@ -45,15 +52,22 @@ _OPTIONS = {
 
 
 def compiled(
-    signature: str,
+    signature: str | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Compiles what loops call: no GIL, float arithmetic as written, one thread."""
+    """Compiles what loops call: no GIL, float arithmetic as written, one thread.
+
+    Args:
+        signature: Types of the result and the arguments; None for those of the annotations, in
+            which an int has 64 bits, arrays have one contiguous axis, and a record is one of
+            opserve_kernels.records.
+    """
 
     def declare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-        loop: Any = _Loop(function, signature)
+        declared = signature or _annotated(function)
+        loop: Any = _Loop(function, declared)
         with _folder_of(function):
             if _is_called_by_name(function):
-                _keep(loop, signature)
+                _keep(loop, declared)
         return loop  # type: ignore[no-any-return]  # numba's
 
     return declare
@@ -75,6 +89,25 @@ def entry(
     return declare
 
 
+def _annotated(function: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's
+    """The signature that a function's annotations stand for."""
+    hints = get_type_hints(function)
+    result = _numba_type(hints.pop("return"))
+    return result(*map(_numba_type, hints.values()))
+
+
+def _numba_type(hint: Any) -> Any:  # noqa: ANN401  # an annotation, numba's
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if is_record(hint):
+        return from_dtype(dtype_of(hint))
+    if get_origin(hint) is tuple:
+        made: Any = types.Tuple  # without types
+        return made([_numba_type(part) for part in get_args(hint)])
+    _, element = get_args(hint)  # of NDArray: any shape, and the dtype
+    return types.Array(from_dtype(np.dtype(*get_args(element))), 1, "C")
+
+
 class _NamingCompiler(Compiler):
     """Names a function by its module and types; numba adds a number that differs by process.
 
@@ -92,7 +125,7 @@ class _NamingCompiler(Compiler):
 class _Loop(CPUDispatcher):
     """A function that loops call. Numba's type inference asks for it by `get_call_template`."""
 
-    def __init__(self, function: Callable[..., Any], signature: str) -> None:
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:  # noqa: ANN401  # numba's
         options = _OPTIONS | {"no_cpython_wrapper": True}
         super().__init__(function, targetoptions=options, pipeline_class=_NamingCompiler)
         self._declared = signature
@@ -133,7 +166,7 @@ def _folder_of(function: Callable[..., Any]) -> Generator[None]:
         yield
 
 
-def _keep(dispatcher: Any, signature: str) -> None:  # noqa: ANN401  # numba's
+def _keep(dispatcher: Any, signature: Any) -> None:  # noqa: ANN401  # numba's
     """Compiles a function, or loads what another process has compiled."""
     dispatcher.enable_caching()
     _compile(dispatcher, signature)
@@ -141,7 +174,7 @@ def _keep(dispatcher: Any, signature: str) -> None:  # noqa: ANN401  # numba's
         _call_by_name(dispatcher)
 
 
-def _compile(dispatcher: Any, signature: str) -> None:  # noqa: ANN401  # numba's
+def _compile(dispatcher: Any, signature: Any) -> None:  # noqa: ANN401  # numba's
     dispatcher.compile(signature)
     dispatcher.disable_compile()
 

@@ -14,6 +14,8 @@ from opserve_kernels.views import VIEW_RANK
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
+View = Integers | tuple[int, ...]
+"""Integers of a view: a slice of an array, or of a record's field."""
 
 _DTYPE, _OFFSET, _SIZES = 0, 1, 2
 _STEPS = _SIZES + VIEW_RANK
@@ -22,7 +24,7 @@ _ZERO = np.float32(0)  # added to a -0 it makes a 0
 
 
 @compiled("int64(int64[::1], int64)")
-def position_of(view: Integers, index: int) -> int:
+def position_of(view: View, index: int) -> int:
     """Where element `index` of a view, in row-major order, lies in its buffer."""
     position = view[_OFFSET]
     for axis in range(_LAST, -1, -1):
@@ -72,7 +74,7 @@ def _load_steps(
 def load(
     floats: Floats,
     halves: Halves,
-    view: Integers,
+    view: View,
     number_format: int,
     first: int,
     target: Floats,
@@ -139,7 +141,7 @@ def _store_steps(
 def store(
     source: Floats,
     number_format: int,
-    view: Integers,
+    view: View,
     first: int,
     floats: Floats,
     halves: Halves,

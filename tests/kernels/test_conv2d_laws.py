@@ -16,7 +16,7 @@ from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.para_dicts import changed
 from kernels.samples.sample import Sample, Values
 from opserve_kernels.algorithms.direct_plan import ADD_OUTER, CORRELATE, MULTIPLY_DOTS
-from opserve_kernels.algorithms.outer_layout import IMAGE, OUTPUT, VIEW, WEIGHT_VIEW
+from opserve_kernels.algorithms.outer_layout import OuterStage
 from opserve_kernels.algorithms.product import RESULT_VIEW, SOURCE_VIEW
 from opserve_kernels.algorithms.product import WEIGHT_VIEW as CORRELATED_VIEW
 from opserve_kernels.copy_stages import STORE
@@ -24,19 +24,20 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
 from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.records import dtype_of
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
 from opserve_kernels.tensor import DataType
 from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
 
 Doubles = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Drawn = tuple[dx.Sizes, dx.Sizes, int, dict[str, Any]]
 
 _PLACES = 3  # of the tensors of a product, at the start of its stage
 _VIEWS = {  # where a product has their views, behind those places
     CORRELATE: (SOURCE_VIEW, CORRELATED_VIEW, RESULT_VIEW),
     MULTIPLY_DOTS: (SOURCE_VIEW, CORRELATED_VIEW, RESULT_VIEW),
-    ADD_OUTER: (IMAGE + VIEW, WEIGHT_VIEW, OUTPUT + VIEW),
 }
 _HEADER = 5  # of a copy's stage: place, start, count, chunk and number format; a view follows
 _COPIES = {STORE: 4, EXACT_LOAD: 8, EXACT_STORE: 8}  # bytes of a value in the workspace
@@ -152,9 +153,17 @@ def _copies(plan: Plan) -> Iterator[tuple[int, list[int], list[int]]]:
             assert last > first
             yield _COPIES[kind], stage[:_HEADER].tolist(), stage[_HEADER:].tolist()
         elif kind in _VIEWS:
-            for place, start in zip(stage[:_PLACES].tolist(), _VIEWS[kind], strict=True):
-                view = stage[_PLACES + start :][:VIEW_LENGTH]
-                yield 0, [place, 0, int(np.prod(view[2 : 2 + VIEW_RANK]))], view.tolist()
+            views = [stage[_PLACES + start :][:VIEW_LENGTH] for start in _VIEWS[kind]]
+            yield from _whole(stage, views)
+        elif kind == ADD_OUTER:
+            outer = stage[_PLACES:].view(dtype_of(OuterStage))[0]
+            views = [outer["image"]["layout"], outer["weight_layout"], outer["output"]["layout"]]
+            yield from _whole(stage, views)
+
+
+def _whole(stage: Integers, views: list[Integers]) -> Iterator[tuple[int, list[int], list[int]]]:
+    for place, view in zip(stage[:_PLACES].tolist(), views, strict=True):
+        yield 0, [place, 0, int(np.prod(view[2 : 2 + VIEW_RANK]))], view.tolist()
 
 
 def test_calls_of_both_kinds_are_refused_or_planned_within_their_buffers() -> None:

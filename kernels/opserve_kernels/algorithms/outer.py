@@ -29,46 +29,8 @@ from opserve_kernels.algorithms.copies import (
 )
 from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.algorithms.outer_kernels import TURN_ROWS, TURN_VECTORS, add_outer
-from opserve_kernels.algorithms.outer_layout import (
-    BATCH,
-    BLOCK_AXIS,
-    BLOCK_BATCH,
-    BLOCK_ROWS,
-    BLOCKS,
-    CHANNEL_STEP,
-    CHANNELS,
-    COPY,
-    DEPTH,
-    DILATION,
-    FORMAT,
-    GRADIENT,
-    IMAGE,
-    IMAGE_SIZE,
-    IN_WORKSPACE,
-    IS_IMAGE,
-    KERNEL,
-    LEFT,
-    LEFT_STEP,
-    LINE,
-    OUTPUT,
-    OUTPUT_SIZE,
-    PADDING,
-    PIXELS,
-    RIGHT,
-    RIGHT_STEP,
-    ROW_BLOCKS,
-    ROWS,
-    STRIDE,
-    SUMS,
-    TAPS,
-    TENSOR_CHANNELS,
-    TILES,
-    VECTOR_PITCH,
-    VIEW,
-    WEIGHT_FORMAT,
-    WEIGHT_VIEW,
-    line_pitch,
-)
+from opserve_kernels.algorithms.outer_layout import DEPTH, OuterOperand, OuterStage, line_pitch
+from opserve_kernels.convolution import Geometry
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import load, position_of, store
 from opserve_kernels.views import VIEW_LENGTH
@@ -76,7 +38,6 @@ from opserve_kernels.views import VIEW_LENGTH
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
-Integers = NDArray[np.int64]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
@@ -90,43 +51,40 @@ _copy_vector = copy_vectors(1, width=LANES)
 _line_pitch = compiled("int64(int64)")(line_pitch)
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _block_of(stage: Integers, number: int) -> Quad:
+@compiled()
+def _block_of(stage: OuterStage, number: int) -> Quad:
     """First entry of the batch, entries, first row of the output and rows of a block."""
-    row = number % stage[ROW_BLOCKS] * stage[BLOCK_ROWS]
-    entry = number // stage[ROW_BLOCKS] * stage[BLOCK_BATCH]
-    entries = min(stage[BLOCK_BATCH], stage[BATCH] - entry)
-    rows = min(stage[BLOCK_ROWS], stage[OUTPUT_SIZE + stage[BLOCK_AXIS]] - row)
+    row = number % stage.row_blocks * stage.block_rows
+    entry = number // stage.row_blocks * stage.block_batch
+    entries = min(stage.block_batch, stage.geometry.batch - entry)
+    rows = min(stage.block_rows, stage.output.size[stage.block_axis] - row)
     return entry, entries, row, rows
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], UniTuple(int64, 4))")
-def _image_rows(stage: Integers, block: Quad) -> tuple[int, int]:
+@compiled()
+def _image_rows(stage: OuterStage, block: Quad) -> tuple[int, int]:
     """The image's rows first .. last-1 that a block needs."""
-    axis = stage[BLOCK_AXIS]
-    stride, size = stage[STRIDE + axis], stage[IMAGE_SIZE + axis]
-    low = block[2] * stride - stage[PADDING + axis]
-    span = (stage[KERNEL + axis] - 1) * stage[DILATION + axis]
+    shape, axis = stage.geometry, stage.block_axis
+    stride, size = shape.stride[axis], shape.input_size[axis]
+    low = block[2] * stride - shape.padding[axis]
+    span = (shape.kernel_size[axis] - 1) * shape.dilation[axis]
     high = low + (block[3] - 1) * stride + span + 1
     first = min(max(low, 0), size)
-    return int(first), int(max(first, min(high, size)))
+    return first, max(first, min(high, size))
 
 
-@compiled("int64(int64[::1], int64)")
-def _row_pixels(stage: Integers, size: int) -> int:
+@compiled()
+def _row_pixels(size: Triple, cut_axis: int) -> int:
     """Positions of a row along the axis that blocks are cut along."""
     pixels = 1
-    for axis in range(stage[BLOCK_AXIS] + 1, 3):
-        pixels *= stage[size + axis]
+    for axis in range(cut_axis + 1, 3):
+        pixels *= size[axis]
     return pixels
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 4), "
-    "UniTuple(int64, 2))"
-)
+@compiled()
 def _load_pixels(
-    operand: Integers,
+    operand: OuterOperand,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -146,11 +104,11 @@ def _load_pixels(
     """
     index, count, target, line = place
     some, channel_pixels = channels
-    view, step = operand[VIEW:], operand[CHANNEL_STEP]
-    start, at_once = position_of(view, index), step > 0 and some == LANES
+    layout, step = operand.layout[:], operand.channel_step
+    start, at_once = position_of(layout, index), step > 0 and some == LANES
     if at_once and step == 1:
         for i in range(count):
-            _copy_vector(floats, scratch, (start + i * view[_LAST_STEP], target + i * LANES))
+            _copy_vector(floats, scratch, (start + i * layout[_LAST_STEP], target + i * LANES))
     elif at_once:
         _interleave(floats, scratch, (start, step, target, count))
     else:
@@ -159,67 +117,66 @@ def _load_pixels(
             row = scratch[line + lane * pitch :][:count]
             if lane < some:
                 first = index + lane * channel_pixels
-                load(floats, halves, view, operand[FORMAT], first, row)
+                load(floats, halves, layout, operand.number_format, first, row)
             else:
                 row[:] = np.float32(0)
         _interleave(scratch, scratch, (line, pitch, target, count))
 
 
-@compiled(
-    "void(int64[::1], int64, float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 4))"
-)
-def _load(  # noqa: PLR0913, PLR0917  # arrays, places and a block
-    stage: Integers,
-    at: int,
+@compiled()
+def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
+    stage: OuterStage,
+    operand: OuterOperand,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
     group: int,
     block: Quad,
+    rows: tuple[int, int],
 ) -> None:
-    """The copy of a block of an operand, whose description is at a place of the stage."""
-    operand, size = stage[at:], IMAGE_SIZE if stage[at + IS_IMAGE] else OUTPUT_SIZE
-    first, last = block[2], block[2] + block[3]
-    if operand[IS_IMAGE]:
-        first, last = _image_rows(stage, block)
-    pixels = stage[size] * stage[size + 1] * stage[size + 2]
-    row = _row_pixels(stage, size)
+    """The copy of an operand's rows first .. last-1 in a block."""
+    size, (first, last) = operand.size, rows
+    pixels = size[0] * size[1] * size[2]
+    row = _row_pixels((size[0], size[1], size[2]), stage.block_axis)
     count = (last - first) * row
-    for vector in range(-(-operand[CHANNELS] // LANES)):
-        channel = group * operand[CHANNELS] + vector * LANES
-        some = min(LANES, operand[CHANNELS] - vector * LANES, operand[TENSOR_CHANNELS] - channel)
+    for vector in range(-(-operand.channels // LANES)):
+        channel = group * operand.channels + vector * LANES
+        some = min(LANES, operand.channels - vector * LANES, operand.tensor_channels - channel)
         for i in range(block[1]):
-            index = (channel * stage[BATCH] + block[0] + i) * pixels + first * row
-            target = operand[COPY] + vector * operand[VECTOR_PITCH] + i * count * LANES
-            place = (index, count, target, stage[LINE])
-            channels = (some, stage[BATCH] * pixels)
+            index = (channel * stage.geometry.batch + block[0] + i) * pixels + first * row
+            target = operand.copy + vector * operand.vector_pitch + i * count * LANES
+            place = (index, count, target, stage.line)
+            channels = (some, stage.geometry.batch * pixels)
             _load_pixels(operand, scratch, floats, halves, place, channels)
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int64, int64)")
-def _meeting(stage: Integers, axis: int, tap: int) -> tuple[int, int]:
+@compiled()
+def _meeting(shape: Geometry, axis: int, tap: int) -> tuple[int, int]:
     """The output positions first .. last-1 for which a tap lies in the image, along an axis."""
-    stride = stage[STRIDE + axis]
-    before = stage[PADDING + axis] - tap * stage[DILATION + axis]
+    stride = shape.stride[axis]
+    before = shape.padding[axis] - tap * shape.dilation[axis]
     first = max(0, -(-before // stride))
-    last = (stage[IMAGE_SIZE + axis] - 1 + before) // stride + 1
-    return first, max(first, min(last, stage[OUTPUT_SIZE + axis]))
+    last = (shape.input_size[axis] - 1 + before) // stride + 1
+    return first, max(first, min(last, shape.output_size[axis]))
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def _tap_of(stage: Integers, tap: int) -> Triple:
+@compiled()
+def _tap_of(shape: Geometry, tap: int) -> Triple:
     """A tap along each axis."""
-    height, width = stage[KERNEL + 1], stage[KERNEL + 2]
+    height, width = shape.kernel_size[1], shape.kernel_size[2]
     return tap // width // height, tap // width % height, tap % width
 
 
-@compiled("void(int64[::1], int32[::1], UniTuple(int64, 4), int64)")
-def _fill_pixels(stage: Integers, table: Offsets, block: Quad, tap: int) -> None:
+@compiled()
+def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> None:
     """Counts the pixels of a block that meet under a tap, and says where both lie in the copies."""
-    taps, axis = _tap_of(stage, tap), stage[BLOCK_AXIS]
-    d_first, d_last = _meeting(stage, 0, taps[0])
-    h_first, h_last = _meeting(stage, 1, taps[1])
-    w_first, w_last = _meeting(stage, 2, taps[2])
+    shape, axis = stage.geometry, stage.block_axis
+    image, output, stride = shape.input_size, shape.output_size, shape.stride
+    dilation, padding = shape.dilation, shape.padding
+    taps = _tap_of(shape, tap)
+    d_first, d_last = _meeting(shape, 0, taps[0])
+    h_first, h_last = _meeting(shape, 1, taps[1])
+    w_first, w_last = _meeting(shape, 2, taps[2])
     top, bottom = block[2], block[2] + block[3]
     if axis == 0:
         d_first, d_last = max(d_first, top), min(d_last, bottom)
@@ -228,84 +185,93 @@ def _fill_pixels(stage: Integers, table: Offsets, block: Quad, tap: int) -> None
     else:
         w_first, w_last = max(w_first, top), min(w_last, bottom)
     low, high = _image_rows(stage, block)
-    rows = _row_pixels(stage, OUTPUT_SIZE), _row_pixels(stage, IMAGE_SIZE)
-    d_at = taps[0] * stage[DILATION] - stage[PADDING]
-    h_at = taps[1] * stage[DILATION + 1] - stage[PADDING + 1]
-    w_at = taps[2] * stage[DILATION + 2] - stage[PADDING + 2]
-    swap = 1 if stage[LEFT] == IMAGE else 0
-    place, step = stage[PIXELS] + 1, stage[STRIDE + 2]
+    output_row = _row_pixels((output[0], output[1], output[2]), axis)
+    image_row = _row_pixels((image[0], image[1], image[2]), axis)
+    d_at = taps[0] * dilation[0] - padding[0]
+    h_at = taps[1] * dilation[1] - padding[1]
+    w_at = taps[2] * dilation[2] - padding[2]
+    swap = stage.image_is_right
+    place, step = stage.pixels + 1, stride[2]
     start = place
     for i in range(block[1]):
         for d in range(d_first, d_last):
             for h in range(h_first, h_last):
-                y = (d * stage[OUTPUT_SIZE + 1] + h) * stage[OUTPUT_SIZE + 2] + w_first
-                y += i * block[3] * rows[0] - top * rows[0]
-                x = (d * stage[STRIDE] + d_at) * stage[IMAGE_SIZE + 1]
-                x = (x + h * stage[STRIDE + 1] + h_at) * stage[IMAGE_SIZE + 2]
-                x += w_first * step + w_at + i * (high - low) * rows[1] - low * rows[1]
+                y = (d * output[1] + h) * output[2] + w_first
+                y += i * block[3] * output_row - top * output_row
+                x = (d * stride[0] + d_at) * image[1]
+                x = (x + h * stride[1] + h_at) * image[2]
+                x += w_first * step + w_at + i * (high - low) * image_row - low * image_row
                 for w in range(w_last - w_first):
-                    table[place + 2 * w + swap] = (y + w) * LANES
-                    table[place + 2 * w + 1 - swap] = (x + w * step) * LANES
+                    table[place + 2 * w + 1 - swap] = (y + w) * LANES
+                    table[place + 2 * w + swap] = (x + w * step) * LANES
                 place += 2 * max(0, w_last - w_first)
-    table[stage[PIXELS]] = (place - start) // 2
+    table[stage.pixels] = (place - start) // 2
 
 
-@compiled("int64(int64[::1])")
-def _row_sums(stage: Integers) -> int:
+@compiled()
+def _operands(stage: OuterStage) -> tuple[OuterOperand, OuterOperand]:
+    """Left and right."""
+    if stage.image_is_right:
+        return stage.output, stage.image
+    return stage.image, stage.output
+
+
+@compiled()
+def _row_sums(stage: OuterStage) -> int:
     """Sums of a row and tap, with those that fill up the last vector."""
-    return int(-(-stage[stage[RIGHT] + CHANNELS] // LANES) * LANES)
+    return -(-_operands(stage)[1].channels // LANES) * LANES
 
 
-@compiled("int64(int64[::1], int64)")
-def _sums_of(stage: Integers, tile: int) -> int:
+@compiled()
+def _sums_of(stage: OuterStage, tile: int) -> int:
     """Where the sums of a tile lie; a single block needs those of one tile at a time."""
-    size = stage[ROWS] * stage[TAPS] * _row_sums(stage)
-    return int(stage[SUMS] + (tile * size if stage[BLOCKS] > 1 else 0))
+    size = stage.rows * stage.geometry.taps * _row_sums(stage)
+    return stage.sums + (tile * size if stage.blocks > 1 else 0)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64)")
+@compiled()
 def _add_tap(
-    stage: Integers, scratch: Floats, table: Offsets, number: int, tile: int, tap: int
+    stage: OuterStage, scratch: Floats, table: Offsets, number: int, tile: int, tap: int
 ) -> None:
     """Adds a tap of a block, the number-th, to a tile of the gradient."""
-    left, right = stage[stage[LEFT] :], stage[stage[RIGHT] :]
-    count, row_sums = int(table[stage[PIXELS]]), _row_sums(stage)
-    sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage[TAPS] * row_sums
-    first_row = tile * stage[ROWS]
-    rows, columns = min(stage[ROWS], left[CHANNELS] - first_row), row_sums // LANES
+    left, right = _operands(stage)
+    count, row_sums = int(table[stage.pixels]), _row_sums(stage)
+    sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage.geometry.taps * row_sums
+    first_row = tile * stage.rows
+    rows, columns = min(stage.rows, left.channels - first_row), row_sums // LANES
     sets, turns = 1 if number == 0 else 0, -(-columns // TURN_VECTORS)
     chunks = max(-(-count // DEPTH), sets)
     for chunk in range(chunks):
         begin = count * chunk // chunks
         depth = count * (chunk + 1) // chunks - begin
-        pixels, adds = stage[PIXELS] + 1 + 2 * begin, 0 if chunk < sets else 1
+        pixels, adds = stage.pixels + 1 + 2 * begin, 0 if chunk < sets else 1
         for turn in range(turns):
             vector = columns * turn // turns
             vectors = columns * (turn + 1) // turns - vector
-            source = right[COPY] + vector * right[VECTOR_PITCH]
+            source = right.copy + vector * right.vector_pitch
             for m in range(0, rows, TURN_ROWS):
                 row = first_row + m
-                factors = left[COPY] + row // LANES * left[VECTOR_PITCH] + row % LANES
+                factors = left.copy + row // LANES * left.vector_pitch + row % LANES
                 total = sums + m * pitch + vector * LANES
                 numbers = (
                     *(depth, factors, source, pixels),
-                    *(right[VECTOR_PITCH], total, pitch, adds),
+                    *(right.vector_pitch, total, pitch, adds),
                 )
                 add_outer(scratch, table, numbers, min(TURN_ROWS, rows - m), vectors)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], int64, int64)")
-def _put_tile(stage: Integers, scratch: Floats, target: Floats, group: int, tile: int) -> None:
+@compiled()
+def _put_tile(stage: OuterStage, scratch: Floats, target: Floats, group: int, tile: int) -> None:
     """The sums of a tile to where taps lie beside each other, and steps are those of the plan."""
-    taps, row_sums, first = stage[TAPS], _row_sums(stage), tile * stage[ROWS]
-    left, count = stage[stage[LEFT] + CHANNELS], stage[stage[RIGHT] + CHANNELS]
-    sums, step = _sums_of(stage, tile), stage[RIGHT_STEP]
-    run, runs = taps, min(stage[ROWS], left - first)
-    if stage[LEFT_STEP] == taps and step > 1:
+    taps, row_sums, first = stage.geometry.taps, _row_sums(stage), tile * stage.rows
+    left, right = _operands(stage)
+    sums, step, count = _sums_of(stage, tile), stage.right_step, right.channels
+    run, runs = taps, min(stage.rows, left.channels - first)
+    if stage.left_step == taps and step > 1:
         run, runs = runs * taps, 1
-    place = stage[GRADIENT] + group * left * count * taps + first * stage[LEFT_STEP]
+    place = stage.gradient + group * left.channels * count * taps + first * stage.left_step
     for i in range(runs):
-        source, to = sums + i * taps * row_sums, place + i * stage[LEFT_STEP]
+        source, to = sums + i * taps * row_sums, place + i * stage.left_step
         if step == 1:
             _copy_run(scratch, target, (source, to, count))
             continue
@@ -316,27 +282,24 @@ def _put_tile(stage: Integers, scratch: Floats, target: Floats, group: int, tile
             _copy_steps(scratch, target, (source + r, row_sums, to + r * step, 1, run))
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64)")
+@compiled()
 def _store_tile(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
+    stage: OuterStage, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
 ) -> None:
     """The sums of a tile as rows of the gradient, rounded."""
-    left, count = int(stage[stage[LEFT] + CHANNELS]), int(stage[stage[RIGHT] + CHANNELS])
-    place = _sums_of(stage, tile)
-    for m in range(tile * stage[ROWS], min((tile + 1) * stage[ROWS], left)):
-        for tap in range(stage[TAPS]):
-            index = ((group * left + m) * stage[TAPS] + tap) * count
-            values, view = scratch[place : place + count], stage[WEIGHT_VIEW:]
-            store(values, stage[WEIGHT_FORMAT], view, index, floats, halves)
+    left, right = _operands(stage)
+    count, taps, place = right.channels, stage.geometry.taps, _sums_of(stage, tile)
+    for m in range(tile * stage.rows, min((tile + 1) * stage.rows, left.channels)):
+        for tap in range(taps):
+            index = ((group * left.channels + m) * taps + tap) * count
+            values, layout = scratch[place : place + count], stage.weight_layout[:]
+            store(values, stage.weight_format, layout, index, floats, halves)
             place += _row_sums(stage)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
-    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
-)
+@compiled()
 def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: OuterStage,
     scratch: Floats,
     table: Offsets,
     image: Floats,
@@ -349,21 +312,24 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
     last: int,
 ) -> None:
     """Runs units first .. last-1; the buffers of X, W and Y come as float32 and as halves."""
-    block_units = 1 + stage[TILES] * stage[TAPS]
+    taps, blocks = stage.geometry.taps, stage.blocks
+    block_units = 1 + stage.tiles * taps
     for unit in range(first, last):
-        group, number = unit // block_units // stage[BLOCKS], unit // block_units % stage[BLOCKS]
+        group, number = unit // block_units // blocks, unit // block_units % blocks
         block, inside = _block_of(stage, number), unit % block_units - 1
         if inside < 0:
-            _load(stage, IMAGE, scratch, image, image_halves, group, block)
-            _load(stage, OUTPUT, scratch, output, output_halves, group, block)
+            rows = _image_rows(stage, block)
+            _load(stage, stage.image, scratch, image, image_halves, group, block, rows)
+            rows = block[2], block[2] + block[3]
+            _load(stage, stage.output, scratch, output, output_halves, group, block, rows)
             continue
-        tile, tap = inside // stage[TAPS], inside % stage[TAPS]
+        tile, tap = inside // taps, inside % taps
         _fill_pixels(stage, table, block, tap)
         _add_tap(stage, scratch, table, number, tile, tap)
-        if tap == stage[TAPS] - 1 and number == stage[BLOCKS] - 1:
-            if stage[GRADIENT] < 0:
+        if tap == taps - 1 and number == blocks - 1:
+            if stage.gradient < 0:
                 _store_tile(stage, scratch, gradient, gradient_halves, group, tile)
-            elif stage[IN_WORKSPACE]:
+            elif stage.in_workspace:
                 _put_tile(stage, scratch, scratch, group, tile)
             else:
                 _put_tile(stage, scratch, gradient, group, tile)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from math import prod
 
-from opserve_kernels.algorithms import outer_layout
 from opserve_kernels.algorithms.correlation import (
     Correlation,
     channels_of,
@@ -14,8 +13,10 @@ from opserve_kernels.algorithms.correlation import (
     rows_inside,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
-from opserve_kernels.convolution import SPATIAL_RANK, Convolution
+from opserve_kernels.algorithms.outer_layout import OuterOperand, OuterStage, line_pitch
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Operand
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.views import VIEW_RANK
 from opserve_kernels.workspace import Workspace
@@ -35,42 +36,50 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
             puts them into the gradient's tensor.
         workspace: Gets what is needed.
     """
-    convolution = product.convolution
-    taps = convolution.taps
-    inputs, outputs = convolution.input_channels, convolution.output_channels
-    blocks = _OutputBlocks.of(convolution)
+    stage = _stage_of(product, gradient, workspace)
+    units = stage.groups * stage.blocks * (1 + stage.tiles * stage.geometry.taps)
+    places = (product.source.place, product.weight.place, product.result.place)
+    return Stage(kind=kind, units=units, parameters=(*places, *encode(stage)))
+
+
+def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> OuterStage:
+    convolution, blocks = product.convolution, _OutputBlocks.of(product.convolution)
+    inputs, outputs, taps = (
+        convolution.input_channels,
+        convolution.output_channels,
+        convolution.taps,
+    )
     image_is_right = _image_is_right(product)
     if image_is_right:
-        operands, (left, right) = (outer_layout.OUTPUT, outer_layout.IMAGE), (outputs, inputs)
-        steps, order = (inputs * taps, taps), (0, 1, 3, 2)
+        left, right, steps, order = outputs, inputs, (inputs * taps, taps), (0, 1, 3, 2)
     else:
-        operands, (left, right) = (outer_layout.IMAGE, outer_layout.OUTPUT), (inputs, outputs)
-        steps, order = (taps, inputs * taps), (0, 2, 3, 1)
+        left, right, steps, order = inputs, outputs, (taps, inputs * taps), (0, 2, 3, 1)
     rows, tiles = _tiles(left, right, taps, blocks)
-    last_rows = whole_rows(left - (tiles - 1) * rows)
-    largest = rows if tiles > 1 else last_rows
-    sum_rows = (tiles - 1) * rows + last_rows if blocks.count > 1 else largest
-    places = (
-        workspace.reserve(1 + 2 * blocks.meeting_pixels),
-        workspace.reserve(_line(product, blocks)),
-        workspace.reserve(sum_rows * taps * _rounded(right, LANES)),
-    )
-    descriptions = (
-        *_describe(product.source, inputs, blocks.image_pixels, 1, workspace),
-        *_describe(product.result, outputs, blocks.output_pixels, 0, workspace),
-    )
-    return Stage(
-        kind=kind,
-        units=convolution.groups * blocks.count * (1 + tiles * taps),
-        parameters=(
-            *(product.source.place, product.weight.place, product.result.place),
-            *convolution.encode(),
-            convolution.groups,
-            *(blocks.batch, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count),
-            *(rows, tiles, *operands, *_goal(product.weight, gradient), *steps, *places),
-            *(product.weight.number_format, *product.weight.view(*order)),
-            *descriptions,
-        ),
+    sum_rows = _sum_rows(left, rows, tiles, blocks)
+    place, in_workspace = _goal(product.weight, gradient)
+    image_pixels, pixels = blocks.image_pixels, blocks.output_pixels
+    return OuterStage(
+        geometry=convolution.geometry,
+        groups=convolution.groups,
+        block_batch=blocks.batch,
+        block_axis=blocks.axis,
+        block_rows=blocks.rows,
+        row_blocks=blocks.row_blocks,
+        blocks=blocks.count,
+        rows=rows,
+        tiles=tiles,
+        image_is_right=image_is_right,
+        gradient=place,
+        in_workspace=in_workspace,
+        left_step=steps[0],
+        right_step=steps[1],
+        pixels=workspace.reserve(1 + 2 * blocks.meeting_pixels),
+        line=workspace.reserve(_line(product, blocks)),
+        sums=workspace.reserve(sum_rows * taps * _rounded(right, LANES)),
+        weight_format=product.weight.number_format,
+        weight_layout=product.weight.view(*order),
+        image=_describe(product.source, convolution.input_size, inputs, image_pixels, workspace),
+        output=_describe(product.result, convolution.output_size, outputs, pixels, workspace),
     )
 
 
@@ -107,6 +116,14 @@ def _tiles(left: int, right: int, taps: int, blocks: "_OutputBlocks") -> tuple[i
     return rows, -(-left // rows)
 
 
+def _sum_rows(left: int, rows: int, tiles: int, blocks: "_OutputBlocks") -> int:
+    """Rows of sums that are kept: those of all tiles, or of one where a single block has them."""
+    last_rows = whole_rows(left - (tiles - 1) * rows)
+    if blocks.count > 1:
+        return (tiles - 1) * rows + last_rows
+    return rows if tiles > 1 else last_rows
+
+
 def _line(product: Correlation, blocks: "_OutputBlocks") -> int:
     """Values of LANES channels of an entry, for an operand that is not copied at once."""
     convolution = product.convolution
@@ -115,7 +132,7 @@ def _line(product: Correlation, blocks: "_OutputBlocks") -> int:
         pixels = blocks.image_pixels // blocks.batch
     if not _copied_at_once(product.result, convolution.output_channels):
         pixels = max(pixels, blocks.output_pixels // blocks.batch)
-    return (LANES - 1) * outer_layout.line_pitch(pixels) + pixels if pixels else 0
+    return (LANES - 1) * line_pitch(pixels) + pixels if pixels else 0
 
 
 def _copied_at_once(operand: Operand, channels: int) -> bool:
@@ -136,14 +153,19 @@ def _channel_step(operand: Operand) -> int:
 
 
 def _describe(
-    operand: Operand, channels: int, pixels: int, is_image: int, workspace: Workspace
-) -> tuple[int, ...]:
-    """An operand as opserve_kernels.algorithms.outer_layout has it."""
+    operand: Operand, size: Triple, channels: int, pixels: int, workspace: Workspace
+) -> OuterOperand:
+    """An operand of so many channels and, in a block, so many pixels."""
     pitch = pixels * LANES
-    place = workspace.reserve(-(-channels // LANES) * pitch)
-    return (
-        *(is_image, channels, channels_of(operand), _channel_step(operand), pitch, place),
-        *(operand.number_format, *operand.view()),
+    return OuterOperand(
+        size=size,
+        channels=channels,
+        tensor_channels=channels_of(operand),
+        channel_step=_channel_step(operand),
+        vector_pitch=pitch,
+        copy=workspace.reserve(-(-channels // LANES) * pitch),
+        number_format=operand.number_format,
+        layout=operand.view(),
     )
 
 

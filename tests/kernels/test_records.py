@@ -1,0 +1,49 @@
+"""Records: what a plan puts under a name is what a compiled loop reads under it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from opserve_kernels.loops import compiled
+from opserve_kernels.records import ViewNumbers, dtype_of, encode
+from opserve_kernels.views import VIEW_LENGTH
+
+
+class Inner(NamedTuple):
+    sizes: tuple[int, int, int]
+    step: int
+
+
+class Outer(NamedTuple):
+    entries: int
+    left: Inner
+    layout: ViewNumbers
+    right: Inner
+
+
+RECORD = Outer(
+    entries=1,
+    left=Inner(sizes=(2, 3, 4), step=5),
+    layout=tuple(range(6, 6 + VIEW_LENGTH)),
+    right=Inner(sizes=(20, 21, 22), step=23),
+)
+
+
+@compiled()
+def _sum_of(inner: Inner, times: int) -> int:
+    return times * (inner.sizes[0] + inner.sizes[1] + inner.sizes[2]) + inner.step
+
+
+@compiled()
+def _read(record: Outer) -> tuple[int, int, int]:
+    return record.entries, record.layout[VIEW_LENGTH - 1], _sum_of(record.right, 1000)
+
+
+def test_a_record_travels_as_its_integers_in_the_order_of_its_fields() -> None:
+    assert encode(RECORD) == (*range(1, 6 + VIEW_LENGTH), 20, 21, 22, 23)
+
+
+def test_a_loop_reads_the_fields_of_a_record_by_their_names() -> None:
+    packed = np.array(encode(RECORD), np.int64)
+    (record,) = packed.view(dtype_of(Outer))
+    assert _read(record) == (1, 5 + VIEW_LENGTH, 1000 * (20 + 21 + 22) + 23)
