@@ -33,7 +33,7 @@ PAGES = [
     "docs/conformance-report.md",
     "docs/conformance-service.md",
     "docs/observing.md",
-    *(f"kernels/opserve_kernels/{name}/README.md" for name in OPERATORS),
+    *(f"kernels/opserve_kernels/operators/{name}/README.md" for name in OPERATORS),
 ]
 SHELL_PAGES = ["README.md", "docs/conformance-service.md", "docs/rest.md"]
 IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]

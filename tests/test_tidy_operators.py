@@ -23,13 +23,14 @@ SAMPLES_AT_LEAST = 25
 HEADINGS = ["Formula", "Parameters", "Constraints", "Errors", "Example", "Sources"]
 FILES = (
     "protos/opserve/v1/{}.proto",
-    "kernels/opserve_kernels/{}/__init__.py",
-    "kernels/opserve_kernels/{}/contract.py",
-    "kernels/opserve_kernels/{}/schema.py",
-    "kernels/opserve_kernels/{}/plan.py",
-    "kernels/opserve_kernels/{}/kernel.py",
-    "kernels/opserve_kernels/{}/exact_kernel.py",
-    "kernels/opserve_kernels/{}/README.md",
+    "kernels/opserve_kernels/operators/{}/__init__.py",
+    "kernels/opserve_kernels/operators/{}/operator.py",
+    "kernels/opserve_kernels/operators/{}/contract.py",
+    "kernels/opserve_kernels/operators/{}/schema.py",
+    "kernels/opserve_kernels/operators/{}/plan.py",
+    "kernels/opserve_kernels/operators/{}/kernel.py",
+    "kernels/opserve_kernels/operators/{}/exact_kernel.py",
+    "kernels/opserve_kernels/operators/{}/README.md",
     "client/opserve_client/operators/{}.py",
     "tests/kernels/samples/{}.py",
     "tests/kernels/oracles/{}.py",
@@ -43,7 +44,7 @@ def files_of(name: str) -> list[Path]:
 
 
 def readme(name: str) -> str:
-    return (REPOSITORY / f"kernels/opserve_kernels/{name}/README.md").read_text()
+    return (REPOSITORY / f"kernels/opserve_kernels/operators/{name}/README.md").read_text()
 
 
 def section(name: str, heading: str) -> str:
@@ -171,19 +172,33 @@ def test_samples_are_listed_for_every_operator_of_the_registry_and_no_other() ->
 
 
 def test_every_folder_of_an_operator_is_in_the_registry() -> None:
-    folders = (REPOSITORY / "kernels/opserve_kernels").glob("*/schema.py")
+    folders = (REPOSITORY / "kernels/opserve_kernels/operators").glob("*/schema.py")
     assert {schema.parent.name for schema in folders} == set(OPERATORS)
 
 
 def test_import_contract_keeps_every_operator_from_the_others() -> None:
-    modules = contract("operators do not know each other")["modules"]
-    assert sorted(modules) == sorted(f"opserve_kernels.{name}" for name in OPERATORS)
+    assert contract("operators do not know each other")["modules"] == [
+        "opserve_kernels.operators.*"
+    ]
 
 
 def test_import_contract_keeps_numba_out_of_every_schema_and_plan() -> None:
     modules = set(contract("schemas and plans never import numba")["source_modules"])
-    needed = {f"opserve_kernels.{name}.{part}" for name in OPERATORS for part in ("schema", "plan")}
-    assert needed - modules == set()
+    parts = ("schema", "plan", "operator")
+    assert {f"opserve_kernels.operators.*.{part}" for part in parts} - modules == set()
+
+
+@each_operator
+def test_a_schema_loads_no_plan(name: str) -> None:
+    program = (
+        "import sys;"
+        f"import opserve_kernels.operators.{name}.schema;"
+        "print([one for one in sys.modules if one.endswith(('plan', 'kernel', 'checks'))])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "[]\n"
 
 
 def test_skeleton_has_the_files_of_an_operator_and_no_other(tmp_path: Path) -> None:
@@ -203,7 +218,7 @@ def test_skeleton_is_unfinished_in_every_file(tmp_path: Path) -> None:
 
 def test_skeleton_readme_has_the_headings_of_every_operator(tmp_path: Path) -> None:
     scaffold("my_operator", "--root", str(tmp_path))
-    text = (tmp_path / "kernels/opserve_kernels/my_operator/README.md").read_text()
+    text = (tmp_path / "kernels/opserve_kernels/operators/my_operator/README.md").read_text()
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
 
 

@@ -11,13 +11,10 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 LEFT = """
 Left to do in $name, until `make test` passes:
   protos/opserve/v1/operator_service.proto      its import, and in the oneof: $cls $name = N;
-  kernels/opserve_kernels/registry.py           $name.OPERATOR
+  kernels/opserve_kernels/operators/__init__.py "$name"
   client/opserve_client/operators/__init__.py   "$name": $cls, and its class in OperatorClass
   client/opserve_client/__init__.py             $cls, ${cls}Result
   tests/kernels/samples/__init__.py             its SAMPLES and ERROR_SAMPLES
-  pyproject.toml                                opserve_kernels.$name in "operators do not know
-                                                each other", its schema and plan in "schemas and
-                                                plans never import numba"
   then: make protos, and replace every FILL IN of the new files
 """
 

@@ -46,7 +46,7 @@ def table() -> str:
 
 def linked(operator: Operator[Any]) -> str:
     """An operator's name, with its page behind it."""
-    return f"[`{operator.call}`](kernels/opserve_kernels/{operator.name}/README.md)"
+    return f"[`{operator.call}`](kernels/opserve_kernels/operators/{operator.name}/README.md)"
 
 
 def row(profile: Profile) -> list[str]:

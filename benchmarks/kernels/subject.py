@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from benchmarks.kernels.arrays import NUMPY_DTYPES, Array, aligned_bytes, aligned_copy
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
-from opserve_kernels.convolution_backward.schema import ConvolutionBackward
-from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
-from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
+from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stage_ends

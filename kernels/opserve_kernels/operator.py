@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from opserve_kernels.errors import check_extent
 from opserve_kernels.profiles import Profile
 from opserve_kernels.status import AnyStatus
-from opserve_kernels.tensor import DataType, Tensor
+from opserve_kernels.tensor import DataType, Format, Tensor
 
 WORKSPACE_ALIGNMENT = 512
 PARAMETERS_LIMIT = 6144
@@ -223,6 +223,7 @@ class Operator(Generic[Arguments]):
         schema: Frozen dataclass of the arguments; its `Tensor | None` fields, in order, are the
             tensors that a kernel receives and that SetTensorBuffer counts.
         outputs: Names of the tensor fields that the kernel writes.
+        formats: Formats of arrays by number of dimensions, for callers who name none; ND elsewhere.
         infer_outputs: The output tensors (contiguous, no buffer) that a caller would make for
             arguments whose output fields are None; what cannot be inferred is left out.
         plan: Checks the arguments in the vendor's order and plans; raises InvalidArgument.
@@ -238,6 +239,7 @@ class Operator(Generic[Arguments]):
     limits: tuple[Limit, ...] = ()
     schema: type[Arguments]
     outputs: tuple[str, ...]
+    formats: Mapping[int, Format]
     infer_outputs: Callable[[Arguments], Mapping[str, Tensor]]
     plan: Callable[[Arguments, Profile, PlanOptions], Plan]
 
@@ -247,7 +249,9 @@ class Operator(Generic[Arguments]):
         It imports numba, so only workers import it. `tensors` are byte views of whole buffers,
         empty where null.
         """
-        return f"opserve_kernels.{self.name}.{'exact_kernel' if profile.exact else 'kernel'}"
+        return (
+            f"opserve_kernels.operators.{self.name}.{'exact_kernel' if profile.exact else 'kernel'}"
+        )
 
     @property
     def tensor_fields(self) -> tuple[str, ...]:

@@ -1,28 +1,19 @@
-"""Every operator, by name."""
+"""Every operator with its plan, by name."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from opserve_kernels import (
-    conv2d_backprop_filter,
-    conv2d_backprop_input,
-    convolution_backward,
-    deconv_grad_filter,
-    im2col_backward,
-)
 from opserve_kernels.operator import Operator
+from opserve_kernels.operators import OPERATOR_NAMES, module_of
 from opserve_kernels.profiles import PROFILES
 
-OPERATORS: Mapping[str, Operator[Any]] = {
-    operator.name: operator
-    for operator in (
-        convolution_backward.OPERATOR,
-        im2col_backward.OPERATOR,
-        conv2d_backprop_input.OPERATOR,
-        conv2d_backprop_filter.OPERATOR,
-        deconv_grad_filter.OPERATOR,
-    )
-}
+
+def _operator(name: str) -> Operator[Any]:
+    operator: Operator[Any] = module_of(name, "operator").OPERATOR
+    return operator
+
+
+OPERATORS: Mapping[str, Operator[Any]] = {name: _operator(name) for name in OPERATOR_NAMES}
 
 
 def kernels_of(profile: str) -> Mapping[str, str]:

@@ -13,9 +13,9 @@ from kernels.oracles.conv2d_backprop_filter import expected, sums
 from kernels.oracles.expectation import assert_meets, assert_meets_exactly
 from kernels.samples.conv2d_backprop_filter import SAMPLES, Sizes, gradient
 from kernels.samples.sample import NUMPY_DTYPES, Array, Bytes, Sample, Values
-from opserve_kernels.conv2d_backprop_filter.schema import Conv2dBackpropFilterParaDict
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operators.conv2d_backprop_filter.schema import Conv2dBackpropFilterParaDict
 
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
 _EXACT = [sample for sample in SAMPLES if sample.profile == "reference"]

@@ -14,9 +14,9 @@ from kernels.oracles.expectation import assert_meets, assert_meets_exactly
 from kernels.oracles.rounding import saturate
 from kernels.samples.conv2d_backprop_input import SAMPLES, Sizes, gradient
 from kernels.samples.sample import NUMPY_DTYPES, Array, Bytes, Sample, Values
-from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInputParaDict
 from opserve_kernels.formats import from_5hd, to_5hd, to_fractal_z
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operators.conv2d_backprop_input.schema import Conv2dBackpropInputParaDict
 from opserve_kernels.tensor import DataType
 
 _BY_NAME = {sample.name: sample for sample in SAMPLES}

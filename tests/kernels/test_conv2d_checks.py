@@ -12,9 +12,9 @@ from kernels.samples import conv2d_backprop_filter as dw
 from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.para_dicts import changed
 from kernels.samples.sample import Sample
-from opserve_kernels.conv2d_backprop_filter.schema import Conv2dBackpropFilter
-from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInput, GroupDict
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operators.conv2d_backprop_filter.schema import Conv2dBackpropFilter
+from opserve_kernels.operators.conv2d_backprop_input.schema import Conv2dBackpropInput, GroupDict
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import DataType, Format

@@ -13,8 +13,8 @@ from kernels.oracles.expectation import assert_meets
 from kernels.oracles.rounding import round_to_hf32
 from kernels.samples.convolution_backward import SAMPLES, convolution
 from kernels.samples.sample import NUMPY_DTYPES, Array, Sample, Values
-from opserve_kernels.convolution_backward import OPERATOR
 from opserve_kernels.operator import DocumentedRules, PlanOptions
+from opserve_kernels.operators.convolution_backward.operator import OPERATOR
 from opserve_kernels.tensor import DataType
 
 WARN = PlanOptions(documented_rules=DocumentedRules.WARN)

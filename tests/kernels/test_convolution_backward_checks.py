@@ -16,9 +16,9 @@ from kernels.samples.convolution_backward_limits import (
     thinned,
 )
 from kernels.samples.sample import ErrorSample, Sample
-from opserve_kernels.convolution_backward import OPERATOR
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import DocumentedRules, PlanOptions
+from opserve_kernels.operators.convolution_backward.operator import OPERATOR
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format
 

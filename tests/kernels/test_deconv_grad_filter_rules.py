@@ -22,12 +22,12 @@ from kernels.samples.deconv_grad_filter import (
     tensor_of,
 )
 from kernels.samples.sample import Sample, Values
-from opserve_kernels.deconv_grad_filter import OPERATOR
-from opserve_kernels.deconv_grad_filter.contract import LIMITS, RULES
-from opserve_kernels.deconv_grad_filter.plan import infer_outputs
-from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import Limit, NamedBuffer, PlanOptions
+from opserve_kernels.operators.deconv_grad_filter.contract import LIMITS, RULES
+from opserve_kernels.operators.deconv_grad_filter.operator import OPERATOR
+from opserve_kernels.operators.deconv_grad_filter.plan import infer_outputs
+from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType, Format

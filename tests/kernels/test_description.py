@@ -4,8 +4,11 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInputParaDict, GroupDict
 from opserve_kernels.description import OperatorDescription, Parameter, describe
+from opserve_kernels.operators.conv2d_backprop_input.schema import (
+    Conv2dBackpropInputParaDict,
+    GroupDict,
+)
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
 

@@ -27,7 +27,7 @@ from opserve_kernels.tensor import DataType
 _NAMES = ("grad_input", "grad_weight", "grad_bias")
 _SHARED = (  # what calls are made of, and the rounding of operands: no loop
     *("convolution", "gradients", "loops", "number_formats", "operator", "precision", "stages"),
-    *("views", "workspace", "im2col_backward.plan", "algorithms.names"),
+    *("views", "workspace", "operators.im2col_backward.plan", "algorithms.names"),
 )
 _USE_FP16 = 2
 _HF32_TYPES = (1, 3)
@@ -200,7 +200,8 @@ def _run(gradients_: Gradients, tensors: list[NDArray[np.generic]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["exact_plan", "exact_loops", "exact_strided", "im2col_backward.exact_kernel"]
+    "module",
+    ["exact_plan", "exact_loops", "exact_strided", "operators.im2col_backward.exact_kernel"],
 )
 def test_the_float64_path_shares_no_loop_with_the_float32_path(module: str) -> None:
     source = Path(opserve_kernels.__file__).parent / f"{module.replace('.', '/')}.py"

@@ -155,7 +155,9 @@ def test_image_on_reference_is_a_float64_sum_rounded_once(
     out = sample.outputs["out"]
 
     execute(sample, buffers)
-    monkeypatch.setattr(import_module("opserve_kernels.im2col_backward.plan"), "_EXACT_TAPS", 30)
+    monkeypatch.setattr(
+        import_module("opserve_kernels.operators.im2col_backward.plan"), "_EXACT_TAPS", 30
+    )
     execute(sample, cut, units=2)
 
     np.testing.assert_array_equal(cut["out"], buffers["out"])

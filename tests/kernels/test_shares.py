@@ -49,7 +49,9 @@ each_sample = pytest.mark.parametrize(
 def no_call_is_too_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shares, "_LEAST_COST", 0)
-        patch.setattr(import_module("opserve_kernels.im2col_backward.plan"), "_LEAST_VALUES", 0)
+        patch.setattr(
+            import_module("opserve_kernels.operators.im2col_backward.plan"), "_LEAST_VALUES", 0
+        )
         yield
 
 

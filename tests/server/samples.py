@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from opserve_kernels.conv2d_backprop_filter.schema import (
+from opserve_kernels.operators.conv2d_backprop_filter.schema import (
     Conv2dBackpropFilter,
     Conv2dBackpropFilterParaDict,
 )
-from opserve_kernels.conv2d_backprop_input.schema import (
+from opserve_kernels.operators.conv2d_backprop_input.schema import (
     Conv2dBackpropInput,
     Conv2dBackpropInputParaDict,
     GroupDict,
 )
-from opserve_kernels.convolution_backward.schema import ConvolutionBackward
-from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.status import AnyStatus, DeconvStatus, Status, TbeStatus
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core import commands as core

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c

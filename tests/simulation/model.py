@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 

@@ -11,7 +11,7 @@ from opserve_kernels.cases.case import Case, TensorCase, Value
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.projection import Projection, projected_call, projections_of
 from opserve_kernels.cases.sums import computation_of
-from opserve_kernels.convolution_backward.contract import Operands
+from opserve_kernels.operators.convolution_backward.contract import Operands
 from opserve_kernels.profiles import PROFILES, Profile
 from opserve_kernels.tensor import DataType
 

@@ -6,13 +6,13 @@ from math import prod
 from typing import cast
 
 from opserve_kernels.cases.case import Case, Value
-from opserve_kernels.conv2d_backprop_filter import contract as filter_contract
-from opserve_kernels.conv2d_backprop_input import contract as input_contract
-from opserve_kernels.convolution_backward import contract as convolution_contract
-from opserve_kernels.deconv_grad_filter import contract as deconvolution_contract
-from opserve_kernels.im2col_backward import contract as fold_contract
 from opserve_kernels.number_formats import promote
 from opserve_kernels.operator import Support
+from opserve_kernels.operators.conv2d_backprop_filter import contract as filter_contract
+from opserve_kernels.operators.conv2d_backprop_input import contract as input_contract
+from opserve_kernels.operators.convolution_backward import contract as convolution_contract
+from opserve_kernels.operators.deconv_grad_filter import contract as deconvolution_contract
+from opserve_kernels.operators.im2col_backward import contract as fold_contract
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.tensor import Format
 

@@ -7,9 +7,9 @@ from typing import cast
 
 from opserve_kernels.cases.case import Case, Value
 from opserve_kernels.cases.sizing import GRADIENTS, sums_exactly
-from opserve_kernels.convolution_backward.contract import PROFILE_RULES, Computation
 from opserve_kernels.formats import superblocks
 from opserve_kernels.number_formats import promote
+from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES, Computation
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.tensor import DataType
 

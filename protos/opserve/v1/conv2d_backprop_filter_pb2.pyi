@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class Conv2dBackpropFilter(_message.Message):
     """Arguments of the TBE DSL call conv2d_backprop_filter. An absent field is Python's None.
-    Shapes, dtypes and rules: kernels/opserve_kernels/conv2d_backprop_filter/README.md.
+    Shapes, dtypes and rules: kernels/opserve_kernels/operators/conv2d_backprop_filter/README.md.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

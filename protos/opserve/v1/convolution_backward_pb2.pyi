@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class ConvolutionBackward(_message.Message):
     """Arguments of aclnnConvolutionBackwardGetWorkspaceSize. An absent field is a null pointer (161001).
-    Shapes, dtypes and rules: kernels/opserve_kernels/convolution_backward/README.md.
+    Shapes, dtypes and rules: kernels/opserve_kernels/operators/convolution_backward/README.md.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class DeconvGradFilter(_message.Message):
     """Arguments of {fp,hp}_deconv_grad_filter_{s,p}: the param array, or its entries by name, but not both.
-    Shapes, dtypes and rules: kernels/opserve_kernels/deconv_grad_filter/README.md.
+    Shapes, dtypes and rules: kernels/opserve_kernels/operators/deconv_grad_filter/README.md.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

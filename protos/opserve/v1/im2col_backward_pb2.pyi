@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class Im2colBackward(_message.Message):
     """Arguments of aclnnIm2colBackwardGetWorkspaceSize. An absent field is a null pointer (161001).
-    Shapes, dtypes and rules: kernels/opserve_kernels/im2col_backward/README.md.
+    Shapes, dtypes and rules: kernels/opserve_kernels/operators/im2col_backward/README.md.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -28,14 +28,6 @@ from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
 
 Array = NDArray[Any]
-_TBE_FORMATS = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
-_FORMATS: Mapping[str, Mapping[int, Format]] = {
-    "convolution_backward": {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW},
-    "conv2d_backprop_input": _TBE_FORMATS,
-    "conv2d_backprop_filter": _TBE_FORMATS,
-    "deconv_grad_filter": {4: Format.NHWC},
-}
-"""Of arrays by their dimensions, by operator; ND elsewhere."""
 
 NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
     {
@@ -231,13 +223,8 @@ def _tensor(call: OneShotCall, name: str, array: Array, choice: TensorChoice) ->
             given=f"{dtype} for an array of {array.dtype}",
             allowed="the data type of the array; BF16 for an array of uint16",
         )
-    form = choice.format or array_format(call.operator.name, array.ndim)
+    form = choice.format or call.operator.formats.get(array.ndim, Format.ND)
     return Tensor(shape=array.shape, dtype=dtype, format=form)
-
-
-def array_format(operator: str, rank: int) -> Format:
-    """The format of an array of that rank without a named format: one that the page allows."""
-    return _FORMATS.get(operator, {}).get(rank, Format.ND)
 
 
 def _chosen(tensor: Tensor, choice: TensorChoice) -> Tensor:

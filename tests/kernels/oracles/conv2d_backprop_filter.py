@@ -21,7 +21,7 @@ from kernels.oracles.superblocks import (
 )
 from kernels.oracles.transforms import Transformed
 from kernels.samples.sample import Bytes, Sample
-from opserve_kernels.conv2d_backprop_filter.schema import Conv2dBackpropFilterParaDict
+from opserve_kernels.operators.conv2d_backprop_filter.schema import Conv2dBackpropFilterParaDict
 from opserve_kernels.tensor import DataType
 
 

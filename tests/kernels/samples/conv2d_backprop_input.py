@@ -5,8 +5,11 @@ from typing import Any
 
 from kernels.samples.para_dicts import refused
 from kernels.samples.sample import ErrorSample, Sample, TensorSample, Values
-from opserve_kernels.conv2d_backprop_input.schema import Conv2dBackpropInputParaDict, GroupDict
 from opserve_kernels.formats import fractal_z_shape, group_dict
+from opserve_kernels.operators.conv2d_backprop_input.schema import (
+    Conv2dBackpropInputParaDict,
+    GroupDict,
+)
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import DataType, Format
 

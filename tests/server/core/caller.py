@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opserve_kernels.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import commands as c
 from opserve_server.core import results

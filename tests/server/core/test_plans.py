@@ -8,8 +8,8 @@ import pytest
 
 from kernels.samples import REGISTRY_SAMPLES
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor

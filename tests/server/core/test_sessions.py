@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from opserve_kernels.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.description import describe
 from opserve_kernels.operator import Operator
+from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from opserve_kernels.im2col_backward.schema import Im2colBackward
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, kernels_of
 from opserve_kernels.tensor import DataType, Tensor

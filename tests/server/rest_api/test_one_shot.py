@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from opserve_kernels.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core import commands as core
 from opserve_server.core.asking import SessionRequest

@@ -7,7 +7,7 @@ from itertools import product
 from opserve_kernels.cases.calls import ConvolutionCall, Layout, Mask, Row
 from opserve_kernels.cases.forms.form import Form, channels_last, gapped
 from opserve_kernels.cases.refusals.convolution_backward import at_limit
-from opserve_kernels.convolution_backward.contract import BOUNDS
+from opserve_kernels.operators.convolution_backward.contract import BOUNDS
 from opserve_kernels.tensor import DataType, Format, contiguous_strides
 
 _FLOAT, _HALF, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16

@@ -6,7 +6,7 @@ from dataclasses import replace
 from opserve_kernels.cases.block_calls import DeconvolutionCall
 from opserve_kernels.cases.calls import Layout
 from opserve_kernels.cases.forms.form import Form
-from opserve_kernels.deconv_grad_filter.contract import FUNCTION_DTYPES, MOST
+from opserve_kernels.operators.deconv_grad_filter.contract import FUNCTION_DTYPES, MOST
 from opserve_kernels.tensor import Format
 
 _PLAIN = DeconvolutionCall(x=(2, 3, 4, 2), dy=(2, 5, 5, 3), kernel=(3, 2))

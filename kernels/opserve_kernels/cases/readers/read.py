@@ -11,10 +11,10 @@ from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suite import CASES_LIMIT
-from opserve_kernels.convolution_backward.plan import plan
-from opserve_kernels.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operators.convolution_backward.plan import plan
+from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.tensor import DataType
 

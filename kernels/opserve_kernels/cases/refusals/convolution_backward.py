@@ -7,7 +7,7 @@ from typing import Any
 from opserve_kernels.cases.calls import ConvolutionCall, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import Breach, thin
-from opserve_kernels.convolution_backward.contract import BOUNDS
+from opserve_kernels.operators.convolution_backward.contract import BOUNDS
 from opserve_kernels.tensor import DataType, Format
 
 _HALF = (DataType.FLOAT16, DataType.FLOAT16, DataType.FLOAT16)

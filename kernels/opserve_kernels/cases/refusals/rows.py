@@ -11,12 +11,12 @@ from opserve_kernels.cases.refusals import (
     im2col_backward,
 )
 from opserve_kernels.cases.refusals.changes import Breach, Row, refused, row_of
-from opserve_kernels.conv2d_backprop_filter import contract as filter_contract
-from opserve_kernels.conv2d_backprop_input import contract as input_contract
-from opserve_kernels.convolution_backward import error_table as convolution_table
-from opserve_kernels.deconv_grad_filter import contract as deconvolution_contract
-from opserve_kernels.im2col_backward import contract as fold_contract
 from opserve_kernels.operator import Rule, RuleOrigin
+from opserve_kernels.operators.conv2d_backprop_filter import contract as filter_contract
+from opserve_kernels.operators.conv2d_backprop_input import contract as input_contract
+from opserve_kernels.operators.convolution_backward import error_table as convolution_table
+from opserve_kernels.operators.deconv_grad_filter import contract as deconvolution_contract
+from opserve_kernels.operators.im2col_backward import contract as fold_contract
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "convolution_backward": convolution_table.RULES,

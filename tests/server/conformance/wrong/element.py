@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from opserve_kernels.im2col_backward import kernel
-from opserve_kernels.im2col_backward.plan import OUT
+from opserve_kernels.operators.im2col_backward import kernel
+from opserve_kernels.operators.im2col_backward.plan import OUT
 
 
 def run(parameters: Any, tensors: Any, workspace: Any, first_unit: int, last_unit: int) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from opserve_kernels.conv2d_backprop_input import OPERATOR, kernel
+from opserve_kernels.operators.conv2d_backprop_input import kernel
+from opserve_kernels.operators.conv2d_backprop_input.operator import OPERATOR
 
 RES_TENSOR = OPERATOR.tensor_fields.index("res_tensor")
 BEGUN: list[int] = []

@@ -1,0 +1,32 @@
+"""conv2d_backprop_filter as the service has it: contract, schema and plan."""
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.operators.conv2d_backprop_filter.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    RULES,
+    SUPPORT,
+)
+from opserve_kernels.operators.conv2d_backprop_filter.plan import infer_outputs, plan
+from opserve_kernels.operators.conv2d_backprop_filter.schema import (
+    FORMATS,
+    OUTPUTS,
+    Conv2dBackpropFilter,
+)
+
+OPERATOR = Operator(
+    name="conv2d_backprop_filter",
+    call="conv2d_backprop_filter",
+    family="tbe",
+    revision=REVISION,
+    support=SUPPORT,
+    rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
+    limits=LIMITS,
+    schema=Conv2dBackpropFilter,
+    outputs=OUTPUTS,
+    formats=FORMATS,
+    infer_outputs=infer_outputs,
+    plan=plan,
+)

@@ -1,0 +1,55 @@
+"""The arguments of conv2d_backprop_filter, as the vendor's page names them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opserve_kernels.tensor import Format, Tensor
+
+OUTPUTS = ("res_tensor",)
+"""The tensors that a call writes, in the schema's order."""
+FORMATS: Mapping[int, Format] = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
+"""Formats of arrays by number of dimensions; ND elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv2dBackpropFilterParaDict:
+    """The keys of para_dict.
+
+    Attributes:
+        strides: Steps of the kernel in height and width; None means 1, 1.
+        padding: Zeros around the image: up, down, left, right; None means none.
+        dilations: Distance of taps in N, C, height and width; None means ones.
+        groups: Groups of channels; None means 1.
+        res_dtype: Dtype of the result, as Python spells it; None means "float32".
+        kernel_name: Name of the kernel; changes nothing.
+    """
+
+    strides: tuple[int, ...] | None = None
+    padding: tuple[int, ...] | None = None
+    dilations: tuple[int, ...] | None = None
+    groups: int | None = None
+    res_dtype: str | None = None
+    kernel_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv2dBackpropFilter:
+    """Arguments of conv2d_backprop_filter; None is Python's.
+
+    Attributes:
+        input_x: The convolution's input, NC1HWC0 (N, C1, H, W, 16).
+        out_backprop: Gradient of the convolution's output, NC1HWC0 (N, C1, Ho, Wo, 16).
+        filter_sizes: Cout, Cin/groups, KH, KW.
+        para_dict: Everything else; None means its defaults.
+        raw: Whether blocks between different groups hold what the device computes there, the
+            products of one group's input with another's output; None and False mean zeros.
+        res_tensor: Gradient of the weight, FRACTAL_Z (real_g*cin1_g*KH*KW, cout_g/16, 16, 16);
+            written.
+    """
+
+    input_x: Tensor | None = None
+    out_backprop: Tensor | None = None
+    filter_sizes: tuple[int, ...] | None = None
+    para_dict: Conv2dBackpropFilterParaDict | None = None
+    raw: bool | None = None
+    res_tensor: Tensor | None = None

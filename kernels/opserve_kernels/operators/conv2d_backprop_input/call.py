@@ -1,0 +1,65 @@
+"""The arguments of conv2d_backprop_input once none is missing, and what follows from them."""
+
+from dataclasses import dataclass
+
+from opserve_kernels.formats import Superblocks, superblocks
+from opserve_kernels.operators.conv2d_backprop_input.schema import GroupDict
+from opserve_kernels.tbe_rules import BLOCK, SPELLED
+from opserve_kernels.tensor import DataType, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The arguments of a call, with the vendor's defaults."""
+
+    filters: Tensor
+    out_backprop: Tensor
+    filter_sizes: tuple[int, ...]
+    input_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    res_dtype: str
+    offset_x: int
+    offset_w: int | None
+    group_dict: GroupDict | None
+    res_tensor: Tensor | None
+
+    @property
+    def groups(self) -> int | None:
+        """Groups of channels; None where a group_dict does not say."""
+        return 1 if self.group_dict is None else self.group_dict.groups
+
+    @property
+    def blocks(self) -> Superblocks:
+        """How filters arranges the groups; channels and groups must have been checked."""
+        assert self.groups is not None
+        return superblocks((*self.filter_sizes[:2], 1, 1), self.groups)
+
+    @property
+    def taps(self) -> int:
+        """Positions of the kernel."""
+        return self.filter_sizes[2] * self.filter_sizes[3]
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Height and width of the dilated kernel."""
+        high, wide = self.filter_sizes[2:]
+        return (high - 1) * self.dilations[2] + 1, (wide - 1) * self.dilations[3] + 1
+
+    @property
+    def has_one_row(self) -> bool:
+        """Whether padded image, dilated kernel and out_backprop have one row."""
+        padded = self.input_sizes[2] + self.padding[0] + self.padding[1]
+        return padded == self.reach[0] == self.out_backprop.shape[2] == 1
+
+
+def result_dtype(spelling: str | None) -> DataType | None:
+    """The dtype that res_dtype names, FLOAT16 without a name; None where it names no other."""
+    return SPELLED.get("float16" if spelling is None else spelling)
+
+
+def result_shape(input_sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The 5HD shape of an image N, C, H, W."""
+    batch, channels, height, width = input_sizes
+    return (batch, -(-channels // BLOCK), height, width, BLOCK)

@@ -1,0 +1,1 @@
+"""aclnnConvolutionBackward: the gradients of a convolution."""

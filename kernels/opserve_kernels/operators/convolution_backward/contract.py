@@ -1,0 +1,205 @@
+"""What of ConvolutionBackward is data: what each profile offers, and limits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from opserve_kernels.operator import DocumentedRules, Limit, Support
+from opserve_kernels.operators.convolution_backward import page
+from opserve_kernels.tensor import DataType
+
+REVISION = 3
+DOCUMENTED_RULES = DocumentedRules.ERROR
+RANK_1D, RANK_2D, RANK_3D = 3, 4, 5  # dimensions of tensors: N, C and the spatial ones
+
+_FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
+
+
+class Operands(Enum):
+    """What operands are rounded to before they are multiplied."""
+
+    AS_GIVEN = auto()
+    FLOAT16 = auto()
+    HF32 = auto()  # of as many bits as the profile has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """How the products of a call are computed.
+
+    Attributes:
+        operands: What operands are rounded to.
+        dtype: Of the computation; grad_input is rounded to it before it is rounded to its own,
+            but for DOUBLE, from which every result goes straight to its own.
+    """
+
+    operands: Operands = Operands.AS_GIVEN
+    dtype: DataType
+
+
+Computations = tuple[Computation | None, Computation | None, Computation | None, Computation | None]
+"""By cube_math_type: KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32; None is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRules:
+    """What holds on one profile.
+
+    Attributes:
+        support: Dtypes of tensors.
+        ranks: Dimensions that tensors may have in the end; all three are checked alike before.
+        takes_empty: Whether an input without entries or without channels is accepted.
+        bias_is_nd: Whether grad_bias must be in format ND, unless transposed.
+        narrows_grouped_weight: Whether a FLOAT grad_weight of several groups, computed in 16 bits,
+            passes through FLOAT16 in 1-D and 2-D, and is refused in 3-D.
+        computations: How a call is computed, by the dtype that holds its three inputs.
+    """
+
+    support: Support
+    ranks: tuple[int, ...]
+    takes_empty: bool
+    bias_is_nd: bool
+    narrows_grouped_weight: bool
+    computations: Mapping[DataType, Computations]
+
+
+_IN_FLOAT = Computation(dtype=_FLOAT)
+_IN_HF32 = Computation(dtype=_FLOAT, operands=Operands.HF32)
+_IN_HALF = Computation(dtype=_FLOAT16)
+_CAST_TO_HALF = Computation(dtype=_FLOAT16, operands=Operands.FLOAT16)
+_IN_BF16 = Computation(dtype=_BF16)
+_EXACT = Computation(dtype=DataType.DOUBLE)
+_EXACT_HF32 = Computation(dtype=DataType.DOUBLE, operands=Operands.HF32)
+_EXACT_HALF = Computation(dtype=DataType.DOUBLE, operands=Operands.FLOAT16)
+
+_WITHOUT_FLOAT_CUBE = ProfileRules(
+    support=Support(
+        dtypes=(_FLOAT, _FLOAT16),
+        notes="1-D and 2-D, no empty tensors; FLOAT computed as FLOAT16, by cube_math_type 1 or 2",
+    ),
+    ranks=(RANK_1D, RANK_2D),
+    takes_empty=False,
+    bias_is_nd=False,
+    narrows_grouped_weight=True,
+    computations={
+        _FLOAT: (None, _CAST_TO_HALF, _CAST_TO_HALF, None),
+        _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
+    },
+)
+PROFILE_RULES: Mapping[str, ProfileRules] = {
+    "ascend910b": ProfileRules(
+        support=Support(dtypes=(_FLOAT, _FLOAT16, _BF16)),
+        ranks=(RANK_1D, RANK_2D, RANK_3D),
+        takes_empty=True,
+        bias_is_nd=True,
+        narrows_grouped_weight=True,
+        computations={
+            _FLOAT: (_IN_FLOAT, _IN_HF32, _CAST_TO_HALF, _IN_HF32),
+            _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
+            _BF16: (_IN_BF16, _IN_BF16, _CAST_TO_HALF, _IN_BF16),
+        },
+    ),
+    "ascend910": _WITHOUT_FLOAT_CUBE,
+    "ascend310p": _WITHOUT_FLOAT_CUBE,
+    "reference": ProfileRules(
+        support=Support(
+            dtypes=(_FLOAT, _FLOAT16, _BF16, DataType.DOUBLE),
+            notes="no upper limits; summed in float64 and rounded once",
+        ),
+        ranks=(RANK_1D, RANK_2D, RANK_3D),
+        takes_empty=True,
+        bias_is_nd=False,
+        narrows_grouped_weight=False,
+        computations={
+            _FLOAT: (_EXACT, _EXACT_HF32, _EXACT_HALF, _EXACT_HF32),
+            _FLOAT16: (_EXACT, _EXACT, _EXACT, _EXACT),
+            _BF16: (_EXACT, _EXACT, _EXACT_HALF, _EXACT),
+            DataType.DOUBLE: (_EXACT, _EXACT, _EXACT_HALF, _EXACT),
+        },
+    ),
+}
+SUPPORT: Mapping[str, Support] = {name: rules.support for name, rules in PROFILE_RULES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A limit of a convolution that is not transposed, and what it takes to apply it.
+
+    Attributes:
+        limit: The limit.
+        ranks: Dimensions of the input where it holds.
+        values: Which of the argument's values it binds: a tensor's sizes, an array's entries.
+        sentence: The page's.
+    """
+
+    limit: Limit
+    ranks: tuple[int, ...]
+    values: slice
+    sentence: str
+
+    @property
+    def broken(self) -> str:
+        """Words of the rule in the error table."""
+        limit = self.limit
+        bounds = f"not in [{limit.least}, {limit.most}]"
+        return f"{bounds}: {limit.where}; on {' and '.join(limit.profiles)}"
+
+
+_A2 = ("ascend910b",)
+_MOST_SIZE = 2147483646
+_ALL_RANKS = (RANK_1D, RANK_2D, RANK_3D)
+_ALL_VALUES = slice(None)
+
+
+def _bound(
+    parameter: str,
+    allowed: tuple[int, int],
+    where: str = "",
+    *,
+    sentence: str,
+    ranks: tuple[int, ...] = _ALL_RANKS,
+    values: slice = _ALL_VALUES,
+) -> Bound:
+    scope = f"{where}, transposed is false" if where else "transposed is false"
+    least, most = allowed
+    limit = Limit(parameter=parameter, where=scope, least=least, most=most, profiles=_A2)
+    return Bound(limit=limit, ranks=ranks, values=values, sentence=sentence)
+
+
+_L, _H_W, _D = slice(-1, None), slice(-2, None), slice(1)
+_1D, _2D, _3D = (RANK_1D,), (RANK_2D,), (RANK_3D,)
+_1D_2D, _2D_3D = (RANK_1D, RANK_2D), (RANK_2D, RANK_3D)
+_IN_1D_2D, _IN_D, _IN_H_W = "in 1-D and 2-D", "D in 3-D", "H and W in 3-D"
+BOUNDS: tuple[Bound, ...] = (
+    *(
+        _bound("weight", (1, most), where, sentence=page.WEIGHT_SIZES_1D, ranks=_1D, values=values)
+        for most, where, values in (
+            (_MOST_SIZE, "K and C in 1-D", slice(-1)),
+            (255, "L in 1-D", _L),
+        )
+    ),
+    *(
+        _bound("weight", (1, most), where, sentence=page.WEIGHT_SIZES, ranks=ranks, values=values)
+        for most, where, ranks, values in (
+            (_MOST_SIZE, "K and C in 2-D", _2D, slice(-2)),
+            (_MOST_SIZE, "K, C and D in 3-D", _3D, slice(-2)),
+            (255, "H and W in 2-D and 3-D", _2D_3D, _H_W),
+        )
+    ),
+    _bound("grad_output", (1, _MOST_SIZE), "a size, but where input is empty", sentence=page.SIZES),
+    _bound("input", (1, _MOST_SIZE), "a size, but those of an empty input", sentence=page.SIZES),
+    _bound("stride", (1, _MOST_SIZE), _IN_1D_2D, sentence=page.STRIDE, ranks=_1D_2D),
+    *(
+        _bound("stride", (1, most), where, sentence=page.STRIDE_3D, ranks=_3D, values=values)
+        for most, where, values in ((_MOST_SIZE, _IN_D, _D), (63, _IN_H_W, _H_W))
+    ),
+    _bound("padding", (0, 255), _IN_1D_2D, sentence=page.PADDING, ranks=_1D_2D),
+    *(
+        _bound("padding", (0, most), where, sentence=page.PADDING_3D, ranks=_3D, values=values)
+        for most, where, values in ((_MOST_SIZE, _IN_D, _D), (255, _IN_H_W, _H_W))
+    ),
+    _bound("dilation", (1, 255), sentence=page.DILATION),
+    _bound("groups", (1, 65535), sentence=page.GROUPS),
+)
+CUBE_MATH_TYPES = Limit(parameter="cube_math_type", least=0, most=3)
+LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(bound.limit for bound in BOUNDS))

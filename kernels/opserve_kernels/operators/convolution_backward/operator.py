@@ -1,0 +1,32 @@
+"""convolution_backward as the service has it: contract, schema and plan."""
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.operators.convolution_backward.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    SUPPORT,
+)
+from opserve_kernels.operators.convolution_backward.error_table import RULES
+from opserve_kernels.operators.convolution_backward.plan import infer_outputs, plan
+from opserve_kernels.operators.convolution_backward.schema import (
+    FORMATS,
+    OUTPUTS,
+    ConvolutionBackward,
+)
+
+OPERATOR = Operator(
+    name="convolution_backward",
+    call="aclnnConvolutionBackward",
+    family="aclnn",
+    revision=REVISION,
+    support=SUPPORT,
+    rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
+    limits=LIMITS,
+    schema=ConvolutionBackward,
+    outputs=OUTPUTS,
+    formats=FORMATS,
+    infer_outputs=infer_outputs,
+    plan=plan,
+)

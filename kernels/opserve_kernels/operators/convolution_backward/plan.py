@@ -1,0 +1,179 @@
+"""Phase one of aclnnConvolutionBackward: the rules, then what is where and what to compute."""
+
+from collections.abc import Iterator, Mapping
+
+from opserve_kernels.convolution import Convolution, Triple
+from opserve_kernels.gradient_plan import plan_gradients, plan_zeros
+from opserve_kernels.gradients import ChannelSums, Gradients, Operand
+from opserve_kernels.number_formats import FLOATING_TYPES, promote
+from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operators.convolution_backward.call import Call
+from opserve_kernels.operators.convolution_backward.checks import check
+from opserve_kernels.operators.convolution_backward.contract import DOCUMENTED_RULES
+from opserve_kernels.operators.convolution_backward.error_table import RULES
+from opserve_kernels.operators.convolution_backward.rounding import (
+    AS_GIVEN,
+    Roundings,
+    roundings_of,
+)
+from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
+from opserve_kernels.page_rules import PageRules
+from opserve_kernels.profiles import Profile
+from opserve_kernels.tensor import DataType, Tensor, check_tensor
+
+_TENSORS = ("grad_output", "input", "weight", "grad_input", "grad_weight", "grad_bias")
+_GRAD_OUTPUT, _INPUT, _WEIGHT, _GRAD_INPUT, _GRAD_WEIGHT, _GRAD_BIAS = range(len(_TENSORS))
+_MASK_LENGTH = 3
+
+
+def infer_outputs(arguments: ConvolutionBackward) -> Mapping[str, Tensor]:
+    """The gradients that a caller would make: contiguous, without a buffer."""
+    grad_output, mask = arguments.grad_output, arguments.output_mask
+    if grad_output is None or mask is None or len(mask) != _MASK_LENGTH:
+        return {}
+    outputs: dict[str, Tensor] = {}
+    if mask[0] and arguments.grad_input is None and arguments.input is not None:
+        outputs["grad_input"] = _gradient_of(arguments.input, grad_output)
+    if mask[1] and arguments.grad_weight is None and arguments.weight is not None:
+        outputs["grad_weight"] = _gradient_of(arguments.weight, grad_output)
+    if mask[2] and arguments.grad_bias is None and grad_output.rank > 1:
+        outputs["grad_bias"] = Tensor(shape=grad_output.shape[1:2], dtype=grad_output.dtype)
+    return outputs
+
+
+def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions) -> Plan:
+    """Checks a call and plans it: bias, input, weight, as the vendor orders them.
+
+    Raises:
+        InvalidArgument: A rule is broken; see README.md.
+    """
+    for name, tensor in _tensors(arguments):
+        check_tensor(name, tensor, buffer_bytes=None)
+    page_rules = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = check(arguments, profile, page_rules)
+    roundings = roundings_of(call, profile)
+    if call.is_empty:
+        return page_rules.noted_in(plan_zeros(_zero_results(call, roundings), profile))
+    return page_rules.noted_in(plan_gradients(_gradients(call, roundings), profile, options))
+
+
+def _gradients(call: Call, roundings: Roundings) -> Gradients:
+    to_input, to_weight, to_bias = call.output_mask
+    reads_image = to_weight or (to_input and call.transposed)
+    reads_output = to_weight or (to_input and not call.transposed)
+    image = _image(call.input, _INPUT, roundings.input)
+    output = _image(call.grad_output, _GRAD_OUTPUT, roundings.grad_output)
+    if call.transposed:
+        image, output = output, image
+    weight = _weight(call.weight, _WEIGHT, call.groups, roundings.weight)
+    grad_input = _grad_input(call, roundings) if to_input else None
+    return Gradients(
+        convolution=_convolution(call),
+        image=image if reads_image else None,
+        output=output if reads_output else None,
+        weight=weight if to_input else None,
+        grad_image=None if call.transposed else grad_input,
+        grad_output=grad_input if call.transposed else None,
+        grad_weight=_grad_weight(call, roundings) if to_weight else None,
+        sums=_sums(call, roundings) if to_bias else None,
+    )
+
+
+def _zero_results(call: Call, roundings: Roundings) -> list[Operand]:
+    """The gradients of weight and bias; that of an empty input has no elements."""
+    _, to_weight, to_bias = call.output_mask
+    results: list[Operand] = []
+    if to_weight:
+        results.append(_grad_weight(call, roundings))
+    if to_bias:
+        results.append(_sums(call, roundings).result)
+    return results
+
+
+def _grad_input(call: Call, roundings: Roundings) -> Operand:
+    assert call.grad_input is not None
+    return _image(call.grad_input, _GRAD_INPUT, roundings.grad_input)
+
+
+def _grad_weight(call: Call, roundings: Roundings) -> Operand:
+    assert call.grad_weight is not None
+    return _weight(call.grad_weight, _GRAD_WEIGHT, call.groups, roundings.grad_weight)
+
+
+def _sums(call: Call, roundings: Roundings) -> ChannelSums:
+    """Of grad_output as it was given, whatever the products do with it."""
+    bias = call.grad_bias
+    assert bias is not None
+    return ChannelSums(
+        image=_image(call.grad_output, _GRAD_OUTPUT, AS_GIVEN),
+        result=Operand(
+            place=_GRAD_BIAS,
+            dtype=bias.dtype,
+            offset=bias.offset,
+            parts=(((bias.shape[0], bias.element_strides[0]),),),
+            number_format=roundings.grad_bias,
+        ),
+    )
+
+
+def _image(tensor: Tensor, place: int, number_format: int) -> Operand:
+    """Channels first: a channel then runs over the batch without a break."""
+    batch, channels, *positions = zip(tensor.shape, tensor.element_strides, strict=True)
+    return Operand(
+        place=place,
+        dtype=tensor.dtype,
+        offset=tensor.offset,
+        parts=((channels,), (batch, *positions)),
+        number_format=number_format,
+    )
+
+
+def _weight(tensor: Tensor, place: int, groups: int, number_format: int) -> Operand:
+    (size, step), channels, *taps = zip(tensor.shape, tensor.element_strides, strict=True)
+    group_size = size // groups
+    return Operand(
+        place=place,
+        dtype=tensor.dtype,
+        offset=tensor.offset,
+        parts=(
+            ((groups, group_size * step),),
+            ((group_size, step),),
+            (channels,),
+            tuple(taps),
+        ),
+        number_format=number_format,
+    )
+
+
+def _convolution(call: Call) -> Convolution:
+    image, output = call.image[1], call.output[1]
+    return Convolution(
+        batch=image.shape[0],
+        groups=call.groups,
+        input_channels=call.weight.shape[1],
+        output_channels=call.weight.shape[0] // call.groups,
+        input_size=_three(image.shape[2:], 1),
+        output_size=_three(output.shape[2:], 1),
+        kernel_size=_three(call.weight.shape[2:], 1),
+        stride=_three(call.stride, 1),
+        padding=_three(tuple(before for before, _ in call.sides), 0),
+        dilation=_three(call.dilation, 1),
+    )
+
+
+def _three(values: tuple[int, ...], filler: int) -> Triple:
+    first, second, third = (filler,) * (3 - len(values)) + values
+    return first, second, third
+
+
+def _gradient_of(tensor: Tensor, grad_output: Tensor) -> Tensor:
+    known = {tensor.dtype, grad_output.dtype} <= {*FLOATING_TYPES, DataType.DOUBLE}
+    dtype = promote(tensor.dtype, grad_output.dtype) if known else tensor.dtype
+    return Tensor(shape=tensor.shape, dtype=dtype, format=tensor.format)
+
+
+def _tensors(arguments: ConvolutionBackward) -> Iterator[tuple[str, Tensor]]:
+    for name in _TENSORS:
+        tensor: Tensor | None = getattr(arguments, name)
+        if tensor is not None:
+            yield name, tensor

@@ -1,0 +1,28 @@
+"""deconv_grad_filter as the service has it: contract, schema and plan."""
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.operators.deconv_grad_filter.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    RULES,
+    SUPPORT,
+)
+from opserve_kernels.operators.deconv_grad_filter.plan import infer_outputs, plan
+from opserve_kernels.operators.deconv_grad_filter.schema import FORMATS, OUTPUTS, DeconvGradFilter
+
+OPERATOR = Operator(
+    name="deconv_grad_filter",
+    call="deconv_grad_filter",
+    family="ft_dsp",
+    revision=REVISION,
+    support=SUPPORT,
+    rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
+    limits=LIMITS,
+    schema=DeconvGradFilter,
+    outputs=OUTPUTS,
+    formats=FORMATS,
+    infer_outputs=infer_outputs,
+    plan=plan,
+)

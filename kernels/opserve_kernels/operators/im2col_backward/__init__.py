@@ -1,0 +1,1 @@
+"""aclnnIm2colBackward: overlapping blocks summed back into an image."""

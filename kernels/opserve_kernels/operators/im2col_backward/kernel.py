@@ -1,0 +1,58 @@
+"""Phase two of aclnnIm2colBackward: a pixel of the image is the sum of the columns that lie on it.
+
+out[n, c, h, w] = sum over output rows i, then output columns j, both ascending, of
+                  grad_output[n, (c * kH + a) * kW + b, i * J + j]
+    where a, b are the taps with h = i * stride + a * dilation - padding, and w likewise of j, b
+Sums are float32: opserve_kernels.algorithms.fold. Those of `reference` are in exact_kernel.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.fold import run_fold
+from opserve_kernels.loops import entry
+from opserve_kernels.operators.im2col_backward.plan import GRAD_OUTPUT, OUT
+from opserve_kernels.stages import stages_between
+
+Bytes = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+
+
+@entry("void(int64[::1], uint8[::1], uint8[::1], uint8[::1], int64, int64)")
+def _run_fold(
+    stage: Integers, source: Bytes, target: Bytes, workspace: Bytes, first: int, last: int
+) -> None:
+    """The buffers as float32 and as halves, made here: in Python each takes a microsecond."""
+    run_fold(
+        stage,
+        workspace.view(np.float32),
+        source[: source.size // 4 * 4].view(np.float32),
+        source[: source.size // 2 * 2].view(np.uint16),
+        target[: target.size // 4 * 4].view(np.float32),
+        target[: target.size // 2 * 2].view(np.uint16),
+        first,
+        last,
+    )
+
+
+def run(
+    parameters: Integers,
+    tensors: Sequence[Bytes],
+    workspace: Bytes,
+    first_unit: int,
+    last_unit: int,
+) -> None:
+    """Writes the image's rows of the work units first_unit .. last_unit-1.
+
+    Args:
+        parameters: Those of the plan.
+        tensors: The buffers of grad_output and out.
+        workspace: As many bytes as the plan says.
+        first_unit: First work unit.
+        last_unit: One past the last work unit.
+    """
+    source, target = tensors[GRAD_OUTPUT], tensors[OUT]
+    for _, stage, first, last in stages_between(parameters, first_unit, last_unit):
+        _run_fold(stage, source, target, workspace, first, last)

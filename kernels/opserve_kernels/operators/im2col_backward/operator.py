@@ -1,0 +1,28 @@
+"""im2col_backward as the service has it: contract, schema and plan."""
+
+from opserve_kernels.operator import Operator
+from opserve_kernels.operators.im2col_backward.contract import (
+    DOCUMENTED_RULES,
+    LIMITS,
+    REVISION,
+    RULES,
+    SUPPORT,
+)
+from opserve_kernels.operators.im2col_backward.plan import infer_outputs, plan
+from opserve_kernels.operators.im2col_backward.schema import FORMATS, OUTPUTS, Im2colBackward
+
+OPERATOR = Operator(
+    name="im2col_backward",
+    call="aclnnIm2colBackward",
+    family="aclnn",
+    revision=REVISION,
+    support=SUPPORT,
+    rules=RULES,
+    documented_rules=DOCUMENTED_RULES,
+    limits=LIMITS,
+    schema=Im2colBackward,
+    outputs=OUTPUTS,
+    formats=FORMATS,
+    infer_outputs=infer_outputs,
+    plan=plan,
+)

@@ -1,0 +1,289 @@
+"""Phase one of aclnnIm2colBackward: the rules in order, then what a work unit sums.
+
+A work unit is some rows of some planes of the image; in float64, on `reference`, it is some of the
+image's pixels.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from opserve_kernels.algorithms.fold_plan import Fold, fold_algorithms, plan_fold
+from opserve_kernels.algorithms.names import Algorithm, asked_for, named
+from opserve_kernels.convolution import check_positions, output_size
+from opserve_kernels.errors import check_elements, invalid_argument
+from opserve_kernels.gradients import Product
+from opserve_kernels.number_formats import result_format
+from opserve_kernels.operator import Plan, PlanOptions
+from opserve_kernels.operators.im2col_backward.contract import (
+    DOCUMENTED_RULES,
+    LEAST,
+    PAGE_DTYPES,
+    RULES,
+    SUPPORT,
+)
+from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
+from opserve_kernels.page_rules import PageRules
+from opserve_kernels.profiles import Profile
+from opserve_kernels.rules import (
+    check_dtype,
+    check_length,
+    check_page_dtype,
+    check_range,
+    required,
+)
+from opserve_kernels.shares import even
+from opserve_kernels.stages import Stage, plan_of
+from opserve_kernels.tensor import Format, Tensor, check_tensor, sliced
+from opserve_kernels.views import encode_view
+from opserve_kernels.workspace import Workspace
+
+GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
+FOLD, SUM_EXACTLY = range(2)  # kinds of stages
+# Places of the parameters of SUM_EXACTLY. CHUNK is how many of the PIXELS a work unit sums; two
+# views follow the geometry.
+CHUNK, PIXELS, NUMBER_FORMAT, HEIGHT, WIDTH, HIGH, WIDE = range(7)
+KERNEL, DILATION, PADDING, STRIDE, VIEWS = 7, 9, 11, 13, 15
+_RANKS = (2, 3)
+_PAIR = 2
+_DOUBLE_BYTES = 8
+_LEAST_VALUES = 1 << 20  # of columns in a call that is cut into shares, about 0.2 ms
+_EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """The arguments of a call, none of them missing."""
+
+    grad_output: Tensor
+    input_size: tuple[int, ...]
+    kernel_size: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[int, ...]
+    stride: tuple[int, ...]
+    out: Tensor
+
+
+def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
+    """The image that a caller who gave none would make: contiguous, without a buffer."""
+    grad_output, kernel_size = arguments.grad_output, arguments.kernel_size
+    if arguments.out is not None or grad_output is None or arguments.input_size is None:
+        return {}
+    if kernel_size is None or len(kernel_size) != _PAIR or min(kernel_size) < 1:
+        return {}
+    if grad_output.rank not in _RANKS or len(arguments.input_size) != _PAIR:
+        return {}
+    channels = grad_output.shape[-2] // (kernel_size[0] * kernel_size[1])
+    shape = (*grad_output.shape[:-2], channels, *arguments.input_size)
+    return {"out": Tensor(shape=shape, dtype=grad_output.dtype)}
+
+
+def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> Plan:
+    """Checks a call; an empty grad_output needs no workspace and no work, and out stays as it is.
+
+    Raises:
+        InvalidArgument: A rule is broken; see README.md.
+    """
+    for name, tensor in (("grad_output", arguments.grad_output), ("out", arguments.out)):
+        if tensor is not None:
+            check_tensor(name, tensor, buffer_bytes=None)
+    page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
+    call = _check(arguments, profile.name, page)
+    return page.noted_in(_planned(call, profile, options))
+
+
+def _planned(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
+    if 0 in {call.grad_output.element_count, call.out.element_count}:
+        return Plan(workspace_size=0, shares=(), parameters=())
+    _check_positions(call)
+    check_elements(call.grad_output.element_count, call.out.element_count)
+    return _plan_exactly(call, options) if profile.exact else _plan_rows(call, profile, options)
+
+
+def _check_positions(call: _Call) -> None:
+    for axis, places in enumerate(_columns(call)):
+        check_positions(
+            size=call.input_size[axis],
+            places=places,
+            kernel=call.kernel_size[axis],
+            stride=call.stride[axis],
+            padding=call.padding[axis],
+            dilation=call.dilation[axis],
+        )
+
+
+def _plan_rows(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
+    """In float32; shares are channels or entries of the batch, whichever parts are more even."""
+    workspace = Workspace()
+    algorithm = _algorithm(fold_algorithms(_fold(call, profile)), options)
+    few = 1 if call.grad_output.element_count < _LEAST_VALUES else options.threads
+    axes = range(call.out.rank - _PAIR)
+    ways = [
+        [_part(call, axis, *bound) for bound in even(call.out.shape[axis], few)] for axis in axes
+    ]
+    parts = min(ways, key=lambda parts: max(part.out.element_count for part in parts))
+    folds = [plan_fold(_fold(part, profile), algorithm, workspace) for part in parts]
+    shares = [[Stage(kind=FOLD, units=units, parameters=parameters)] for units, parameters in folds]
+    return plan_of(shares, workspace, [named(Product.IMAGE, algorithm)])
+
+
+def _algorithm(possible: list[Algorithm], options: PlanOptions) -> Algorithm:
+    """What is asked for, else the first."""
+    asked = asked_for(options.algorithms, {Product.IMAGE: possible})
+    return asked.get(Product.IMAGE, possible[0])
+
+
+def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
+    """Some of the entries or channels; a channel of grad_output is all taps of it."""
+    channels = call.out.shape[axis]
+    grad_output, out = (
+        sliced(tensor, axis, *(bound * tensor.shape[axis] // channels for bound in (first, last)))
+        for tensor in (call.grad_output, call.out)
+    )
+    return replace(call, grad_output=grad_output, out=out)
+
+
+def _fold(call: _Call, profile: Profile) -> Fold:
+    """Sums are rounded to grad_output's dtype, then cast to out's."""
+    computed = call.grad_output.dtype.acl_number
+    return Fold(
+        planes=prod(call.out.shape[:-_PAIR]),
+        size=_pair(call.input_size),
+        positions=_columns(call),
+        kernel=_pair(call.kernel_size),
+        dilation=_pair(call.dilation),
+        padding=_pair(call.padding),
+        stride=_pair(call.stride),
+        number_format=result_format(computed, call.out.dtype, saturates=profile.saturates),
+        source=encode_view(call.grad_output),
+        result=encode_view(call.out),
+    )
+
+
+def _pair(values: tuple[int, ...]) -> tuple[int, int]:
+    down, across = values
+    return down, across
+
+
+def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
+    """In float64: sums are rounded once, to out's dtype."""
+    algorithm = _algorithm([Algorithm.EXACT], options)
+    pixels, taps = call.out.element_count, prod(call.kernel_size)
+    chunk = max(1, min(pixels, _EXACT_TAPS // taps))
+    workspace = Workspace(value_bytes=_DOUBLE_BYTES)
+    workspace.reserve(chunk)
+    stage = Stage(
+        kind=SUM_EXACTLY,
+        units=-(-pixels // chunk),
+        parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
+    )
+    return plan_of([[stage]], workspace, [named(Product.IMAGE, algorithm)])
+
+
+def _geometry(call: _Call) -> tuple[int, ...]:
+    """The parameters from HEIGHT on."""
+    sizes = (*call.input_size, *_columns(call), *call.kernel_size)
+    steps = (*call.dilation, *call.padding, *call.stride)
+    return (*sizes, *steps, *encode_view(call.grad_output), *encode_view(call.out))
+
+
+def _check(arguments: Im2colBackward, profile: str, page: PageRules) -> _Call:
+    """The rules, in the order of the vendor's source; those that only the page states come last."""
+    call = _check_nulls(arguments)
+    check_dtype("grad_output", call.grad_output, support=SUPPORT, profile=profile)
+    check_dtype("out", call.out, support=SUPPORT, profile=profile)
+    _check_ranks(call)
+    check_length("input_size", call.input_size, allowed=_PAIR)
+    check_length("kernel_size", call.kernel_size, allowed=_PAIR)
+    check_length("dilation", call.dilation, allowed=_PAIR)
+    check_length("padding", call.padding, allowed=_PAIR)
+    check_length("stride", call.stride, allowed=_PAIR)
+    check_range("kernel_size", call.kernel_size, least=LEAST["kernel_size"])
+    check_range("stride", call.stride, least=LEAST["stride"])
+    check_range("dilation", call.dilation, least=LEAST["dilation"])
+    check_range("padding", call.padding, least=LEAST["padding"])
+    _check_shapes(call)
+    with page.rule("a value below 1"):
+        check_range("input_size", call.input_size, least=LEAST["input_size"])
+    for name, tensor in (("grad_output", call.grad_output), ("out", call.out)):
+        with page.rule("format is not ND"):
+            _check_format(name, tensor)
+        with page.rule("dtype is BF16"):
+            check_page_dtype(name, tensor, PAGE_DTYPES)
+    return call
+
+
+def _check_format(name: str, tensor: Tensor) -> None:
+    if tensor.format != Format.ND:
+        raise invalid_argument(name, given=f"format {tensor.format}", allowed="format ND")
+
+
+def _check_nulls(arguments: Im2colBackward) -> _Call:
+    return _Call(
+        grad_output=required("grad_output", arguments.grad_output),
+        input_size=required("input_size", arguments.input_size),
+        kernel_size=required("kernel_size", arguments.kernel_size),
+        dilation=required("dilation", arguments.dilation),
+        padding=required("padding", arguments.padding),
+        stride=required("stride", arguments.stride),
+        out=required("out", arguments.out),
+    )
+
+
+def _check_ranks(call: _Call) -> None:
+    if call.grad_output.rank not in _RANKS:
+        raise invalid_argument(
+            "grad_output",
+            given=f"shape {list(call.grad_output.shape)}",
+            allowed="2 or 3 dimensions",
+        )
+    if call.out.rank != call.grad_output.rank + 1:
+        raise invalid_argument(
+            "out",
+            given=f"shape {list(call.out.shape)}",
+            allowed=f"{call.grad_output.rank + 1} dimensions, one more than grad_output",
+        )
+
+
+def _check_shapes(call: _Call) -> None:
+    taps = prod(call.kernel_size)
+    *batch, rows, length = call.grad_output.shape
+    if rows % taps != 0:
+        raise invalid_argument(
+            "grad_output",
+            given=f"{rows} rows in shape {list(call.grad_output.shape)}",
+            allowed=f"multiples of the {taps} elements of a block",
+        )
+    high, wide = _columns(call)
+    if high < 1 or wide < 1:
+        raise invalid_argument(
+            "kernel_size",
+            given=list(call.kernel_size),
+            allowed=f"blocks that fit on the padded image of input_size {list(call.input_size)}",
+        )
+    if length != high * wide:
+        raise invalid_argument(
+            "grad_output",
+            given=f"{length} columns in shape {list(call.grad_output.shape)}",
+            allowed=f"{high * wide}: blocks at {high} x {wide} positions",
+        )
+    shape = (*batch, rows // taps, *call.input_size)
+    if call.out.shape != shape:
+        raise invalid_argument(
+            "out", given=f"shape {list(call.out.shape)}", allowed=f"shape {list(shape)}"
+        )
+
+
+def _columns(call: _Call) -> tuple[int, int]:
+    """Positions of a block, down and across."""
+    high, wide = (
+        output_size(
+            call.input_size[axis],
+            kernel=call.kernel_size[axis],
+            stride=call.stride[axis],
+            padding=2 * call.padding[axis],
+            dilation=call.dilation[axis],
+        )
+        for axis in range(_PAIR)
+    )
+    return high, wide
