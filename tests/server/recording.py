@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from opserve_kernels.status import Status
-from opserve_server.core import commands as core
 from opserve_server.core import results
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.asking import ANY_DEVICE, SessionRequest
@@ -35,6 +34,7 @@ from opserve_server.core.service import (
 )
 from opserve_server.core.timeline import StreamTimeline, Timeline
 from opserve_server.core.uploads import Uploads
+from server.core import every_command as core
 
 SESSION = "5e5510"
 LOCAL_LANE = "1f" * 16

@@ -16,12 +16,12 @@ from opserve_kernels.operators.convolution_backward.schema import ConvolutionBac
 from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.status import AnyStatus, DeconvStatus, Status, TbeStatus
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.core import commands as core
 from opserve_server.core import errors
 from opserve_server.core.commands import Command
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
+from server.core import every_command as core
 
 ARGUMENTS = ConvolutionBackward(
     grad_output=Tensor(

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from opserve.v1.command_service_pb2 import Command as WireCommand
 from opserve.v1.memory_service_pb2 import FillRequest
-from opserve_server.core.commands import Fill
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.memory_commands import Fill
 from opserve_server.core.turns import ITEMS_A_TURN
 from opserve_server.grpc_api.convert import batch_of
 from opserve_server.json_slices import BYTES_AT_ONCE, VALUES_AT_ONCE, VALUES_LIMIT, parts_of

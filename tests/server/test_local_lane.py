@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from opserve_server import local_lane as lane_module
-from opserve_server.core import commands as c
 from opserve_server.core.directory import Directory
 from opserve_server.core.observations import CallEnded, Observation
 from opserve_server.core.principal import LOCAL
 from opserve_server.guard import Guard
 from opserve_server.local_lane import ANSWER, BUSY, IDLE, LATER, REFUSED, REQUEST, local_lane
+from server.core import every_command as c
 from server.core.caller import SIZE, Caller
 from server.guards import keyless_guard, principal, record
 

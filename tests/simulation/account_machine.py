@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from typing_extensions import override
 
 from opserve_kernels.status import Status
-from opserve_server.core import commands as c
 from opserve_server.core.errors import OpserveError, QuotaExceeded, Unauthenticated
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.session import Session
 from opserve_server.core.tenants import Quota, Resource, Tenant
 from opserve_server.pool.device import KernelFailed
+from server.core import every_command as c
 from server.core.fakes import KIB, LIMITS, make_service
 from simulation.charges import (
     HELD,

@@ -10,8 +10,8 @@ from typing import Any
 from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core import commands as c
 from opserve_server.core.asking import SessionRequest
+from opserve_server.core.commands import HANDLERS
 from opserve_server.core.errors import (
     ExecutionFailed,
     HandleNotFound,
@@ -20,7 +20,8 @@ from opserve_server.core.errors import (
     Unavailable,
 )
 from opserve_server.core.principal import Principal
-from opserve_server.core.service import NEW_WORK, Service
+from opserve_server.core.service import Service
+from server.core import every_command as c
 from simulation.history import Recorded, StreamHistory, Submitted
 from simulation.mappings import Mappings
 from simulation.watching import Watcher
@@ -303,7 +304,7 @@ class Client:
                 ),
                 safe=safe,
             )
-        assert not (was_draining and isinstance(command, NEW_WORK)), f"{command} in a drain"
+        assert not (was_draining and HANDLERS[type(command)].new_work), f"{command} in a drain"
         return result
 
     async def _ask(self, call: Callable[[str], Awaitable[Any]], *, safe: bool = True) -> Any:

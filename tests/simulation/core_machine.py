@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from typing_extensions import override
 
 from opserve_kernels.status import Status
-from opserve_server.core import commands as c
 from opserve_server.core import errors
 from opserve_server.core.dispatch import CALLS_OF_A_TENANT
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.pool.device import KernelFailed
+from server.core import every_command as c
 from server.core.fakes import LIMITS, FakeDevice, HeldCall, make_service
 from simulation.choices import WHICH, WHICH_IF_ANY, pick
 from simulation.model import (

@@ -2,20 +2,22 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from opserve_server.core import dispatch, operator_commands
 from opserve_server.core.buffers import Buffer
-from opserve_server.core.commands import Execute
 from opserve_server.core.dispatch import Dispatcher, RoundRobin, Source
 from opserve_server.core.errors import ExecutionFailed, OutOfMemory
+from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.history import Outcome
-from opserve_server.core.session import Session
+from opserve_server.core.operator_commands import Execute
 from opserve_server.core.streams import Stream
 from opserve_server.core.work import Entry, KernelRun, Mark
+from opserve_server.pool.messages import KernelCall
 from simulation.core_machine import CoreMachine
 from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
 
@@ -69,13 +71,15 @@ def lose_an_error(patch: pytest.MonkeyPatch) -> None:
 
 def run_an_executor_twice(patch: pytest.MonkeyPatch) -> None:
     """Every executor behaves as a repeatable one."""
-    original = operator_commands._execute
+    original = operator_commands._kernel_call
 
-    def execute(session: Session, command: Execute) -> None:
-        session.executors.get(command.executor).repeatable = True
-        original(session, command)
+    def kernel_call(
+        executor: Executor, command: Execute, *, buffer_of: Callable[[int], Buffer]
+    ) -> tuple[KernelCall, list[Buffer]]:
+        executor.repeatable = True
+        return original(executor, command, buffer_of=buffer_of)
 
-    patch.setattr(operator_commands, "_execute", execute)
+    patch.setattr(operator_commands, "_kernel_call", kernel_call)
 
 
 def fire_an_event_early(patch: pytest.MonkeyPatch) -> None:

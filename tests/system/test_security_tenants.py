@@ -15,7 +15,6 @@ from starlette.responses import Response, StreamingResponse
 from typing_extensions import override
 
 from opserve.v1 import stream_service_pb2 as stream_pb
-from opserve_server.core import commands as c
 from opserve_server.core.directory import Directory
 from opserve_server.core.errors import HandleNotFound, OpserveError, OutOfMemory
 from opserve_server.core.keys import sha256_of
@@ -28,6 +27,7 @@ from opserve_server.rest_api.dependencies import requires
 from opserve_server.rest_api.middleware import CallMiddleware
 from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
+from server.core import every_command as c
 from server.core.fakes import KIB, FakeDevice, make_service
 from server.doors import Doors, every_route, every_rpc, headers, open_doors, request_in
 from server.guards import CALLS, TENANTS, Keyed, keyed_guard

@@ -13,17 +13,12 @@ from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Code
-from opserve_server.core.commands import (
-    Allocate,
-    DestroyExecutor,
-    Execute,
-    Free,
-    GetWorkspaceSize,
-    SynchronizeStream,
-)
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, NotSupported
 from opserve_server.core.leases import Lease
+from opserve_server.core.memory_commands import Allocate, Free
+from opserve_server.core.operator_commands import DestroyExecutor, Execute, GetWorkspaceSize
 from opserve_server.core.results import Planned, RuleWarning
+from opserve_server.core.stream_commands import SynchronizeStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

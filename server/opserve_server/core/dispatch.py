@@ -160,7 +160,17 @@ class Dispatcher:
             line.at_device += 1
             if source.has_call:
                 line.streams.add(source)
-            self._begin(line, source, entry, run)
+            task = asyncio.create_task(
+                self._device.run(
+                    run.call,
+                    flow=Flow(line.flow, source.account.tenant.weight),
+                    used=partial(self._charge, line, source.account),
+                ),
+                name=f"stream {source.handle}",
+                context=entry.context,
+            )
+            self._tasks[entry] = task
+            task.add_done_callback(partial(self._end, line, source, entry))
 
     def _next(self) -> _Line | None:
         """Whose call goes to the device now; None where the next one has no place there."""
@@ -172,17 +182,6 @@ class Dispatcher:
 
     def _has_place(self) -> bool:
         return sum(line.at_device > 0 for line in self._turns) < TENANTS_AT_DEVICE
-
-    def _begin(self, line: _Line, source: Source, entry: Entry, run: KernelRun) -> None:
-        flow = Flow(line.flow, source.account.tenant.weight)
-        used = partial(self._charge, line, source.account)
-        task = asyncio.create_task(
-            self._device.run(run.call, flow=flow, used=used),
-            name=f"stream {source.handle}",
-            context=entry.context,
-        )
-        self._tasks[entry] = task
-        task.add_done_callback(partial(self._end, line, source, entry))
 
     def _charge(self, line: _Line, account: Account, used_ns: int) -> None:
         line.call_ns += _NEWEST * (used_ns - line.call_ns)

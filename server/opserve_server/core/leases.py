@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_server.core.asking import SessionRequest
-from opserve_server.core.commands import Allocate, Command
+from opserve_server.core.commands import Command
 from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.memory_commands import Allocate
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Allocated, Result
 from opserve_server.core.service import Service

@@ -10,40 +10,223 @@ from dataclasses import dataclass
 
 from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
-from opserve_server.core.commands import Allocate, Copy, Fill, Free, Read, Write
 from opserve_server.core.copies import CopyKind
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.handler import Handler, Handlers
 from opserve_server.core.results import Allocated, Content, Done, Written
 from opserve_server.core.session import Session
 from opserve_server.core.turns import give_way
 from opserve_server.core.waiting import wait_for_all
 from opserve_server.pool.slabs import Slab
 
-MemoryCommand = Allocate | Free | Fill | Write | Read | Copy
 _BYTE_MAXIMUM = 255
 _SLICE_BYTES = 4 * 1024 * 1024
 _AT_ONCE_BYTES = 64 * 1024
 """Memory work of some 10 microseconds, which no other call needs a turn within."""
 
-MemoryResult = Allocated | Written | Content | Done
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocate:
+    """Makes a buffer of size_bytes, or the workspace of an executor.
+
+    Attributes:
+        size_bytes: Bytes of the buffer; 0 where it is a workspace.
+        workspace_of: Executor whose workspace is allocated, of the size that its plan needs; 0: of
+            none.
+        buffer: Handle of the new buffer, chosen by the client; 0: the service chooses it.
+    """
+
+    size_bytes: int = 0
+    workspace_of: int = 0
+    buffer: int = 0
 
 
-async def run(session: Session, command: MemoryCommand) -> MemoryResult:
-    """Carries out a command on memory."""
-    match command:
-        case Allocate():
-            return _allocate(session, command)
-        case Free():
-            session.buffers.remove(command.buffer).free()
-            return Done()
-        case Fill():
-            return await _fill(session, command)
-        case Write():
-            return await _write(session, command)
-        case Read():
-            return await _read(session, command)
-        case Copy():
-            return await _copy(session, command)
+async def _allocate(session: Session, command: Allocate) -> Allocated:
+    size = command.size_bytes
+    if command.workspace_of:
+        size = session.executors.get(command.workspace_of).plan.workspace_size
+        if size == 0:
+            return Allocated(buffer=0, size_bytes=0)
+    if size <= 0:
+        raise InvalidArgument(
+            Status.ACL_ERROR_INVALID_PARAM,
+            f"size_bytes: given {size}, allowed at least 1",
+            parameter="size_bytes",
+            given=size,
+            allowed="at least 1",
+        )
+    handle = session.buffers.next_handle(command.buffer)
+    memory = session.memory
+    region = memory.allocate_hidden(size) if command.workspace_of else memory.allocate(size)
+    session.buffers.put(handle, Buffer(handle, region, session.memory))
+    return Allocated(buffer=handle, size_bytes=size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Free:
+    """Ends a buffer.
+
+    Attributes:
+        buffer: Handle of the buffer.
+    """
+
+    buffer: int = 0
+
+
+async def _free(session: Session, command: Free) -> Done:
+    session.buffers.remove(command.buffer).free()
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """Sets size_bytes bytes from offset to a value of 0 to 255.
+
+    Attributes:
+        buffer: Handle of the buffer.
+        offset: First byte that is set.
+        size_bytes: Number of bytes that are set.
+        value: Value of each byte, 0 to 255.
+    """
+
+    buffer: int = 0
+    offset: int = 0
+    size_bytes: int = 0
+    value: int = 0
+
+
+async def _fill(session: Session, command: Fill) -> Done:
+    if not 0 <= command.value <= _BYTE_MAXIMUM:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"value: given {command.value}, allowed 0 to 255",
+            parameter="value",
+            given=command.value,
+            allowed="0 to 255",
+        )
+    size = command.size_bytes
+    view = await idle_view(session, command.buffer, command.offset, size)
+    pattern = command.value.to_bytes() * min(size, _SLICE_BYTES)
+
+    def fill(start: int, end: int) -> None:
+        view[start:end] = pattern[: end - start]
+
+    started_s = session.time()
+    await _in_slices(session, {command.buffer}, size, fill)
+    session.copied(
+        CopyKind.FILL, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
+    )
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Copies host bytes into a buffer.
+
+    Attributes:
+        buffer: Handle of the buffer.
+        offset: First byte that is written.
+        data: The bytes.
+    """
+
+    buffer: int = 0
+    offset: int = 0
+    data: bytes = b""
+
+
+async def _write(session: Session, command: Write) -> Written:
+    size = len(command.data)
+    view = await idle_view(session, command.buffer, command.offset, size)
+    started_s = session.time()
+    view[:] = command.data
+    session.copied(
+        CopyKind.WRITE, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
+    )
+    return Written(size_bytes=size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Copies size_bytes bytes of a buffer to the host.
+
+    Attributes:
+        buffer: Handle of the buffer.
+        offset: First byte that is read.
+        size_bytes: Number of bytes that are read.
+    """
+
+    buffer: int = 0
+    offset: int = 0
+    size_bytes: int = 0
+
+
+async def _read(session: Session, command: Read) -> Content:
+    size = command.size_bytes
+    view = await idle_view(session, command.buffer, command.offset, size)
+    started_s = session.time()
+    data = bytes(view)
+    session.copied(
+        CopyKind.READ, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
+    )
+    return Content(data=data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """Copies bytes between buffers of the session.
+
+    Attributes:
+        destination: Handle of the buffer that is written.
+        destination_offset: First byte that is written.
+        source: Handle of the buffer that is read.
+        source_offset: First byte that is read.
+        size_bytes: Number of bytes that are copied.
+    """
+
+    destination: int = 0
+    destination_offset: int = 0
+    source: int = 0
+    source_offset: int = 0
+    size_bytes: int = 0
+
+
+async def _copy(session: Session, command: Copy) -> Done:
+    size = command.size_bytes
+    distance = abs(command.destination_offset - command.source_offset)
+    if command.source == command.destination and distance < size:
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"source_offset: given ranges of {size} bytes at {command.source_offset} and "
+            f"{command.destination_offset} of one buffer, allowed ranges that do not overlap",
+            parameter="source_offset",
+            given=command.source_offset,
+            allowed="ranges that do not overlap",
+        )
+    destination = session.buffers.get(command.destination).view(command.destination_offset, size)
+    source = session.buffers.get(command.source).view(command.source_offset, size)
+    await _wait_until_idle(session, command.destination, command.source)
+
+    def copy(start: int, end: int) -> None:
+        destination[start:end] = source[start:end]
+
+    handles = {command.source, command.destination}
+    started_s = session.time()
+    await _in_slices(session, handles, size, copy)
+    session.copied(
+        CopyKind.COPY, buffer=command.destination, size_bytes=size, started_s=started_s, inline=True
+    )
+    return Done()
+
+
+MemoryCommand = Allocate | Free | Fill | Write | Read | Copy
+MEMORY_COMMANDS: Handlers = {
+    Allocate: Handler(_allocate, new_work=True, long=True),
+    Free: Handler(_free),
+    Fill: Handler(_fill),
+    Write: Handler(_write),
+    Read: Handler(_read),
+    Copy: Handler(_copy),
+}
 
 
 def view_of(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
@@ -139,98 +322,3 @@ async def _in_slices(
             session.check_open()
     finally:
         done.set_result(None)
-
-
-def _allocate(session: Session, command: Allocate) -> Allocated:
-    size = command.size_bytes
-    if command.workspace_of:
-        size = session.executors.get(command.workspace_of).plan.workspace_size
-        if size == 0:
-            return Allocated(buffer=0, size_bytes=0)
-    if size <= 0:
-        raise InvalidArgument(
-            Status.ACL_ERROR_INVALID_PARAM,
-            f"size_bytes: given {size}, allowed at least 1",
-            parameter="size_bytes",
-            given=size,
-            allowed="at least 1",
-        )
-    handle = session.buffers.next_handle(command.buffer)
-    memory = session.memory
-    region = memory.allocate_hidden(size) if command.workspace_of else memory.allocate(size)
-    session.buffers.put(handle, Buffer(handle, region, session.memory))
-    return Allocated(buffer=handle, size_bytes=size)
-
-
-async def _fill(session: Session, command: Fill) -> Done:
-    if not 0 <= command.value <= _BYTE_MAXIMUM:
-        raise InvalidArgument(
-            Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"value: given {command.value}, allowed 0 to 255",
-            parameter="value",
-            given=command.value,
-            allowed="0 to 255",
-        )
-    size = command.size_bytes
-    view = await idle_view(session, command.buffer, command.offset, size)
-    pattern = command.value.to_bytes() * min(size, _SLICE_BYTES)
-
-    def fill(start: int, end: int) -> None:
-        view[start:end] = pattern[: end - start]
-
-    started_s = session.time()
-    await _in_slices(session, {command.buffer}, size, fill)
-    session.copied(
-        CopyKind.FILL, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
-    )
-    return Done()
-
-
-async def _write(session: Session, command: Write) -> Written:
-    size = len(command.data)
-    view = await idle_view(session, command.buffer, command.offset, size)
-    started_s = session.time()
-    view[:] = command.data
-    session.copied(
-        CopyKind.WRITE, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
-    )
-    return Written(size_bytes=size)
-
-
-async def _read(session: Session, command: Read) -> Content:
-    size = command.size_bytes
-    view = await idle_view(session, command.buffer, command.offset, size)
-    started_s = session.time()
-    data = bytes(view)
-    session.copied(
-        CopyKind.READ, buffer=command.buffer, size_bytes=size, started_s=started_s, inline=True
-    )
-    return Content(data=data)
-
-
-async def _copy(session: Session, command: Copy) -> Done:
-    size = command.size_bytes
-    distance = abs(command.destination_offset - command.source_offset)
-    if command.source == command.destination and distance < size:
-        raise InvalidArgument(
-            Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"source_offset: given ranges of {size} bytes at {command.source_offset} and "
-            f"{command.destination_offset} of one buffer, allowed ranges that do not overlap",
-            parameter="source_offset",
-            given=command.source_offset,
-            allowed="ranges that do not overlap",
-        )
-    destination = session.buffers.get(command.destination).view(command.destination_offset, size)
-    source = session.buffers.get(command.source).view(command.source_offset, size)
-    await _wait_until_idle(session, command.destination, command.source)
-
-    def copy(start: int, end: int) -> None:
-        destination[start:end] = source[start:end]
-
-    handles = {command.source, command.destination}
-    started_s = session.time()
-    await _in_slices(session, handles, size, copy)
-    session.copied(
-        CopyKind.COPY, buffer=command.destination, size_bytes=size, started_s=started_s, inline=True
-    )
-    return Done()

@@ -14,18 +14,14 @@ from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core.accounts import Holding
 from opserve_server.core.asking import SessionRequest
-from opserve_server.core.commands import (
-    Allocate,
-    Execute,
-    GetWorkspaceSize,
-    SetTensorBuffer,
-    SynchronizeStream,
-)
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.leases import Lease, opened
+from opserve_server.core.memory_commands import Allocate
+from opserve_server.core.operator_commands import Execute, GetWorkspaceSize, SetTensorBuffer
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
+from opserve_server.core.stream_commands import SynchronizeStream
 
 Array = NDArray[Any]
 

@@ -1,62 +1,71 @@
-"""Commands on executors: the two phases of aclnn, and calls that run more than once."""
+"""Commands on executors, each with what carries it out: both phases, and calls that run again."""
 
-from typing import assert_never
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from opserve_kernels import operator
-from opserve_kernels.errors import null_argument
+from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
+from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator
+from opserve_kernels.operator import RuleWarning as BrokenRule
+from opserve_kernels.profiles import DEFAULT_PROFILE
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
-from opserve_server.core.commands import (
-    DestroyExecutor,
-    Execute,
-    GetWorkspaceSize,
-    SetRepeatable,
-    SetTensorBuffer,
-)
-from opserve_server.core.errors import InvalidArgument, WrongState
-from opserve_server.core.executors import kernel_call, plan_executor
+from opserve_kernels.tensor import Tensor, check_tensor
+from opserve_server.core.buffers import Buffer
+from opserve_server.core.errors import HandleNotFound, NotSupported, WrongState
+from opserve_server.core.executors import Executor
+from opserve_server.core.handler import Handler, Handlers
 from opserve_server.core.observations import concerns_operator
 from opserve_server.core.results import Done, Planned, RuleWarning
 from opserve_server.core.session import Session
 from opserve_server.core.work import KernelRun
+from opserve_server.pool.messages import KernelCall, Region
 
-OperatorCommand = GetWorkspaceSize | Execute | SetRepeatable | SetTensorBuffer | DestroyExecutor
-
-
-def run(session: Session, command: OperatorCommand) -> Planned | Done:
-    """Carries out a command on executors."""
-    match command:
-        case GetWorkspaceSize():
-            return _get_workspace_size(session, command)
-        case Execute():
-            _execute(session, command)
-        case SetRepeatable():
-            session.executors.get(command.executor).repeatable = True
-        case SetTensorBuffer():
-            executor = session.executors.get(command.executor)
-            null = Status.ACLNN_ERR_INNER_NULLPTR
-            buffer = session.buffers.get(command.buffer, null_status=null)
-            executor.set_buffer(command.index, buffer)
-        case DestroyExecutor():
-            session.executors.remove(command.executor)
-        case _:
-            assert_never(command)
-    return Done()
+BufferOf = Callable[[int], Buffer]
 
 
-def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetWorkspaceSize:
+    """Phase one of an operator; arguments is an instance of the operator's schema.
+
+    Attributes:
+        operator: Name of the operator, as in the registry.
+        arguments: Instance of its schema.
+        executor: Handle of the new executor, chosen by the client; 0: the service chooses it.
+    """
+
+    operator: str
+    arguments: Any
+    executor: int = 0
+
+
+async def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
+    """Checks the arguments, plans the call and makes its executor.
+
+    Raises:
+        NotSupported: 200001, the profile has no such operator of TBE or FT-DSP.
+        HandleNotFound: 107017, a tensor lies in a dead buffer, or an argument names one.
+        InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken, or
+            the profile has no such operator of aclnn;
+            207001, a tensor has more elements than any device holds, or the call is larger than
+            64 bits can say.
+    """
     concerns_operator(command.operator)
+    operator = OPERATORS[command.operator]
     handle = session.executors.next_handle(command.executor)
-    executor = plan_executor(
-        handle,
-        OPERATORS[command.operator],
-        command.arguments,
-        plans=session.plans,
-        options=session.plan_options,
-        buffer_of=session.buffers.get,
-    )
+    check_supported(operator, session.plans.profile)
+    tensors: list[Tensor | None] = []
+    for name in operator.tensor_fields:
+        tensor: Tensor | None = getattr(command.arguments, name)
+        if tensor is not None and tensor.buffer:
+            held = session.buffers.get(tensor.buffer).size_bytes
+            check_tensor(name, tensor, buffer_bytes=held)
+        tensors.append(tensor)
+    plan, written = session.plans.plan(operator, command.arguments, session.plan_options)
+    executor = Executor(handle, operator, plan, tensors, written)
+    _named_buffers(executor, session.buffers.get)
+    _check_overlaps(executor)
     session.executors.put(handle, executor)
-    plan = executor.plan
     return Planned(
         workspace_size=plan.workspace_size,
         executor=handle,
@@ -64,19 +73,33 @@ def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Planned:
     )
 
 
-def _warning(broken: operator.RuleWarning) -> RuleWarning:
-    return RuleWarning(
-        code=broken.status.value,
-        name=broken.status.name,
-        domain=broken.status.domain,
-        parameter=broken.parameter,
-        given=broken.given,
-        allowed=broken.allowed,
-        sentence=broken.sentence,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execute:
+    """Phase two: submits an executor; without workspace_size the rest of the buffer counts.
+
+    With timeout_ms it must end within as many milliseconds from now; with cold_caches no byte of it
+    is cached when it begins.
+
+    Attributes:
+        executor: Handle of the executor.
+        workspace: Handle of the buffer that holds the workspace; 0: none.
+        workspace_offset: First byte of the workspace in its buffer.
+        workspace_size: Bytes of the workspace; None: the rest of the buffer.
+        stream: Handle of the stream that runs it.
+        timeout_ms: Milliseconds from now within which it must end; None: no deadline.
+        cold_caches: Whether no byte of it is cached when it begins.
+    """
+
+    executor: int = 0
+    workspace: int = 0
+    workspace_offset: int = 0
+    workspace_size: int | None = None
+    stream: int = 0
+    timeout_ms: int | None = None
+    cold_caches: bool = False
 
 
-def _execute(session: Session, command: Execute) -> None:
+async def _execute(session: Session, command: Execute) -> Done:
     if command.executor == 0:
         raise null_argument("executor")
     executor = session.executors.get(command.executor)
@@ -88,7 +111,7 @@ def _execute(session: Session, command: Execute) -> None:
     if executor.plan.workspace_size and not command.workspace:
         session.executors.remove(command.executor)
         raise null_argument("workspace")
-    call, buffers = kernel_call(executor, command, buffer_of=session.buffers.get)
+    call, buffers = _kernel_call(executor, command, buffer_of=session.buffers.get)
     work = KernelRun(executor.handle, call, timeout_s)
     stream.submit(work)
     for buffer in buffers:
@@ -97,6 +120,241 @@ def _execute(session: Session, command: Execute) -> None:
         session.memory.hide(call.workspace, work.done)
     if not executor.repeatable:
         session.executors.remove(command.executor)
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRepeatable:
+    """Lets an executor run any number of times.
+
+    Attributes:
+        executor: Handle of the executor.
+    """
+
+    executor: int = 0
+
+
+async def _set_repeatable(session: Session, command: SetRepeatable) -> Done:
+    session.executors.get(command.executor).repeatable = True
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTensorBuffer:
+    """Gives the index-th tensor of an executor another buffer.
+
+    Attributes:
+        executor: Handle of the executor.
+        index: Position of the tensor among those of the operator, from 0.
+        buffer: Handle of the buffer that holds its elements from now on.
+    """
+
+    executor: int = 0
+    index: int = 0
+    buffer: int = 0
+
+
+async def _set_tensor_buffer(session: Session, command: SetTensorBuffer) -> Done:
+    executor = session.executors.get(command.executor)
+    null = Status.ACLNN_ERR_INNER_NULLPTR
+    executor.set_buffer(command.index, session.buffers.get(command.buffer, null_status=null))
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestroyExecutor:
+    """Ends an executor.
+
+    Attributes:
+        executor: Handle of the executor.
+    """
+
+    executor: int = 0
+
+
+async def _destroy_executor(session: Session, command: DestroyExecutor) -> Done:
+    session.executors.remove(command.executor)
+    return Done()
+
+
+OperatorCommand = GetWorkspaceSize | Execute | SetRepeatable | SetTensorBuffer | DestroyExecutor
+OPERATOR_COMMANDS: Handlers = {
+    GetWorkspaceSize: Handler(_get_workspace_size, new_work=True, long=True),
+    Execute: Handler(_execute, new_work=True),
+    SetRepeatable: Handler(_set_repeatable),
+    SetTensorBuffer: Handler(_set_tensor_buffer),
+    DestroyExecutor: Handler(_destroy_executor),
+}
+
+
+def check_supported(operator: Operator[Any], profile: str) -> None:
+    """Refuses an operator that the profile does not have, naming those that do.
+
+    Of aclnn with 161002, as the vendor's return table has it; of other families, whose originals
+    have no code for it, with 200001.
+    """
+    if profile in operator.support:
+        return
+    allowed = ", ".join(operator.support)
+    default = " (the default)" if profile == DEFAULT_PROFILE else ""
+    message = f"{operator.call}: given profile {profile}{default}, allowed {allowed}"
+    given = {"parameter": "profile", "given": profile, "allowed": allowed}
+    if operator.family == "aclnn":
+        raise InvalidArgument(Status.ACLNN_ERR_PARAM_INVALID, message, **given)
+    raise NotSupported(Status.ACL_ERROR_API_NOT_SUPPORT, message, **given)
+
+
+def _kernel_call(
+    executor: Executor, command: Execute, *, buffer_of: BufferOf
+) -> tuple[KernelCall, list[Buffer]]:
+    """Phase two: the call to run and the buffers it uses; changes nothing.
+
+    Raises:
+        HandleNotFound: 107017, a tensor's buffer, a named one or the workspace is dead.
+        InvalidArgument: 161001, a tensor has no buffer; 161002, the workspace is too small,
+            misaligned or overlaps a tensor, or an output overlaps another tensor.
+        OutOfMemory: 207001, a client writes to the workspace, and no memory can take its place.
+    """
+    regions: list[Region | None] = [None] * len(executor.tensors)
+    buffers = _named_buffers(executor, buffer_of)
+    for index, name, tensor in executor.used_tensors:
+        if not tensor.buffer:
+            raise null_argument(f"{name}.buffer")
+        buffer = buffer_of(tensor.buffer)
+        buffers.append(buffer)
+        regions[index] = buffer.region
+    _check_overlaps(executor)
+    workspace = None
+    if executor.plan.workspace_size:
+        buffer = buffer_of(command.workspace)
+        workspace = _workspace(executor, command, buffer)
+        buffers.append(buffer)
+    call = KernelCall(
+        operator=executor.operator.name,
+        shares=executor.plan.shares,
+        parameters=executor.plan.parameters,
+        tensors=tuple(regions),
+        workspace=workspace,
+        cold=command.cold_caches,
+    )
+    return call, buffers
+
+
+def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
+    """The buffers that the call names besides its tensors, which a device may use as scratch."""
+    buffers: list[Buffer] = []
+    for named in executor.plan.buffers:
+        buffer = _named_buffer(named, buffer_of)
+        if buffer.size_bytes < named.size_bytes:
+            raise _refused_buffer(
+                named,
+                given=f"buffer {named.handle} of {buffer.size_bytes} bytes",
+                allowed=f"0 or a buffer of at least {named.size_bytes} bytes",
+            )
+        for _, name, tensor in executor.used_tensors:
+            if tensor.buffer == named.handle and _intersect(_bytes(tensor), (0, named.size_bytes)):
+                raise _refused_buffer(
+                    named,
+                    given=f"buffer {named.handle}, where {name} lies",
+                    allowed="memory that no tensor of the call uses",
+                )
+        buffers.append(buffer)
+    return buffers
+
+
+def _named_buffer(named: NamedBuffer, buffer_of: BufferOf) -> Buffer:
+    try:
+        return buffer_of(named.handle)
+    except HandleNotFound as dead:
+        allowed = "0 or a live buffer of this session, of which a call in one has none"
+        raise HandleNotFound(named.parameter, dead.given, allowed=allowed) from dead
+
+
+def _refused_buffer(named: NamedBuffer, *, given: str, allowed: str) -> InvalidArgument:
+    return invalid_argument(named.parameter, given=given, allowed=allowed, status=named.status)
+
+
+def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
+    needed = executor.plan.workspace_size
+    offset = command.workspace_offset
+    if offset < 0 or offset % WORKSPACE_ALIGNMENT:
+        raise invalid_argument(
+            "workspace_offset", given=offset, allowed=f"a multiple of {WORKSPACE_ALIGNMENT}"
+        )
+    rest = buffer.size_bytes - offset
+    size = rest if command.workspace_size is None else command.workspace_size
+    if size > rest:
+        raise invalid_argument(
+            "workspace_size", given=size, allowed=f"at most {max(rest, 0)}, the rest of its buffer"
+        )
+    if size < needed:
+        raise invalid_argument("workspace_size", given=size, allowed=f"at least {needed} bytes")
+    there = [
+        *((name, _bytes(t)) for _, name, t in executor.used_tensors if t.buffer == buffer.handle),
+        *(
+            (named.parameter, (0, named.size_bytes))
+            for named in executor.plan.buffers
+            if named.handle == buffer.handle
+        ),
+    ]
+    for name, taken in there:
+        if _intersect(taken, (offset, offset + needed)):
+            raise invalid_argument(
+                "workspace",
+                given=f"bytes {offset} to {offset + needed} of buffer {buffer.handle}, where "
+                f"{name} lies",
+                allowed="memory that nothing else of the call uses",
+            )
+    place = buffer.workspace()
+    return Region(place.slab, place.offset + offset, needed)
+
+
+def _check_overlaps(executor: Executor) -> None:
+    """Outputs overlap nothing: a call that is run again after a crash relies on intact inputs."""
+    used = [(name, tensor) for _, name, tensor in executor.used_tensors if tensor.buffer]
+    for name, output in used:
+        if name not in executor.written or output.element_count == 0:
+            continue
+        if output.strides is not None and output.repeats_elements:
+            raise invalid_argument(
+                f"{name}.strides",
+                given=list(output.element_strides),
+                allowed="strides that give each element of an output a place of its own",
+            )
+        for other_name, other in used:
+            if (
+                other_name != name
+                and other.buffer == output.buffer
+                and _intersect(_bytes(output), _bytes(other))
+            ):
+                raise invalid_argument(
+                    name,
+                    given=f"memory that overlaps {other_name} in buffer {output.buffer}",
+                    allowed="outputs that overlap no other tensor",
+                )
+
+
+def _bytes(tensor: Tensor) -> tuple[int, int]:
+    size = tensor.dtype.size_bytes
+    if tensor.element_count == 0:
+        return (0, 0)
+    return (tensor.offset * size, tensor.end * size)
+
+
+def _intersect(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])
+
+
+def _warning(broken: BrokenRule) -> RuleWarning:
+    return RuleWarning(
+        code=broken.status.value,
+        name=broken.status.name,
+        domain=broken.status.domain,
+        parameter=broken.parameter,
+        given=broken.given,
+        allowed=broken.allowed,
+        sentence=broken.sentence,
+    )
 
 
 def _timeout_s(timeout_ms: int | None) -> float | None:

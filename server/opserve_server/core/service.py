@@ -18,20 +18,8 @@ from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.asking import ANY_DEVICE, SessionRequest
-from opserve_server.core.batches import (
-    check_batch,
-    check_count,
-    run_command,
-    run_up_to_failure,
-)
-from opserve_server.core.commands import (
-    Allocate,
-    Command,
-    CreateEvent,
-    CreateStream,
-    Execute,
-    GetWorkspaceSize,
-)
+from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
+from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -66,8 +54,6 @@ __all__ = [
     "Service",
     "operator_not_found",
 ]
-NEW_WORK = (Allocate, CreateEvent, CreateStream, Execute, GetWorkspaceSize)
-"""Commands that a service that drains refuses: they make a handle, or queue a call."""
 
 
 class Service:
@@ -208,10 +194,13 @@ class Service:
         async def run_one() -> list[Result]:
             self._check_takes(found, [command])
             with found.in_progress():
-                return [await run_command(found, command)]
+                found.check_open()
+                return [await HANDLERS[type(command)].run(found, command)]
 
         found = self._sessions.get(principal, session)
-        return (await self._once(found, request_id, [command], run_one))[0]
+        if request_id:
+            return (await self._once(found, request_id, [command], run_one))[0]
+        return (await run_one())[0]
 
     def check_count(self, commands: int) -> None:
         """Refuses a batch of so many commands (207012), before they cost the time to read them."""
@@ -240,7 +229,9 @@ class Service:
 
         found = self._sessions.get(principal, session)
         check_batch(commands, self._limits)
-        return await self._once(found, request_id, commands, run_all)
+        if request_id:
+            return await self._once(found, request_id, commands, run_all)
+        return await run_all()
 
     def buffer_size(self, principal: Principal, session: str, buffer: int) -> int:
         """Bytes of a buffer."""
@@ -334,13 +325,11 @@ class Service:
         work: Callable[[], Coroutine[Any, Any, list[Result]]],
     ) -> list[Result]:
         check_request_id(request_id, limit=self._limits.name_length_limit)
-        if not request_id:
-            return await work()
         return await session.answered.once(request_id, commands, work)
 
     def _check_takes(self, session: Session, commands: Sequence[Command]) -> None:
         refuses = self.draining and not session.finishes
-        if refuses and any(isinstance(command, NEW_WORK) for command in commands):
+        if refuses and any(HANDLERS[type(command)].new_work for command in commands):
             raise service_drains("service")
 
     def _lease_of(self, session: Session) -> "_Lease":

@@ -1,57 +1,46 @@
-"""Commands on streams."""
+"""Commands on streams, each with what carries it out."""
 
 import asyncio
-from typing import assert_never
+from dataclasses import dataclass
 
 from opserve_kernels.status import Status
-from opserve_server.core.commands import (
-    AbortStream,
-    CreateStream,
-    DestroyStream,
-    QueryStream,
-    SetFailureMode,
-    SynchronizeStream,
-)
 from opserve_server.core.errors import InvalidArgument
+from opserve_server.core.handler import Handler, Handlers
 from opserve_server.core.results import Done, Queried, StreamCreated
 from opserve_server.core.session import Session
-from opserve_server.core.streams import Stream
+from opserve_server.core.streams import FailureMode, Stream
 from opserve_server.core.waiting import wait_for_all, wait_seconds
 
-StreamCommand = (
-    CreateStream | DestroyStream | SetFailureMode | SynchronizeStream | AbortStream | QueryStream
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStream:
+    """Makes a stream.
+
+    Attributes:
+        stream: Handle of the new stream, chosen by the client; 0: the service chooses it.
+    """
+
+    stream: int = 0
 
 
-async def run(session: Session, command: StreamCommand) -> StreamCreated | Queried | Done:
-    """Carries out a command on streams."""
-    match command:
-        case CreateStream():
-            handle = session.streams.next_handle(command.stream)
-            session.streams.put(handle, session.new_stream(handle))
-            return StreamCreated(stream=handle)
-        case DestroyStream():
-            await _destroy(session, command)
-        case SetFailureMode():
-            session.streams.get(command.stream).set_failure_mode(command.mode)
-        case SynchronizeStream():
-            timeout_s = wait_seconds(command.timeout_ms, session.limits.wait_limit_s)
-            stream = session.streams.get(command.stream)
-            await _wait(stream, timeout_s)
-            session.check_open()  # the end of a session drops work: it is not done
-            _raise_error(stream)
-        case AbortStream():
-            stream = session.streams.get(command.stream)
-            stream.abort()
-            await _wait(stream, session.limits.wait_limit_s)
-        case QueryStream():
-            return Queried(complete=session.streams.get(command.stream).complete)
-        case _:
-            assert_never(command)
-    return Done()
+async def _create_stream(session: Session, command: CreateStream) -> StreamCreated:
+    handle = session.streams.next_handle(command.stream)
+    session.streams.put(handle, session.new_stream(handle))
+    return StreamCreated(stream=handle)
 
 
-async def _destroy(session: Session, command: DestroyStream) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestroyStream:
+    """Waits for a stream's work and ends it.
+
+    Attributes:
+        stream: Handle of the stream.
+    """
+
+    stream: int = 0
+
+
+async def _destroy_stream(session: Session, command: DestroyStream) -> Done:
     if command.stream == 0:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
@@ -67,6 +56,93 @@ async def _destroy(session: Session, command: DestroyStream) -> None:
         session.check_open()
     session.streams.remove(command.stream).history.end()
     _raise_error(stream)
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFailureMode:
+    """Sets, once, what a stream does with the work behind a failed one.
+
+    Attributes:
+        stream: Handle of the stream.
+        mode: What happens to the work behind a failed one.
+    """
+
+    stream: int = 0
+    mode: FailureMode = FailureMode.CONTINUE
+
+
+async def _set_failure_mode(session: Session, command: SetFailureMode) -> Done:
+    session.streams.get(command.stream).set_failure_mode(command.mode)
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynchronizeStream:
+    """Waits for a stream's work; timeout_ms None or -1 means the server's limit.
+
+    Attributes:
+        stream: Handle of the stream.
+        timeout_ms: Longest wait, milliseconds; None and -1: the limit of the service.
+    """
+
+    stream: int = 0
+    timeout_ms: int | None = None
+
+
+async def _synchronize_stream(session: Session, command: SynchronizeStream) -> Done:
+    timeout_s = wait_seconds(command.timeout_ms, session.limits.wait_limit_s)
+    stream = session.streams.get(command.stream)
+    await _wait(stream, timeout_s)
+    session.check_open()  # the end of a session drops work: it is not done
+    _raise_error(stream)
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortStream:
+    """Drops a stream's queued work and stops what runs (aclrtStreamAbort).
+
+    Attributes:
+        stream: Handle of the stream.
+    """
+
+    stream: int = 0
+
+
+async def _abort_stream(session: Session, command: AbortStream) -> Done:
+    stream = session.streams.get(command.stream)
+    stream.abort()
+    await _wait(stream, session.limits.wait_limit_s)
+    return Done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStream:
+    """Tells whether a stream has work left.
+
+    Attributes:
+        stream: Handle of the stream.
+    """
+
+    stream: int = 0
+
+
+async def _query_stream(session: Session, command: QueryStream) -> Queried:
+    return Queried(complete=session.streams.get(command.stream).complete)
+
+
+StreamCommand = (
+    CreateStream | DestroyStream | SetFailureMode | SynchronizeStream | AbortStream | QueryStream
+)
+STREAM_COMMANDS: Handlers = {
+    CreateStream: Handler(_create_stream, new_work=True),
+    DestroyStream: Handler(_destroy_stream),
+    SetFailureMode: Handler(_set_failure_mode),
+    SynchronizeStream: Handler(_synchronize_stream),
+    AbortStream: Handler(_abort_stream),
+    QueryStream: Handler(_query_stream),
+}
 
 
 async def _wait(stream: Stream, timeout_s: float) -> None:

@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from enum import StrEnum
 from typing import assert_never
 
 from opserve_kernels.status import AnyStatus, Status
 from opserve_server.core.accounts import Account, Holding
-from opserve_server.core.commands import FailureMode
 from opserve_server.core.dispatch import CallStopped, Dispatcher
 from opserve_server.core.errors import (
     DeadlineMissed,
@@ -24,6 +24,13 @@ from opserve_server.pool.device import KernelFailed, KernelTiming, WorkerDied
 _NS_PER_S = 1e9
 
 log = logging.getLogger(__name__)
+
+
+class FailureMode(StrEnum):
+    """What a stream does with the work behind a failed one (aclrtSetStreamFailureMode)."""
+
+    CONTINUE = "CONTINUE"
+    STOP = "STOP"
 
 
 class Stream:

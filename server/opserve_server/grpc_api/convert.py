@@ -22,37 +22,14 @@ from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.calls import VALUES_LIMIT, malformed, quota_members, shortened
-from opserve_server.core.commands import (
-    AbortStream,
-    Allocate,
-    Command,
-    Copy,
-    CreateEvent,
-    CreateStream,
-    DestroyEvent,
-    DestroyExecutor,
-    DestroyStream,
-    EventElapsedTime,
-    Execute,
-    FailureMode,
-    Fill,
-    Free,
-    GetWorkspaceSize,
-    QueryEvent,
-    QueryStream,
-    Read,
-    RecordEvent,
-    SetFailureMode,
-    SetRepeatable,
-    SetTensorBuffer,
-    StreamWaitEvent,
-    SynchronizeEvent,
-    SynchronizeStream,
-    Write,
-)
+from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
+from opserve_server.core.memory_commands import Write
+from opserve_server.core.operator_commands import GetWorkspaceSize
 from opserve_server.core.results import Done, Failed, Planned, Result
 from opserve_server.core.service import DeterministicLevel
+from opserve_server.core.stream_commands import SetFailureMode
+from opserve_server.core.streams import FailureMode
 from opserve_server.core.turns import in_turns
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
@@ -289,29 +266,20 @@ _DETERMINISTIC_LEVELS = _members(
     WireDeterministicLevel.items(), "DETERMINISTIC_LEVEL_", DeterministicLevel
 )
 
+_CONVERTERS: Mapping[type[Command], Callable[[Message], Command]] = {
+    Write: _write,
+    SetFailureMode: _set_failure_mode,
+    GetWorkspaceSize: _get_workspace_size,
+}
+"""Of requests that say it in other fields than their command; all others are plain."""
+COMMAND_REQUESTS: Mapping[str, type[Message]] = {
+    field.name: type(getattr(WireCommand(), field.name))
+    for field in WireCommand.DESCRIPTOR.oneofs_by_name["command"].fields
+}
+"""The messages of commands, by their names in the oneof."""
+_NAMED = {f"{command.__name__}Request": command for command in HANDLERS}
 _COMMANDS: Mapping[str, Callable[[Message], Command]] = {
-    "allocate": _plain(Allocate),
-    "free": _plain(Free),
-    "fill": _plain(Fill),
-    "write": _write,
-    "read": _plain(Read),
-    "copy": _plain(Copy),
-    "get_workspace_size": _get_workspace_size,
-    "execute": _plain(Execute),
-    "set_repeatable": _plain(SetRepeatable),
-    "set_tensor_buffer": _plain(SetTensorBuffer),
-    "destroy_executor": _plain(DestroyExecutor),
-    "create_stream": _plain(CreateStream),
-    "destroy_stream": _plain(DestroyStream),
-    "synchronize_stream": _plain(SynchronizeStream),
-    "abort_stream": _plain(AbortStream),
-    "query_stream": _plain(QueryStream),
-    "create_event": _plain(CreateEvent),
-    "destroy_event": _plain(DestroyEvent),
-    "record_event": _plain(RecordEvent),
-    "stream_wait_event": _plain(StreamWaitEvent),
-    "query_event": _plain(QueryEvent),
-    "synchronize_event": _plain(SynchronizeEvent),
-    "event_elapsed_time": _plain(EventElapsedTime),
-    "set_failure_mode": _set_failure_mode,
+    name: _CONVERTERS.get(command) or _plain(command)
+    for name, request in COMMAND_REQUESTS.items()
+    for command in [_NAMED[request.__name__]]
 }

@@ -25,8 +25,6 @@ from opserve.v1 import (
 from opserve.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
 from opserve.v1.command_service_pb2_grpc import add_CommandServiceServicer_to_server
 from opserve.v1.conformance_service_pb2_grpc import add_ConformanceServiceServicer_to_server
-from opserve.v1.event_service_pb2_grpc import add_EventServiceServicer_to_server
-from opserve.v1.memory_service_pb2_grpc import add_MemoryServiceServicer_to_server
 from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_server
 from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_server
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
@@ -41,21 +39,18 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.grpc_api.servicers import (
     CommandFace,
-    EventFace,
-    MemoryFace,
     OperatorFace,
     SessionFace,
     StreamFace,
     UsageFace,
+    command_handlers,
 )
 from opserve_server.guard import Guard
 
 _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object]]] = (
     (add_SessionServiceServicer_to_server, SessionFace),
-    (add_MemoryServiceServicer_to_server, MemoryFace),
     (add_OperatorServiceServicer_to_server, OperatorFace),
     (add_StreamServiceServicer_to_server, StreamFace),
-    (add_EventServiceServicer_to_server, EventFace),
     (add_CommandServiceServicer_to_server, CommandFace),
     (add_UsageServiceServicer_to_server, UsageFace),
 )
@@ -100,6 +95,8 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     bulk = bulk_handlers(service, chunk_bytes_limit=chunk_bytes_limit)
     # Before the generated methods of the same service: the first that is found is called.
     wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
+    for name, handlers in command_handlers(service).items():
+        wrapping.add_registered_method_handlers(name, handlers)
     for add_to, face in _SERVICES:
         add_to(face(service), wrapping)
     _add_admin_to(admin_face(administration), wrapping)

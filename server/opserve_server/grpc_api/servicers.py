@@ -1,12 +1,15 @@
 """The gRPC services: each method converts, calls the core, and converts back."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import grpc
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from typing_extensions import override
 
 from opserve.v1 import command_service_pb2 as command_pb
@@ -17,8 +20,6 @@ from opserve.v1 import session_service_pb2 as session_pb
 from opserve.v1 import stream_service_pb2 as stream_pb
 from opserve.v1 import usage_service_pb2 as usage_pb
 from opserve.v1.command_service_pb2_grpc import CommandServiceServicer
-from opserve.v1.event_service_pb2_grpc import EventServiceServicer
-from opserve.v1.memory_service_pb2_grpc import MemoryServiceServicer
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceServicer
 from opserve.v1.session_service_pb2_grpc import SessionServiceServicer
 from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
@@ -28,6 +29,7 @@ from opserve_server.core.history import NoNews
 from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
+    COMMAND_REQUESTS,
     batch_of,
     command_of,
     deterministic_level_of,
@@ -45,21 +47,49 @@ from opserve_server.grpc_api.sessions import (
 )
 
 Context = grpc.aio.ServicerContext[Any, Any]
-Values = dict[str, Any]
+_COMMAND_FILES = (memory_pb, operator_pb, stream_pb, event_pb)
 
 
-class _InSession(Protocol):
-    """Every request that names a session."""
+def command_handlers(
+    service: Service,
+) -> "Mapping[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]":
+    """The methods that carry out one command each, by service: all of the oneof of `Command`.
 
-    session: str
+    Memory's Write and Read are streams here; bulk.py has them.
+    """
+    names = {request.DESCRIPTOR.full_name: name for name, request in COMMAND_REQUESTS.items()}
+    return {
+        described.full_name: {
+            method.name: _command_handler(service, names[method.input_type.full_name], method)
+            for method in described.methods
+            if method.input_type.full_name in names
+            and not (method.client_streaming or method.server_streaming)
+        }
+        for file in _COMMAND_FILES
+        for described in file.DESCRIPTOR.services_by_name.values()
+    }
 
 
-async def _run(service: Service, name: str, request: _InSession) -> Values:
-    """Runs one command; the values are the fields of its response."""
-    assert isinstance(request, Message)
-    request_id: str = getattr(request, "request_id", "")
+def _command_handler(
+    service: Service, name: str, method: MethodDescriptor
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    return grpc.unary_unary_rpc_method_handler(
+        partial(_run, service, name, answer), request.FromString, answer.SerializeToString
+    )
+
+
+async def _run(
+    service: Service,
+    name: str,
+    answer: type[Message],
+    request: Any,  # noqa: ANN401  # of the command's own type
+    _: Context,
+) -> Message:
     command = command_of(name, request)
-    return values_of(await service.run(caller(), request.session, command, request_id=request_id))
+    request_id: str = getattr(request, "request_id", "")
+    result = await service.run(caller(), request.session, command, request_id=request_id)
+    return answer(**values_of(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,39 +165,8 @@ class SessionFace(SessionServiceServicer):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFace(MemoryServiceServicer):
-    """Device memory, but for Write and Read: bulk.py has those."""
-
-    service: Service
-
-    @override
-    async def Allocate(
-        self, request: memory_pb.AllocateRequest, context: Context
-    ) -> memory_pb.AllocateResponse:
-        return memory_pb.AllocateResponse(**await _run(self.service, "allocate", request))
-
-    @override
-    async def Free(
-        self, request: memory_pb.FreeRequest, context: Context
-    ) -> memory_pb.FreeResponse:
-        return memory_pb.FreeResponse(**await _run(self.service, "free", request))
-
-    @override
-    async def Fill(
-        self, request: memory_pb.FillRequest, context: Context
-    ) -> memory_pb.FillResponse:
-        return memory_pb.FillResponse(**await _run(self.service, "fill", request))
-
-    @override
-    async def Copy(
-        self, request: memory_pb.CopyRequest, context: Context
-    ) -> memory_pb.CopyResponse:
-        return memory_pb.CopyResponse(**await _run(self.service, "copy", request))
-
-
-@dataclass(frozen=True, slots=True)
 class OperatorFace(OperatorServiceServicer):
-    """The operators, and the two phases of aclnn."""
+    """What the operators are."""
 
     service: Service
 
@@ -178,92 +177,12 @@ class OperatorFace(OperatorServiceServicer):
         described = self.service.list_operators(caller(), request.operator)
         return operator_pb.ListOperatorsResponse(operators=map(description_of, described))
 
-    @override
-    async def GetWorkspaceSize(
-        self, request: operator_pb.GetWorkspaceSizeRequest, context: Context
-    ) -> operator_pb.GetWorkspaceSizeResponse:
-        return operator_pb.GetWorkspaceSizeResponse(
-            **await _run(self.service, "get_workspace_size", request)
-        )
-
-    @override
-    async def Execute(
-        self, request: operator_pb.ExecuteRequest, context: Context
-    ) -> operator_pb.ExecuteResponse:
-        return operator_pb.ExecuteResponse(**await _run(self.service, "execute", request))
-
-    @override
-    async def SetRepeatable(
-        self, request: operator_pb.SetRepeatableRequest, context: Context
-    ) -> operator_pb.SetRepeatableResponse:
-        return operator_pb.SetRepeatableResponse(
-            **await _run(self.service, "set_repeatable", request)
-        )
-
-    @override
-    async def SetTensorBuffer(
-        self, request: operator_pb.SetTensorBufferRequest, context: Context
-    ) -> operator_pb.SetTensorBufferResponse:
-        return operator_pb.SetTensorBufferResponse(
-            **await _run(self.service, "set_tensor_buffer", request)
-        )
-
-    @override
-    async def DestroyExecutor(
-        self, request: operator_pb.DestroyExecutorRequest, context: Context
-    ) -> operator_pb.DestroyExecutorResponse:
-        return operator_pb.DestroyExecutorResponse(
-            **await _run(self.service, "destroy_executor", request)
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class StreamFace(StreamServiceServicer):
-    """Ordered queues of work."""
+    """What comes of the work on streams."""
 
     service: Service
-
-    @override
-    async def CreateStream(
-        self, request: stream_pb.CreateStreamRequest, context: Context
-    ) -> stream_pb.CreateStreamResponse:
-        return stream_pb.CreateStreamResponse(**await _run(self.service, "create_stream", request))
-
-    @override
-    async def DestroyStream(
-        self, request: stream_pb.DestroyStreamRequest, context: Context
-    ) -> stream_pb.DestroyStreamResponse:
-        return stream_pb.DestroyStreamResponse(
-            **await _run(self.service, "destroy_stream", request)
-        )
-
-    @override
-    async def SynchronizeStream(
-        self, request: stream_pb.SynchronizeStreamRequest, context: Context
-    ) -> stream_pb.SynchronizeStreamResponse:
-        return stream_pb.SynchronizeStreamResponse(
-            **await _run(self.service, "synchronize_stream", request)
-        )
-
-    @override
-    async def SetFailureMode(
-        self, request: stream_pb.SetFailureModeRequest, context: Context
-    ) -> stream_pb.SetFailureModeResponse:
-        return stream_pb.SetFailureModeResponse(
-            **await _run(self.service, "set_failure_mode", request)
-        )
-
-    @override
-    async def AbortStream(
-        self, request: stream_pb.AbortStreamRequest, context: Context
-    ) -> stream_pb.AbortStreamResponse:
-        return stream_pb.AbortStreamResponse(**await _run(self.service, "abort_stream", request))
-
-    @override
-    async def QueryStream(
-        self, request: stream_pb.QueryStreamRequest, context: Context
-    ) -> stream_pb.QueryStreamResponse:
-        return stream_pb.QueryStreamResponse(**await _run(self.service, "query_stream", request))
 
     @override
     async def WatchStream(
@@ -276,61 +195,6 @@ class StreamFace(StreamServiceServicer):
             async for news in watching:
                 if not isinstance(news, NoNews):  # gRPC has signs of life of its own
                     yield news_of(news)
-
-
-@dataclass(frozen=True, slots=True)
-class EventFace(EventServiceServicer):
-    """Markers on streams."""
-
-    service: Service
-
-    @override
-    async def CreateEvent(
-        self, request: event_pb.CreateEventRequest, context: Context
-    ) -> event_pb.CreateEventResponse:
-        return event_pb.CreateEventResponse(**await _run(self.service, "create_event", request))
-
-    @override
-    async def DestroyEvent(
-        self, request: event_pb.DestroyEventRequest, context: Context
-    ) -> event_pb.DestroyEventResponse:
-        return event_pb.DestroyEventResponse(**await _run(self.service, "destroy_event", request))
-
-    @override
-    async def RecordEvent(
-        self, request: event_pb.RecordEventRequest, context: Context
-    ) -> event_pb.RecordEventResponse:
-        return event_pb.RecordEventResponse(**await _run(self.service, "record_event", request))
-
-    @override
-    async def StreamWaitEvent(
-        self, request: event_pb.StreamWaitEventRequest, context: Context
-    ) -> event_pb.StreamWaitEventResponse:
-        return event_pb.StreamWaitEventResponse(
-            **await _run(self.service, "stream_wait_event", request)
-        )
-
-    @override
-    async def QueryEvent(
-        self, request: event_pb.QueryEventRequest, context: Context
-    ) -> event_pb.QueryEventResponse:
-        return event_pb.QueryEventResponse(**await _run(self.service, "query_event", request))
-
-    @override
-    async def SynchronizeEvent(
-        self, request: event_pb.SynchronizeEventRequest, context: Context
-    ) -> event_pb.SynchronizeEventResponse:
-        return event_pb.SynchronizeEventResponse(
-            **await _run(self.service, "synchronize_event", request)
-        )
-
-    @override
-    async def EventElapsedTime(
-        self, request: event_pb.EventElapsedTimeRequest, context: Context
-    ) -> event_pb.EventElapsedTimeResponse:
-        return event_pb.EventElapsedTimeResponse(
-            **await _run(self.service, "event_elapsed_time", request)
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import GenericAlias
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, create_model
 
 from opserve_kernels.docstrings import description_of
 from opserve_kernels.registry import OPERATORS
 from opserve_server.calls import malformed, quota_members, shortened
-from opserve_server.core.commands import Command, GetWorkspaceSize
+from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import ExecutionFailed, OpserveError
+from opserve_server.core.operator_commands import GetWorkspaceSize
 from opserve_server.core.results import Content, Failed, Result
 from opserve_server.core.turns import in_turns
 from opserve_server.rest_api.models import (
@@ -51,7 +52,7 @@ def _body(command: type[Command]) -> Any:  # noqa: ANN401  # a type made at run 
     return made | None
 
 
-COMMANDS: Mapping[str, type[Command]] = {_key(command): command for command in get_args(Command)}
+COMMANDS: Mapping[str, type[Command]] = {_key(command): command for command in HANDLERS}
 """Every command, by its key."""
 
 # The fields have a "_" behind their key, for pydantic has a "copy" of its own.

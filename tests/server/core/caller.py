@@ -8,11 +8,11 @@ import pytest
 
 from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core import commands as c
 from opserve_server.core import results
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
+from server.core import every_command as c
 from server.core.fakes import KIB, FakeDevice, make_service
 
 SIZE = 4 * KIB

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from opserve_server.core import commands as c
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.turns import ITEMS_A_TURN
+from server.core import every_command as c
 from server.core.caller import Caller
 
 

@@ -6,7 +6,6 @@ from unittest import mock
 import pytest
 
 from opserve_kernels.status import Status
-from opserve_server.core import commands as c
 from opserve_server.core.dispatch import CALLS_OF_A_TENANT, SHORT_CALLS_OF_A_TENANT
 from opserve_server.core.errors import (
     DeadlineMissed,
@@ -17,6 +16,7 @@ from opserve_server.core.errors import (
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.streams import Stream
 from opserve_server.pool.device import KernelFailed
+from server.core import every_command as c
 from server.core.caller import Caller, on
 from server.core.fakes import LIMITS
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from opserve_kernels.status import Status
-from opserve_server.core import commands as c
 from opserve_server.core.errors import HandleNotFound, Unavailable
 from opserve_server.core.principal import LOCAL
+from server.core import every_command as c
 from server.core.caller import SIZE, Caller
 from server.core.fakes import LIMITS
 

@@ -3,12 +3,12 @@
 import asyncio
 from dataclasses import replace
 
-from opserve_server.core import commands as c
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     HandleNotFound,
 )
 from opserve_server.core.principal import LOCAL
+from server.core import every_command as c
 from server.core.caller import Caller
 from server.core.fakes import LIMITS, FakeDevice
 from server.core.waiting_clients import (

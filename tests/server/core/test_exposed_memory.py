@@ -2,10 +2,10 @@
 
 import pytest
 
-from opserve_server.core import commands as c
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.memory_commands import Exposed
 from opserve_server.core.principal import LOCAL, Principal, Scope
+from server.core import every_command as c
 from server.core.caller import SIZE, Caller
 
 STRANGER = Principal(tenant="another", name="anonymous", scopes=frozenset({Scope.OPERATE}))

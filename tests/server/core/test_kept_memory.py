@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core import commands as c
 from opserve_server.core import results
 from opserve_server.core.errors import HandleNotFound, OutOfMemory
 from opserve_server.core.principal import LOCAL
+from server.core import every_command as c
 from server.core.caller import SIZE, Caller
 
 

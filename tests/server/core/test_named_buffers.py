@@ -12,8 +12,8 @@ from opserve_kernels.profiles import Profile
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core import commands as c
 from opserve_server.core.errors import HandleNotFound, InvalidArgument, OpserveError
+from server.core import every_command as c
 from server.core.caller import Caller
 
 Names = Callable[[int], None]

@@ -2,7 +2,6 @@
 
 import asyncio
 
-from opserve_server.core import commands as c
 from opserve_server.core.history import Outcome
 from opserve_server.core.observations import (
     CALL,
@@ -13,6 +12,7 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
+from server.core import every_command as c
 from server.core.caller import Caller
 from server.core.fakes import LIMITS
 

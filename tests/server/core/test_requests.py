@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from opserve_kernels.status import Status
-from opserve_server.core import commands as c
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.requests import AnsweredRequests
+from server.core import every_command as c
 from server.core.fakes import KIB, LIMITS, FakeDevice, make_service
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core import commands as c
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.errors import (
     ExecutionFailed,
@@ -22,6 +21,7 @@ from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
 from opserve_server.pool.device import KernelFailed
 from opserve_server.pool.slabs import Slab
+from server.core import every_command as c
 from server.core.caller import SIZE, Caller
 from server.core.fakes import KIB, FakeDevice
 

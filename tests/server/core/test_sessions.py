@@ -14,7 +14,6 @@ from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core import commands as c
 from opserve_server.core import results
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
@@ -26,10 +25,11 @@ from opserve_server.core.errors import (
     OutOfMemory,
     Unavailable,
 )
-from opserve_server.core.executors import check_supported
+from opserve_server.core.operator_commands import check_supported
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.tenants import Tenant
 from opserve_server.pool.device import KernelFailed
+from server.core import every_command as c
 from server.core.caller import SIZE, Caller
 from server.core.fakes import LIMITS
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from opserve_server.core import commands as c
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.standstills import BEAT_S
+from server.core import every_command as c
 from server.core.caller import Caller
 from server.core.fakes import LIMITS
 from server.core.waiting_clients import LAB, WAITS, Farm

@@ -29,11 +29,12 @@ from opserve.v1 import (
     tensor_pb2,
 )
 from opserve_kernels.tensor import Tensor
-from opserve_server.core import commands as core
 from opserve_server.core import results
-from opserve_server.core.commands import Command, FailureMode
+from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
+from opserve_server.core.streams import FailureMode
 from opserve_server.grpc_api.convert import values_of
+from server.core import every_command as core
 from server.recording import (
     ASKED,
     DEVICE,

@@ -11,10 +11,10 @@ import pytest
 from opserve_kernels.operator import Operator
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.core import commands as core
 from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
+from server.core import every_command as core
 from server.recording import (
     ASKED,
     DEVICE,

@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.core import commands as core
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import ExecutionFailed
 from opserve_server.core.principal import Principal
 from opserve_server.rest_api.models import SPELLINGS
+from server.core import every_command as core
 from server.recording import SESSION, RecordingService
 from server.rest_api.conftest import BODY_LIMIT, RUN_LIMIT, Face
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 import httpx2
 import pytest
 
-from opserve_server.core import commands as core
 from opserve_server.core import results
 from opserve_server.core.asking import SessionRequest
+from server.core import every_command as core
 from server.recording import RESULTS, WARNING, RecordingService
 from server.rest_api.test_one_shot import ARGUMENTS, DY, RUN, W, X, npz, run
 

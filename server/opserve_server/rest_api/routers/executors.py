@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter
 
-from opserve_server.core.commands import (
-    SCOPE,
+from opserve_server.core.commands import SCOPE
+from opserve_server.core.operator_commands import (
     DestroyExecutor,
     Execute,
     SetRepeatable,

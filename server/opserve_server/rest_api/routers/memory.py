@@ -6,7 +6,8 @@ from fastapi import APIRouter, Header
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from opserve_server.core.commands import SCOPE, Allocate, Copy, Fill, Free, Write
+from opserve_server.core.commands import SCOPE
+from opserve_server.core.memory_commands import Allocate, Copy, Fill, Free, Write
 from opserve_server.core.results import Allocated, Done, Written
 from opserve_server.rest_api.bodies import BYTES, OCTETS
 from opserve_server.rest_api.content import read_content, write_content

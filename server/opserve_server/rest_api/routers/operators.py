@@ -11,7 +11,8 @@ from starlette.responses import Response, StreamingResponse
 from opserve_kernels.description import OperatorDescription
 from opserve_kernels.operator import Operator
 from opserve_kernels.registry import OPERATORS
-from opserve_server.core.commands import SCOPE, GetWorkspaceSize
+from opserve_server.core.commands import SCOPE
+from opserve_server.core.operator_commands import GetWorkspaceSize
 from opserve_server.core.results import Planned
 from opserve_server.core.service import operator_not_found
 from opserve_server.rest_api.bodies import BYTES, OCTETS, form_document

@@ -5,17 +5,17 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from starlette.responses import StreamingResponse
 
-from opserve_server.core.commands import (
-    SCOPE,
+from opserve_server.core.commands import SCOPE
+from opserve_server.core.event_commands import StreamWaitEvent
+from opserve_server.core.results import Done, Queried, StreamCreated
+from opserve_server.core.stream_commands import (
     AbortStream,
     CreateStream,
     DestroyStream,
     QueryStream,
     SetFailureMode,
-    StreamWaitEvent,
     SynchronizeStream,
 )
-from opserve_server.core.results import Done, Queried, StreamCreated
 from opserve_server.rest_api.dependencies import (
     Handle,
     InSession,
