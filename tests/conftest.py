@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from absent import pytest_collection_modifyitems
 from opserve_client.private_service import Addresses, private_service
 from skips import pytest_runtest_makereport, pytest_terminal_summary
-from vendor_pages import pytest_collection_modifyitems
 
 __all__ = [
     "pytest_collection_modifyitems",

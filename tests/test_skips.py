@@ -15,6 +15,17 @@ from skips import needs_program
 @needs_program("frob", there=False, package="frob-tools")
 def test_of_frob(): ...
 """
+ABSENT = """
+import pytest
+
+def test_of_what_is_there(): ...
+
+@pytest.mark.vendor_pages
+def test_of_a_page(): assert False
+
+@pytest.mark.previous_release
+def test_of_a_release(): assert False
+"""
 TESTS = Path(__file__).parent
 
 
@@ -28,14 +39,31 @@ TESTS = Path(__file__).parent
 def test_a_missing_program_is_named_or_a_failure(
     tmp_path: Path, forbidden: str, code: int, told: str
 ) -> None:
-    (tmp_path / "test_frob.py").write_text(SKIPPED)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "skips", "-p", "no:cacheprovider", "test_frob.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{TESTS}", FORBID: forbidden},
+    done = pytest_of(SKIPPED, tmp_path, plugin="skips", **{FORBID: forbidden})
+    assert done.returncode == code, done.stdout
+    assert told in done.stdout
+
+
+def test_what_no_installation_brings_is_left_out_even_if_skips_are_forbidden(
+    tmp_path: Path,
+) -> None:
+    nowhere = {"OPSERVE_SEEDS": f"{tmp_path / 'seeds'}", "PATH": f"{tmp_path}"}
+    done = pytest_of(ABSENT, tmp_path, plugin="absent", **{FORBID: "1"}, **nowhere)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed, 2 deselected" in done.stdout
+
+
+def pytest_of(
+    source: str, folder: Path, *, plugin: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A run of pytest over one file, with this repository's skips and another plugin."""
+    (folder / "test_frob.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-p", "skips", "-p", plugin]
+    return subprocess.run(
+        [*command, "-p", "no:cacheprovider", "test_frob.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": f"{TESTS}"} | environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == code, done.stdout
-    assert told in done.stdout

@@ -21,8 +21,8 @@ CLEAN = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 """The same histories in every run."""
-SEARCH = settings(CLEAN, max_examples=1000, derandomize=False, print_blob=True)
-"""New histories in each run."""
+SEARCH = settings(CLEAN, max_examples=1000, print_blob=True)
+"""Many more of them; the profile `search` of tests/conftest.py draws new ones."""
 PLANTED = settings(
     CLEAN,
     max_examples=400,

@@ -214,7 +214,7 @@ def test_a_history_finds_the_bug_that_is_planted(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_use_is_what_the_tables_hold_in_new_histories() -> None:
+def test_use_is_what_the_tables_hold_in_many_histories() -> None:
     run_state_machine_as_test(AccountMachine, settings=SEARCH)
 
 

@@ -300,7 +300,7 @@ def test_a_history_finds_the_bug_that_is_planted(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_core_behaves_as_its_model_in_new_histories() -> None:
+def test_the_core_behaves_as_its_model_in_many_histories() -> None:
     run_state_machine_as_test(CoreMachine, settings=SEARCH)
 
 

@@ -56,6 +56,7 @@ def world_of(seed: int) -> World:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("seed", EVERY_TURN_SEEDS)
 def test_every_guarantee_holds_wherever_a_fault_strikes(

@@ -9,7 +9,7 @@ from opserve_client import AsyncClient, AsyncSession
 from opserve_client.private_service import Addresses
 from system.drills import long_work, own_process
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 AGES = 2
 DATA = bytes(range(256)) * 2**14
 

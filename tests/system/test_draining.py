@@ -17,7 +17,7 @@ from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve_client import AsyncClient, OpserveError
 from system.drills import EXACT, FULL_QUEUE, Process, long_work, own_process, tell, until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 CALLS = 200  # seconds of work
 HARD_STOP_S = 1.5
 SLACK_S = 15  # a loaded machine's, to end processes

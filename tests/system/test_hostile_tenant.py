@@ -99,6 +99,7 @@ async def farm(folder: Path) -> AsyncGenerator[Farm]:
                 yield Farm(addresses, keys, one, customers, new_mark(), bad, answers)
 
 
+@pytest.mark.slow
 async def test_a_hostile_tenant_harms_nobody_and_sees_nothing(tmp_path: Path) -> None:
     async with farm(tmp_path) as found:
         await found.others_work()

@@ -9,7 +9,7 @@ from opserve.v1.stream_service_pb2 import WatchStreamRequest
 from opserve_client import AsyncClient
 from system.drills import front_memory_mib, own_process, tell
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 MIB = 2**20
 QUOTA_MIB, MESSAGE_MIB, CALLS = 16, 3, 40
 MEMORY_MIB = 64

@@ -12,31 +12,24 @@ import pytest
 
 from opserve_client import private_service
 from opserve_client.private_service import Addresses
+from previous_release import COMMIT, REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-RELEASE = "e56e595"
-"""The commit of the release before this one."""
 CALLS = Path(__file__).with_name("previous_release_calls.py")
 DEVICES = {"devices": '["ascend910b", "reference"]'}
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    *(pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)),
+    pytest.mark.previous_release,
+]
 
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of the previous release, unpacked; what it needs is what this one needs."""
     folder = tmp_path_factory.mktemp("release")
-    known = subprocess.run(
-        ["git", "cat-file", "-e", f"{RELEASE}^{{commit}}"],  # noqa: S607
-        cwd=REPOSITORY,
-        check=False,
-        capture_output=True,
-    )
-    if known.returncode:
-        pytest.skip(f"the repository has no commit {RELEASE}: it is a shallow clone, or no clone")
     sources = folder / "sources"
     sources.mkdir()
     packed = folder / "sources.tar"
-    archive = ["git", "archive", "--output", str(packed), RELEASE]
+    archive = ["git", "archive", "--output", str(packed), COMMIT]
     subprocess.run(archive, cwd=REPOSITORY, check=True)
     subprocess.run(["tar", "-xf", str(packed), "-C", str(sources)], check=True)  # noqa: S607
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]

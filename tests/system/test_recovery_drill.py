@@ -5,7 +5,7 @@ import pytest
 from benchmarks.recovery import TENANTS, recovery_s
 from system.drills import tell
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 async def test_eight_tenants_go_on_after_their_front_was_killed_and_nothing_is_wrong() -> None:

@@ -15,7 +15,7 @@ from opserve_client import AsyncClient
 from opserve_client.private_service import Addresses
 from system.drills import front_memory_mib, own_process, tell
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 STRANGER = "127.0.0.2"
 CONNECTIONS = 3

@@ -9,7 +9,7 @@ import pytest
 from system import stuck_front
 from system.drills import own_process, until, workers_of
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 DRAIN_S = 0.5
 
 
