@@ -1,5 +1,7 @@
 """Codes of the number formats that kernels convert to: aclDataType's, and one for HF32."""
 
+from enum import Enum, auto
+
 from opserve_kernels.tensor import DataType
 
 FLOAT = DataType.FLOAT.acl_number
@@ -12,6 +14,14 @@ HF32_10_BITS = 1018  # 8 exponent bits and 10 mantissa bits
 HF32 = 1019  # 8 exponent bits and 11 mantissa bits
 
 FLOATING_TYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16)
+
+
+class Operands(Enum):
+    """What operands are rounded to before they are multiplied."""
+
+    AS_GIVEN = auto()
+    FLOAT16 = auto()
+    HF32 = auto()  # of as many bits as the profile has
 
 
 def promote(first: DataType, second: DataType) -> DataType:

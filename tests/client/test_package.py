@@ -20,6 +20,7 @@ OF_THE_KERNELS = ("opserve_kernels.formats",)
 """Modules of the kernels root that the client may import: NumPy alone is behind them."""
 OF_CONFORMANCE = (
     "opserve_kernels.cases.",
+    *(f"opserve_kernels.operators.{name}.cases." for name in OPERATORS),
     "opserve_kernels.verdict.",
     "opserve_kernels.errors",
     "opserve_kernels.tensor",

@@ -28,9 +28,9 @@ from opserve_client.recovery import LONGEST_PAUSE_S, RECOVERY_S
 from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
 from opserve_client.wire.methods import Method
 from opserve_kernels.cases.arrays import arrays_of
-from opserve_kernels.cases.calls import FoldCall
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.rows import refusals_of
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 LARGE = convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100, 100))
 

@@ -28,7 +28,7 @@ from opserve_client.conform.targets.device import Sessions, Terms
 from opserve_client.conform.targets.target import Ran
 from opserve_client.transports import AsyncMemoryTransport
 from opserve_kernels.cases.arrays import arrays_of
-from opserve_kernels.cases.calls import FoldCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 BROKEN = RuleWarning(
     code=161002,

@@ -10,9 +10,9 @@ from conformance.faulty.kernel import Kernel
 from conformance.judging import attempt, findings, memory_of, verdict_of
 from conformance.survey import RIGHT
 from kernels.cases.runs import golden_of
-from opserve_kernels.cases.calls import ConvolutionCall
-from opserve_kernels.cases.projection import PROJECTED
+from opserve_kernels.cases.large_calls import PROJECTED
 from opserve_kernels.cases.sums import multiply_adds
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.verdict.judge_case import Golden
 from opserve_kernels.verdict.verdict import Status, Verdict
 

@@ -14,9 +14,10 @@ from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
 from opserve_client.wire.conformance_methods import GET_INPUTS, GET_OWN_INPUTS
 from opserve_kernels.cases.arrays import arrays_of, plain_inputs
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import case_of, parse_object
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 pytestmark = pytest.mark.system
 SEED = 5

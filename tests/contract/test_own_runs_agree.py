@@ -11,9 +11,11 @@ from contract.faces import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import canonical
 from opserve_kernels.cases.suite import Suite
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.verdict.json_form import from_json
 
 pytestmark = pytest.mark.system

@@ -8,8 +8,8 @@ import pytest
 
 from opserve_client import AsyncClient
 from opserve_client.private_service import Addresses
-from opserve_kernels.cases.calls import ConvolutionCall
 from opserve_kernels.cases.case import Fill, Kind, canonical
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.verdict.json_form import from_json
 
 pytestmark = pytest.mark.system

@@ -7,13 +7,18 @@ from math import prod
 from random import Random
 from typing import Any
 
-from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Row, Setting
+from opserve_kernels.cases.block_calls import BlockCall
+from opserve_kernels.cases.calls import Layout, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.forms.form import Call, Form
-from opserve_kernels.cases.offers import SUPPORT, follows_the_page, offered
+from opserve_kernels.cases.offers import follows_the_page, offered
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
+from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
+from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tbe_rules import BLOCK
@@ -72,9 +77,9 @@ def random_calls(seed: int, count: int) -> Iterator[PlannedCall]:
             geometry[name] = tuple(random.choice(row) for _ in range(3))
         geometry["transposed"] = random.random() < 1 / 3
         call = _call(operator, Geometry(**geometry))
-        profile = random.choice(tuple(SUPPORT[operator]))
-        dtype = random.choice(SUPPORT[operator][profile].dtypes)
-        case = _case(operator, Form(name="", call=call).in_dtype(dtype), profile)
+        profile = random.choice(tuple(OPERATORS[operator].support))
+        dtype = random.choice(OPERATORS[operator].support[profile].dtypes)
+        case = _case(Form(name="", call=call).in_dtype(dtype), profile)
         if case is None:
             continue
         found += 1
@@ -94,12 +99,14 @@ def hostile_calls(step: int = 1) -> Iterator[PlannedCall]:
     """
     plain = Geometry()
     geometries = (plain, replace(plain, axes=1), replace(plain, transposed=True))
-    places = ((operator, profile) for operator in OPERATORS for profile in SUPPORT[operator])
+    places = (
+        (operator, profile) for operator in OPERATORS for profile in OPERATORS[operator].support
+    )
     hostile = [one for geometry in geometries for one in _hostile(geometry)]
     for (operator, profile), geometry in islice(product(places, hostile), 0, None, step):
         form = Form(name="", call=_call(operator, geometry))
-        form = form.in_dtype(SUPPORT[operator][profile].dtypes[-1])
-        case = _case(operator, form, profile, repeats=geometry.repeats)
+        form = form.in_dtype(OPERATORS[operator].support[profile].dtypes[-1])
+        case = _case(form, profile, repeats=geometry.repeats)
         if case is not None:
             yield from (PlannedCall(case, options) for options in (DEMANDING, BATCH))
 
@@ -110,7 +117,7 @@ def largest_call(operator: str, elements: int, more: int) -> PlannedCall:
     batch, ones = elements // lanes + more, (1, 1, 1)
     geometry = Geometry(batch=batch, inner=1, outer=1, size=ones, kernel=ones)
     form = Form(name="", call=_call(operator, geometry))
-    case = _case(operator, form, "reference", repeats=True)
+    case = _case(form, "reference", repeats=True)
     assert case is not None
     return PlannedCall(case, PlanOptions(accuracy=Accuracy.FAST))
 
@@ -197,7 +204,7 @@ def _call(operator: str, geometry: Geometry) -> Call:
             group=groups,
         )
     if operator != "convolution_backward":
-        return BlockCall(
+        blocks = BlockCall(
             image=(geometry.batch, groups * inner, *size),
             weight=(groups * outer, inner, *kernel),
             strides=stride,
@@ -205,6 +212,8 @@ def _call(operator: str, geometry: Geometry) -> Call:
             dilations=dilation,
             groups=groups,
         )
+        made = InputCall if operator == "conv2d_backprop_input" else FilterCall
+        return made(blocks)
     return _convolution(geometry, size)
 
 
@@ -226,14 +235,14 @@ def _convolution(geometry: Geometry, size: Row) -> ConvolutionCall:
     )
 
 
-def _case(operator: str, form: Form, profile: str, *, repeats: bool = False) -> Case | None:
+def _case(form: Form, profile: str, *, repeats: bool = False) -> Case | None:
     """The call, if its profile offers it and its kernel has a place."""
-    case = form.case(operator, Setting(profile=profile))
+    case = form.case(Setting(profile=profile))
     if any(prod(tensor.shape) < 1 for tensor in case.tensors.values()):
         return None
     if repeats:
         layouts: Mapping[str, Layout] = {
             name: Layout(strides=(0,) * len(tensor.shape)) for name, tensor in case.tensors.items()
         }
-        case = replace(form, layouts=layouts).case(operator, Setting(profile=profile))
+        case = replace(form, layouts=layouts).case(Setting(profile=profile))
     return offered(case) if follows_the_page(case) else None

@@ -15,9 +15,9 @@ from kernels.planned_calls import (
     random_calls,
 )
 from opserve_kernels import errors
-from opserve_kernels.cases.calls import ConvolutionCall
 from opserve_kernels.errors import MOST_ELEMENTS, InvalidArgument
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType

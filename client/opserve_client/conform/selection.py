@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_kernels.cases.case import OUTPUTS, Case
+from opserve_client.operators import OPERATORS
+from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite, matches, read_suite
 from opserve_kernels.errors import InvalidArgument
 
@@ -25,8 +26,8 @@ class Wanted:
 
     def __post_init__(self) -> None:
         """An operator that is misspelt would choose nothing."""
-        if unknown := sorted(set(self.operators) - set(OUTPUTS)):
-            allowed = ", ".join(OUTPUTS)
+        if unknown := sorted(set(self.operators) - set(OPERATORS)):
+            allowed = ", ".join(OPERATORS)
             raise InfrastructureError(f"operator: given {', '.join(unknown)}, allowed {allowed}")
 
 

@@ -1,15 +1,12 @@
-"""Calls of the operators on blocks, and of the DSP's, by their geometry, as cases."""
+"""Calls of the operators on blocks by their geometry, whichever gradient they ask for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 
-from opserve_kernels.cases.calls import DEFAULT, Row, Setting, placed
-from opserve_kernels.cases.case import Case, Fill, TensorCase, Value
-from opserve_kernels.cases.sizing import filled
+from opserve_kernels.cases.calls import Row
+from opserve_kernels.cases.case import Fill, TensorCase, Value
 from opserve_kernels.convolution import output_size
-from opserve_kernels.formats import fractal_z_shape, group_dict
-from opserve_kernels.tbe_rules import BLOCK, SPELLED
+from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.tbe_rules import BLOCK
 from opserve_kernels.tensor import DataType, Format
 
 _HALF = DataType.FLOAT16
@@ -55,51 +52,8 @@ class BlockCall:
             for axis in range(2)
         )
 
-    def input_case(self, setting: Setting = DEFAULT) -> Case:
-        """The call of conv2d_backprop_input."""
-        tensors = {"filters": self._filters(self.dtype), "out_backprop": self._out_backprop()}
-        longest = self.weight[0] // (self.groups or 1) * prod(self.weight[2:])
-        result = self._blocked(self.image, SPELLED[self.result or "float16"])
-        inputs = filled(
-            "conv2d_backprop_input", tensors, setting.kind, weight="filters", longest=longest
-        )
-        members = self._para_dict()
-        if self.groups is not None:
-            members["group_dict"] = group_dict(self.weight, self.groups)
-        return Case(
-            operator="conv2d_backprop_input",
-            profile=setting.profile,
-            tensors=placed(inputs | {"res_tensor": result}, setting),
-            arguments={
-                "filter_sizes": self.weight,
-                "input_sizes": self.image,
-                "para_dict": members,
-            },
-            tags=setting.tags,
-            source=setting.source,
-        )
-
-    def filter_case(self, setting: Setting = DEFAULT) -> Case:
-        """The call of conv2d_backprop_filter."""
-        image = self._blocked(self.image, self.dtype, Fill(plain=self.image))
-        tensors = {"input_x": image, "out_backprop": self._out_backprop()}
-        longest = self.image[0] * prod(self.output)
-        inputs = filled("conv2d_backprop_filter", tensors, setting.kind, longest=longest)
-        weight = self._filters(SPELLED[self.result or "float32"], is_result=True)
-        members = self._para_dict()
-        if self.groups is not None:
-            members["groups"] = self.groups
-        arguments: dict[str, Value] = {"filter_sizes": self.weight, "para_dict": members}
-        return Case(
-            operator="conv2d_backprop_filter",
-            profile=setting.profile,
-            tensors=placed(inputs | {"res_tensor": weight}, setting),
-            arguments=arguments | ({"raw": True} if self.raw else {}),
-            tags=setting.tags,
-            source=setting.source,
-        )
-
-    def _para_dict(self) -> dict[str, Value]:
+    def para_dict(self) -> dict[str, Value]:
+        """The members that both operators have."""
         members: dict[str, Value] = {
             "strides": self.strides,
             "padding": self.padding,
@@ -107,7 +61,8 @@ class BlockCall:
         }
         return members | ({} if self.result is None else {"res_dtype": self.result})
 
-    def _filters(self, dtype: DataType, *, is_result: bool = False) -> TensorCase:
+    def filters(self, dtype: DataType, *, is_result: bool = False) -> TensorCase:
+        """The weight in FRACTAL_Z."""
         groups = self.groups or 1
         return TensorCase(
             shape=fractal_z_shape(self.weight, groups),
@@ -116,11 +71,13 @@ class BlockCall:
             fill=None if is_result else Fill(plain=self.weight, groups=groups),
         )
 
-    def _out_backprop(self) -> TensorCase:
+    def out_backprop(self) -> TensorCase:
+        """The gradient of the output in NC1HWC0."""
         plain = (self.image[0], self.weight[0], *self.output)
-        return self._blocked(plain, self.dtype, Fill(plain=plain))
+        return self.blocked(plain, self.dtype, Fill(plain=plain))
 
-    def _blocked(self, plain: Row, dtype: DataType, fill: Fill | None = None) -> TensorCase:
+    def blocked(self, plain: Row, dtype: DataType, fill: Fill | None = None) -> TensorCase:
+        """An image (N, C, H, W) in NC1HWC0."""
         batch, channels, height, width = plain
         return TensorCase(
             shape=(batch, -(-channels // BLOCK), height, width, BLOCK),
@@ -128,68 +85,3 @@ class BlockCall:
             format=Format.NC1HWC0,
             fill=fill,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeconvolutionCall:
-    """A call of deconv_grad_filter, with its numbers as fields.
-
-    Attributes:
-        x: N, H, W, C of x_data.
-        dy: N, H, W, C of dy_data.
-        kernel: In height and width.
-        stride: The same.
-        padding: Above and on the left.
-        dilation: In height and width.
-        group: Groups of channels.
-        dtype: Of all tensors.
-        more: Other arguments: function, core_mask, row_order.
-        entries: Of the array that holds the numbers, 18 to 20; 0 for fields in its place.
-    """
-
-    x: Row
-    dy: Row
-    kernel: Row
-    stride: Row = (1, 1)
-    padding: Row = (0, 0)
-    dilation: Row = (1, 1)
-    group: int = 1
-    dtype: DataType = DataType.FLOAT
-    more: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    entries: int = 0
-
-    def case(self, setting: Setting) -> Case:
-        """The call."""
-        images = {
-            name: TensorCase(shape=shape, dtype=self.dtype, format=Format.NHWC)
-            for name, shape in (("dy_data", self.dy), ("x_data", self.x))
-        }
-        inputs = filled("deconv_grad_filter", images, setting.kind, longest=prod(self.x[:3]))
-        rows = self.dy[3] // self.group * prod(self.kernel)
-        shape = (self.group, rows, self.x[3] // self.group)
-        result = TensorCase(shape=shape, dtype=self.dtype, format=Format.NHWC)
-        return Case(
-            operator="deconv_grad_filter",
-            profile=setting.profile,
-            tensors=placed(inputs | {"dw_data": result}, setting),
-            arguments={**(self._param() if self.entries else self._numbers()), **self.more},
-            tags=setting.tags,
-            source=setting.source,
-        )
-
-    def _numbers(self) -> dict[str, Value]:
-        rows = {
-            "kernel": ("h", "w", self.kernel),
-            "stride": ("h", "w", self.stride),
-            "pad": ("u", "l", self.padding),
-            "dilation": ("h", "w", self.dilation),
-        }
-        numbers: dict[str, Value] = {"group": self.group}
-        for name, (first, second, values) in rows.items():
-            numbers |= {f"{name}_{first}": values[0], f"{name}_{second}": values[1]}
-        return numbers
-
-    def _param(self) -> dict[str, Value]:
-        """The numbers in the vendor's order, temp_space and what is ignored behind them."""
-        steps = (*self.kernel, *self.stride, *self.padding, *self.dilation, self.group)
-        return {"param": (*self.x, *self.dy, *steps, *(0,) * (self.entries - 17))}

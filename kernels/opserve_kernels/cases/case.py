@@ -8,6 +8,7 @@ from hashlib import sha256
 from math import prod
 from typing import cast
 
+from opserve_kernels.operators import outputs_of
 from opserve_kernels.tensor import DataType, Format, Tensor
 
 PASS = "PASS"  # noqa: S105  # what a call is expected to do
@@ -16,15 +17,6 @@ ID_DIGITS = 16  # hexadecimal: 64 bits of a digest
 Value = bool | int | str | tuple[int, ...] | Mapping[str, "Value"]
 """An argument that is no tensor; booleans of a mask are a tuple too."""
 Json = dict[str, object]
-
-OUTPUTS: Mapping[str, tuple[str, ...]] = {
-    "convolution_backward": ("grad_input", "grad_weight", "grad_bias"),
-    "im2col_backward": ("out",),
-    "conv2d_backprop_input": ("res_tensor",),
-    "conv2d_backprop_filter": ("res_tensor",),
-    "deconv_grad_filter": ("dw_data",),
-}
-"""The operators that a case may call, and the tensors that they write."""
 
 
 class Kind(StrEnum):
@@ -104,7 +96,7 @@ class Case:
     """A call of an operator on a profile.
 
     Attributes:
-        operator: Its name, a key of OUTPUTS.
+        operator: Its name, one of OPERATOR_NAMES.
         profile: Of the device that runs it.
         tensors: By argument of the schema; one that is not here is a null pointer.
         arguments: The others, likewise; members of a para_dict are a mapping.
@@ -134,21 +126,26 @@ class Case:
         return self.expect != PASS
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        """The tensors that the operator writes, in the schema's order."""
+        return outputs_of(self.operator)
+
+    @property
     def inputs(self) -> Mapping[str, TensorCase]:
         """The tensors that the call reads."""
-        written = OUTPUTS[self.operator]
+        written = self.output_names
         return {name: tensor for name, tensor in self.tensors.items() if name not in written}
 
     @property
     def outputs(self) -> Mapping[str, TensorCase]:
         """The output tensors that are given, masked or not."""
-        written = OUTPUTS[self.operator]
+        written = self.output_names
         return {name: tensor for name, tensor in self.tensors.items() if name in written}
 
     @property
     def written(self) -> tuple[str, ...]:
         """The outputs that the call writes: output_mask may leave some out."""
-        names = OUTPUTS[self.operator]
+        names = self.output_names
         mask = self.arguments.get("output_mask")
         wanted = mask if isinstance(mask, tuple) else (True,) * len(names)
         return tuple(

@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.cases.case import Case, TensorCase, Value
+from opserve_kernels.cases.case import Case, TensorCase
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.cases.projection import Projection, projected_call, projections_of
-from opserve_kernels.cases.sums import computation_of
-from opserve_kernels.operators.convolution_backward.contract import Operands
+from opserve_kernels.cases.large_calls import projections_of
+from opserve_kernels.cases.projection import Projection
+from opserve_kernels.cases.registry import cases_of
+from opserve_kernels.number_formats import Operands
 from opserve_kernels.profiles import PROFILES, Profile
 from opserve_kernels.tensor import DataType
 
@@ -21,9 +21,6 @@ _REFERENCE = "reference"
 _FLOAT_MANTISSA_BITS = 23
 _FLOAT_INFINITY = np.uint32(0x7F800000)
 _GREATEST_HALF = 65504.0
-_KEEP_DTYPE = 0
-_CONVOLUTION, _BIAS = "convolution_backward", "grad_bias"
-_SPELLED = "float64"  # a res_dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +46,8 @@ def golden_calls(
 ) -> tuple[GoldenCall, ...]:
     """The calls whose outputs are the golden ones of a case, each output in one of them.
 
-    The bias's gradient sums grad_output as it was given, so that it has a call of its own where
-    operands are rounded, and so has an output of a large case that is projected.
+    Outputs that sum operands as given have a call of their own where operands are rounded, and so
+    has an output of a large case that is projected.
 
     Args:
         case: The case.
@@ -59,7 +56,8 @@ def golden_calls(
         sized: The outputs whose magnitudes are wanted too.
     """
     plain = {name: given[name] for name in case.inputs}
-    rounding = _rounding(case)
+    cases = cases_of(case.operator)
+    rounding = cases.operands(case)
     projections = projections_of(case, seed)
     written = tuple(name for name in case.written if name not in projections)
     if rounding == Operands.AS_GIVEN:
@@ -68,12 +66,13 @@ def golden_calls(
         profile = PROFILES[case.profile]
         rounded = {name: rounded_operand(array, rounding, profile) for name, array in plain.items()}
         parts = [
-            (tuple(name for name in written if name != _BIAS), rounded),
-            (tuple(name for name in written if name == _BIAS), plain),
+            (tuple(name for name in written if name not in cases.unrounded), rounded),
+            (tuple(name for name in written if name in cases.unrounded), plain),
         ]
     calls = [_call(case, outputs, operands, sized) for outputs, operands in parts if outputs]
     for name, projection in projections.items():
-        few, summed = projected_call(case, name, projection, rounded)
+        assert cases.projected is not None, "projections are its"
+        few, summed = cases.projected.call(case, name, projection, rounded)
         calls.append(replace(_call(few, (name,), summed, sized), projection=projection))
     return tuple(calls)
 
@@ -102,10 +101,6 @@ def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Arr
             return operand
 
 
-def _rounding(case: Case) -> Operands:
-    return computation_of(case).operands if case.operator == _CONVOLUTION else Operands.AS_GIVEN
-
-
 def _to_hf32(operand: Array, mantissa_bits: int) -> Array:
     """To nearest, ties away from zero; infinities and NaNs stay. What is narrower has no more."""
     if operand.dtype != np.float32:
@@ -130,17 +125,7 @@ def _asking(case: Case, outputs: tuple[str, ...]) -> Case:
     """The call of `reference` for some outputs."""
     read = (*case.inputs, *outputs)
     tensors = {name: _in_double(case.tensors[name]) for name in case.tensors if name in read}
-    arguments: dict[str, Value] = dict(case.arguments)
-    if case.operator == _CONVOLUTION:
-        names = ("grad_input", "grad_weight", _BIAS)
-        arguments["cube_math_type"] = _KEEP_DTYPE
-        arguments["output_mask"] = tuple(name in outputs for name in names)
-    elif case.operator == "deconv_grad_filter":
-        arguments.pop("function", None)  # names a dtype, which no function has for DOUBLE
-        arguments.pop("core_mask", None)
-    elif case.operator != "im2col_backward":
-        members = cast("Mapping[str, Value]", arguments.get("para_dict", {}))
-        arguments["para_dict"] = {**members, "res_dtype": _SPELLED}
+    arguments = cases_of(case.operator).reference_arguments(case, outputs)
     return replace(case, profile=_REFERENCE, tensors=tensors, arguments=arguments)
 
 

@@ -9,26 +9,17 @@ and the right-hand side, which a reference computes, has a few channels only. On
 exact.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array, key_of, words
-from opserve_kernels.cases.sums import multiply_adds, sums_of
-from opserve_kernels.tensor import DataType
 
 Doubles = NDArray[np.float64]
 Signs = NDArray[np.float64]
-PROJECTED = 1_000_000_000
-"""Multiply-adds of a case beyond which integers are projected: its golden values take seconds."""
 VECTORS = 4  # a difference that no single element makes slips through once in 2^4
 _CHANNELS = 16  # that are summed at once: a copy in float64 is made of them
-_HOLDS_SUMS = (DataType.FLOAT, DataType.DOUBLE)  # what rounds sums of integers has no exact ones
-_CHANNEL_AXES = {"grad_input": 1, "grad_weight": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,48 +35,6 @@ class Projection:
     signs: Signs
     axis: int
     groups: int
-
-
-def projections_of(case: Case, seed: int) -> Mapping[str, Projection]:
-    """Of the outputs that are judged by one: those of large calls whose sums are exact."""
-    if case.operator != "convolution_backward" or multiply_adds(case) <= PROJECTED:
-        return {}
-    groups = cast("int", case.arguments["groups"])
-    found: dict[str, Projection] = {}
-    for one in sums_of(case):
-        axis, tensor = _CHANNEL_AXES.get(one.output), case.tensors[one.output]
-        if axis is None or not one.is_exact or tensor.dtype not in _HOLDS_SUMS:
-            continue
-        channels = tensor.shape[axis]
-        if channels > VECTORS * groups:
-            signs = random_signs(case.id, seed, one.output, vectors=VECTORS, channels=channels)
-            found[one.output] = Projection(signs=signs, axis=axis, groups=groups)
-    return found
-
-
-def projected_call(
-    case: Case, output: str, projection: Projection, operands: Mapping[str, Array]
-) -> tuple[Case, Mapping[str, Array]]:
-    """The call, and its operands, whose output is a projection of the case's."""
-    signs, groups = projection.signs, projection.groups
-    transposed, few = bool(case.arguments["transposed"]), dict(operands)
-    channels, weight, image = len(signs) * groups, operands["weight"], operands["input"]
-    if output == "grad_weight":
-        summed = "input" if transposed else "grad_output"
-        few[summed] = project(operands[summed], signs, axis=1, groups=groups)
-        few["weight"] = np.zeros((channels, *weight.shape[1:]))
-    else:
-        few["input"] = np.zeros((image.shape[0], channels, *image.shape[2:]))
-        few["weight"] = (
-            project(weight, signs, axis=0, groups=groups)
-            if transposed
-            else project_weight(weight, signs, groups=groups)
-        )
-    shapes = {name: operand.shape for name, operand in few.items()}
-    shapes[output] = shapes["weight" if output == "grad_weight" else "input"]
-    tensors = {name: replace(case.tensors[name], shape=shape) for name, shape in shapes.items()}
-    arguments = {**case.arguments, "bias_sizes": (shapes["grad_output"][1],)}
-    return replace(case, tensors=tensors, arguments=arguments), few
 
 
 def random_signs(case: str, seed: int, name: str, *, vectors: int, channels: int) -> Signs:

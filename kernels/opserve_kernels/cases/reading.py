@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TypeVar, cast
 
-from opserve_kernels.cases.case import OUTPUTS, PASS, Case, Fill, Json, Kind, TensorCase, Value
+from opserve_kernels.cases.case import PASS, Case, Fill, Json, Kind, TensorCase, Value
 from opserve_kernels.cases.sizing import THINNING_LIMIT
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.operators import OPERATOR_NAMES
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus, Status, TbeStatus
 from opserve_kernels.tensor import DataType, Format, check_tensor, member_of
@@ -78,7 +79,7 @@ def case_of(value: object, place: str) -> Case:
     given = _object(value, place)
     known = {"id", "operator", "profile", "tensors", "arguments", "expect", "tags", "source"}
     _check_members(given, place, known=known, needed=("operator", "profile", "tensors"))
-    operator = _one_of(given["operator"], OUTPUTS, f"{place}: operator")
+    operator = _one_of(given["operator"], list(OPERATOR_NAMES), f"{place}: operator")
     case = Case(
         operator=operator,
         profile=_one_of(given["profile"], PROFILES, f"{place}: profile"),

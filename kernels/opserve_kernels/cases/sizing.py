@@ -6,14 +6,6 @@ from dataclasses import replace
 from opserve_kernels.cases.case import Fill, Kind, TensorCase
 from opserve_kernels.tensor import DataType
 
-GRADIENTS: Mapping[str, str] = {
-    "convolution_backward": "grad_output",
-    "im2col_backward": "grad_output",
-    "conv2d_backprop_input": "out_backprop",
-    "conv2d_backprop_filter": "out_backprop",
-    "deconv_grad_filter": "dy_data",
-}
-"""The input of each operator that is a factor of every product."""
 THINNING_LIMIT = 31  # a power of two
 _EXACT = 1 << 24  # sums of magnitudes below it are the same in every order, in float32
 _GRADIENT_BOUND, _OPERAND_BOUND = 8, 32
@@ -22,18 +14,17 @@ _NARROW = (DataType.FLOAT16, DataType.BF16)
 
 
 def filled(
-    operator: str, inputs: Mapping[str, TensorCase], kind: Kind, *, longest: int, weight: str = ""
+    inputs: Mapping[str, TensorCase], kind: Kind, *, gradient: str, longest: int, weight: str = ""
 ) -> dict[str, TensorCase]:
     """The inputs with their fills; what a fill says of blocks stays.
 
     Args:
-        operator: Its name.
         inputs: By name.
         kind: Of all fills.
+        gradient: The input that is a factor of every product.
         longest: Products in the longest sum, K.
         weight: The input that is a weight, if there is one.
     """
-    gradient = GRADIENTS[operator]
     bounds = {name: _bound(name, tensor, gradient, weight) for name, tensor in inputs.items()}
     others = [bound for name, bound in bounds.items() if name != gradient]
     largest = longest * bounds[gradient] * max(others, default=1)

@@ -5,26 +5,16 @@ from itertools import chain
 
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Kind
-from opserve_kernels.cases.forms.blocks import filter_forms, input_forms
-from opserve_kernels.cases.forms.convolution import convolution_forms, rarer_forms
-from opserve_kernels.cases.forms.deconvolution import deconvolution_forms
 from opserve_kernels.cases.forms.drawn import drawn_forms
 from opserve_kernels.cases.forms.form import Form
-from opserve_kernels.cases.forms.im2col import im2col_forms
-from opserve_kernels.cases.networks import network_layers
-from opserve_kernels.cases.offers import SUPPORT, follows_the_page, offered
+from opserve_kernels.cases.offers import follows_the_page, offered
 from opserve_kernels.cases.refusals.rows import refusals_of
+from opserve_kernels.cases.registry import all_cases, cases_of
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.sums import multiply_adds
+from opserve_kernels.operators import OPERATOR_NAMES
 from opserve_kernels.tensor import DataType
 
-FORMS: Mapping[str, Callable[[], Iterator[Form]]] = {
-    "convolution_backward": convolution_forms,
-    "im2col_backward": im2col_forms,
-    "conv2d_backprop_input": input_forms,
-    "conv2d_backprop_filter": filter_forms,
-    "deconv_grad_filter": deconvolution_forms,
-}
 STANDARD_LIMIT, EXHAUSTIVE_LIMIT = 150_000_000, 20_000_000_000
 """Multiply-adds of a case at most."""
 _SMOKE_LIMIT = 5_000_000
@@ -38,18 +28,21 @@ _EVERY_KIND_FORMS = ("plain", "2-D plain", "all of them", "2-D all of them")
 
 def smoke(seed: int = 0) -> Suite:
     """A look at everything, in seconds: some forms and rows of each operator, in integers."""
-    return _suite("smoke", seed, chain.from_iterable(map(_smoke_cases, FORMS)), _SMOKE_LIMIT)
+    found = chain.from_iterable(map(_smoke_cases, OPERATOR_NAMES))
+    return _suite("smoke", seed, found, _SMOKE_LIMIT)
 
 
 def standard(seed: int = 0) -> Suite:
     """Every form on each operator's first profile, every row of every error table."""
-    found = chain(*(_standard_cases(operator, seed) for operator in FORMS), _network_cases())
+    cases = (_standard_cases(operator, seed) for operator in OPERATOR_NAMES)
+    found = chain(*cases, _network_cases())
     return _suite("standard", seed, found, STANDARD_LIMIT)
 
 
 def exhaustive(seed: int = 0) -> Suite:
     """Every form on every profile and in every dtype, and layers of any size."""
-    found = chain(*(_exhaustive_cases(operator, seed) for operator in FORMS), _all_layers())
+    cases = (_exhaustive_cases(operator, seed) for operator in OPERATOR_NAMES)
+    found = chain(*cases, _all_layers())
     return _suite("exhaustive", seed, found, EXHAUSTIVE_LIMIT)
 
 
@@ -77,15 +70,15 @@ def _is_small(case: Case) -> bool:
 
 def _smoke_cases(operator: str) -> Iterator[Case]:
     profile = _first(operator)
-    for place, form in enumerate(FORMS[operator]()):
+    for place, form in enumerate(cases_of(operator).forms()):
         if place % _SMOKE_STEP == 0 and not form.is_limit:
             yield from _tried(operator, form, profile, place, Kind.INTEGER)
     yield from refusals_of(operator)[::_SMOKE_STEP]
 
 
 def _standard_cases(operator: str, seed: int) -> Iterator[Case]:
-    first, *others = SUPPORT[operator]
-    forms = [*FORMS[operator](), *drawn_forms(operator, _DRAWN, seed)]
+    first, *others = cases_of(operator).support
+    forms = [*cases_of(operator).forms(), *drawn_forms(operator, _DRAWN, seed)]
     for place, form in enumerate(forms):
         yield from _tried(operator, form, first, place, Kind.INTEGER)
         if not form.is_limit:
@@ -96,13 +89,8 @@ def _standard_cases(operator: str, seed: int) -> Iterator[Case]:
                 yield from _tried(operator, form, profile, place, kind)
     yield from _every_kind(operator, forms)
     yield from refusals_of(operator)
-    if operator == "convolution_backward":
-        yield from _rarer_cases(operator)
-
-
-def _rarer_cases(operator: str) -> Iterator[Case]:
-    for place, form in enumerate(rarer_forms()):
-        for profile in SUPPORT[operator]:
+    for place, form in enumerate(cases_of(operator).rarer_forms()):
+        for profile in cases_of(operator).support:
             yield from _tried(operator, form, profile, place, Kind.NORMAL)
 
 
@@ -110,37 +98,35 @@ def _every_kind(operator: str, forms: list[Form]) -> Iterator[Case]:
     """The plain call and that of everything at once, in every dtype, profile and fill."""
     chosen = [form for form in forms if form.name in _EVERY_KIND_FORMS]
     for form in chosen:
-        for profile, support in SUPPORT[operator].items():
+        for profile, support in cases_of(operator).support.items():
             for dtype in support.dtypes:
                 for kind in Kind:
-                    yield from _in_dtype(operator, form, profile, dtype, kind)
+                    yield from _in_dtype(form, profile, dtype, kind)
 
 
 def _exhaustive_cases(operator: str, seed: int) -> Iterator[Case]:
-    forms = [*FORMS[operator](), *drawn_forms(operator, _DRAWN_EXHAUSTIVE, seed)]
+    forms = [*cases_of(operator).forms(), *drawn_forms(operator, _DRAWN_EXHAUSTIVE, seed)]
     for form in forms:
-        for profile, support in SUPPORT[operator].items():
+        for profile, support in cases_of(operator).support.items():
             for dtype in support.dtypes:
                 for kind in (Kind.INTEGER, Kind.NORMAL):
-                    yield from _in_dtype(operator, form, profile, dtype, kind)
+                    yield from _in_dtype(form, profile, dtype, kind)
     yield from _standard_cases(operator, seed)
 
 
 def _tried(operator: str, form: Form, profile: str, place: int, kind: Kind) -> Iterator[Case]:
     """The form in the profile's dtypes by turns, the first from that turn on that is offered."""
-    dtypes = SUPPORT[operator][profile].dtypes
+    dtypes = cases_of(operator).support[profile].dtypes
     for turn in range(len(dtypes)):
-        found = list(_in_dtype(operator, form, profile, dtypes[(place + turn) % len(dtypes)], kind))
+        found = list(_in_dtype(form, profile, dtypes[(place + turn) % len(dtypes)], kind))
         if found:
             yield from found
             return
 
 
-def _in_dtype(
-    operator: str, form: Form, profile: str, dtype: DataType, kind: Kind
-) -> Iterator[Case]:
+def _in_dtype(form: Form, profile: str, dtype: DataType, kind: Kind) -> Iterator[Case]:
     """The case, if the profile offers it."""
-    case = offered(form.in_dtype(dtype).case(operator, Setting(profile=profile, kind=kind)))
+    case = offered(form.in_dtype(dtype).case(Setting(profile=profile, kind=kind)))
     if case is not None and follows_the_page(case):
         yield case
 
@@ -161,13 +147,14 @@ def _all_layers() -> Iterator[Case]:
 
 def _layers(kind: Kind) -> Iterator[Case]:
     """By turns in the dtypes that such networks are trained in."""
-    profile = _first("convolution_backward")
-    for place, (network, call) in enumerate(network_layers()):
-        form = Form(name=network, call=call)
-        setting = Setting(profile=profile, kind=kind, tags=("network",), source=network)
-        dtypes = SUPPORT["convolution_backward"][profile].dtypes
-        yield form.in_dtype(dtypes[place % len(dtypes)]).case("convolution_backward", setting)
+    for operator, cases in all_cases().items():
+        profile = _first(operator)
+        dtypes = cases.support[profile].dtypes
+        for place, (network, call) in enumerate(cases.layers()):
+            form = Form(name=network, call=call).in_dtype(dtypes[place % len(dtypes)])
+            setting = Setting(profile=profile, kind=kind, tags=("network",), source=network)
+            yield form.case(setting)
 
 
 def _first(operator: str) -> str:
-    return next(iter(SUPPORT[operator]))
+    return next(iter(cases_of(operator).support))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
 from opserve_kernels.cases.projection import Projection
-from opserve_kernels.cases.sums import Sum, sums_of
+from opserve_kernels.cases.sum import Sum
+from opserve_kernels.cases.sums import sums_of
 from opserve_kernels.verdict.checks import (
     check_gaps,
     check_repeats,

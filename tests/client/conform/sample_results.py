@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_client.conform.record import Header, Result, RunRecord
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.projection import Projection, project, random_signs
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.verdict.checks import check_untouched
 from opserve_kernels.verdict.judge import conclude, judge, judge_refusal
 from opserve_kernels.verdict.pair import Pair

@@ -18,9 +18,10 @@ from opserve_client.conform import command_line
 from opserve_client.conform import options as options_module
 from opserve_client.conform import service as service_module
 from opserve_client.private_service import Addresses
-from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.suite import Suite, write_suite
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.registry import OPERATORS
 
 REAL = Setting(kind=Kind.NORMAL)

@@ -11,8 +11,9 @@ from opserve_client.conform.goldens import Goldens
 from opserve_client.conform.targets.device import Sessions, Terms
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.cache import Cache
-from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Kind
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 CALL = FoldCall(out=(1, 2, 3, 4), kernel=(1, 1))
 

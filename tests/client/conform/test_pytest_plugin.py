@@ -13,9 +13,11 @@ import pytest
 from benchmarks.keyed import empty_store
 from opserve_client import Client
 from opserve_client.private_service import Addresses, private_service
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.suite import Suite, write_suite
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 pytestmark = pytest.mark.system
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))

@@ -15,7 +15,7 @@ from opserve_client.conform.record import (
     result_line,
     write_record,
 )
-from opserve_kernels.cases.calls import FoldCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.verdict.exact import Exact
 from opserve_kernels.verdict.judge import conclude, judge
 from opserve_kernels.verdict.pair import Pair

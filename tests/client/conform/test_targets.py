@@ -25,8 +25,9 @@ from opserve_client.conform.targets.target import (
     Target,
 )
 from opserve_kernels.cases.arrays import arrays_of
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall
 from opserve_kernels.cases.case import Case
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 
 CASE = FoldCall(out=(2, 1, 3, 4), kernel=(2, 1)).case()

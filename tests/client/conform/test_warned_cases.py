@@ -12,8 +12,9 @@ from opserve_client.conform.targets.target import Outcome, Ran, Tensors
 from opserve_client.conform.trial import Trial
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.refusals import rows
 from opserve_kernels.cases.refusals.changes import source_of
+from opserve_kernels.cases.refusals.rows import refusals_of
+from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.operator import Rule
 from opserve_kernels.verdict.verdict import Status
 
@@ -33,8 +34,8 @@ class Lenient:
         pass
 
 
-RULES = {rule.broken: rule for rule in rows.RULES["convolution_backward"]}
-CASES = {case.source: case for case in rows.refusals_of("convolution_backward")}
+RULES = {rule.broken: rule for rule in cases_of("convolution_backward").rules}
+CASES = {case.source: case for case in refusals_of("convolution_backward")}
 PAGE, CONTRADICTED = RULES["not the channels"], RULES["four values"]
 SOURCE = RULES["not zero, transposed is false"]
 PAGE_CASE, SOURCE_CASE = CASES[source_of(PAGE)], CASES[source_of(SOURCE)]

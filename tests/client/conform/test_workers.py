@@ -14,8 +14,10 @@ from opserve_client.conform.targets.named import Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup, Workers, make_trial
 from opserve_client.private_service import Addresses
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Setting
+from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.verdict import Status
 

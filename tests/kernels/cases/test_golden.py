@@ -8,10 +8,15 @@ import pytest
 from kernels.cases.runs import calls_of, golden_of, run, verdicts
 from kernels.oracles.rounding import round_to_half, round_to_hf32
 from opserve_kernels.cases.arrays import arrays_of
-from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Setting
+from opserve_kernels.cases.block_calls import BlockCall
+from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.sums import multiply_adds, sums_of
+from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
+from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.golden_values import questions_of
 from opserve_kernels.verdict.verdict import Status
@@ -103,8 +108,8 @@ _CALLS = [
     FoldCall(out=(2, 3, 8, 9), kernel=(3, 2), padding=(1, 1), dtypes=(HALF, FLOAT)).case(
         Setting(kind=Kind.NORMAL)
     ),
-    BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4).input_case(),
-    BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4, raw=True).filter_case(),
+    InputCall(BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4)).case(),
+    FilterCall(BlockCall(image=(2, 20, 5, 6), weight=(24, 5, 3, 2), groups=4, raw=True)).case(),
     DeconvolutionCall(x=(2, 3, 4, 4), dy=(2, 7, 9, 6), kernel=(3, 2), stride=(2, 2), group=2).case(
         Setting(profile="ft78ne", kind=Kind.UNIFORM)
     ),

@@ -7,8 +7,9 @@ import pytest
 from kernels.cases.runs import plan_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE, PAGE_RULE, row_of
-from opserve_kernels.cases.refusals.rows import BREACHES, RULES, refusals_of
+from opserve_kernels.cases.refusals.rows import refusals_of
 from opserve_kernels.cases.refusals.warned import stands_for_refusal
+from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import DocumentedRules, PlanOptions, RuleOrigin
 from opserve_kernels.registry import OPERATORS
@@ -18,9 +19,12 @@ CASES = [case for operator in OPERATORS for case in refusals_of(operator)]
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_every_row_of_the_error_table_has_a_call(operator: str) -> None:
-    assert RULES[operator] == OPERATORS[operator].rules
-    rules = [rule for rule in RULES[operator] if rule.origin is not RuleOrigin.CONTRADICTED]
-    assert set(BREACHES[operator]()) == {row_of(rule) for rule in rules}
+    cases = cases_of(operator)
+    assert cases.rules == OPERATORS[operator].rules
+    rules = [
+        rule for rule in cases_of(operator).rules if rule.origin is not RuleOrigin.CONTRADICTED
+    ]
+    assert set(cases.breaches()) == {row_of(rule) for rule in rules}
     for case, rule in zip(refusals_of(operator), rules, strict=True):
         assert case.source == f"{ERROR_TABLE}{rule.parameter}: {rule.broken}"
         assert case.expect == rule.status.name
@@ -63,6 +67,6 @@ def test_call_is_warned_of_its_row_where_that_may_be_a_warning_and_refused_else(
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_call_breaks_no_rule_before_it_is_changed(operator: str) -> None:
-    for breach in BREACHES[operator]().values():
+    for breach in cases_of(operator).breaches().values():
         if breach.changes:
             assert plan_of(breach.case).units > 0

@@ -7,15 +7,15 @@ import pytest
 
 from kernels.cases.runs import golden_of, plan_of, run, verdicts
 from opserve_kernels.cases.arrays import arrays_of
-from opserve_kernels.cases.case import OUTPUTS, Case, Kind
+from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.coverage import coverage, required
-from opserve_kernels.cases.networks import network_layers
-from opserve_kernels.cases.refusals.rows import RULES
+from opserve_kernels.cases.registry import all_cases, cases_of
 from opserve_kernels.cases.suite import Suite, read_suite, write_suite
 from opserve_kernels.cases.suites import STANDARD_LIMIT, SUITES
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import RuleOrigin
+from opserve_kernels.operators.convolution_backward.cases.networks import network_layers
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Status
 
@@ -53,11 +53,15 @@ def test_standard_covers_all_that_every_operator_has() -> None:
         if not row[feature]
     ]
     assert missing == []
-    assert set(table) == set(OPERATORS) == set(OUTPUTS)
+    assert set(table) == set(OPERATORS)
     for operator, row in table.items():
         assert len(row) == len(required(operator)) == len(set(required(operator)))
         assert sum(feature.startswith("refused: ") for feature in row) == len(
-            [rule for rule in RULES[operator] if rule.origin is not RuleOrigin.CONTRADICTED]
+            [
+                rule
+                for rule in cases_of(operator).rules
+                if rule.origin is not RuleOrigin.CONTRADICTED
+            ]
         )
 
 
@@ -96,7 +100,8 @@ def test_smoke_is_part_of_standard() -> None:
 
 
 def test_operators_data_are_those_of_the_registry() -> None:
-    assert {name: operator.outputs for name, operator in OPERATORS.items()} == OUTPUTS
+    found = {name: (cases.support, cases.rules) for name, cases in all_cases().items()}
+    assert found == {name: (one.support, one.rules) for name, one in OPERATORS.items()}
 
 
 def test_suites_stay_within_their_bounds() -> None:

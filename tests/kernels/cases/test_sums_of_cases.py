@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
+from opserve_kernels.cases.block_calls import BlockCall
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.sums import Sum, sums_of
+from opserve_kernels.cases.sum import Sum
+from opserve_kernels.cases.sums import sums_of
+from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
+from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 
 FLOAT, HALF, BF16, DOUBLE = DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE
@@ -35,8 +41,8 @@ def in_groups(profile: str, **changes: Any) -> Case:
     [
         (FoldCall(out=(2, 3, 8, 9), kernel=(3, 2)).case(), 3 * 2, "n c h w"),
         (FoldCall(out=(3, 8, 9), kernel=(3, 2)).case(), 3 * 2, "c h w"),
-        (BLOCKS.input_case(), 24 // 4 * 3 * 2, "n c1 h w c0"),
-        (BLOCKS.filter_case(), 2 * 3 * 5, "gc1k n1 n0 c0"),
+        (InputCall(BLOCKS).case(), 24 // 4 * 3 * 2, "n c1 h w c0"),
+        (FilterCall(BLOCKS).case(), 2 * 3 * 5, "gc1k n1 n0 c0"),
         (DSP.case(Setting(profile="ft78ne")), 2 * 3 * 4, "g k c"),
     ],
     ids=lambda given: given.operator if isinstance(given, Case) else None,
@@ -58,8 +64,8 @@ PASSED: Sequence[tuple[Case, Sequence[str]]] = [  # what each output's sums are 
     (in_groups("reference", cube_math_type=2), ["", "", ""]),
     (FoldCall(out=(2, 3, 8, 9), kernel=(3, 2), dtypes=(HALF, FLOAT)).case(), ["float16"]),
     (FoldCall(out=(2, 3, 8, 9), kernel=(3, 2), dtypes=(HALF, HALF)).case(), [""]),
-    (BLOCKS.input_case(), [""]),
-    (BLOCKS.filter_case(), [""]),
+    (InputCall(BLOCKS).case(), [""]),
+    (FilterCall(BLOCKS).case(), [""]),
 ]
 
 
@@ -78,8 +84,8 @@ def test_sums_beyond_float16_end_as_the_profile_says() -> None:
     assert ends(convolution(dtypes=HALVES)) == [False, False, False]
     assert ends(convolution("ascend910", dtypes=HALVES)) == [True, True, True]
     assert ends(convolution("ascend910", cube_math_type=1)) == [True, False, False]
-    assert ends(BLOCKS.input_case()) == [True]
-    assert ends(BLOCKS.filter_case()) == [False]
+    assert ends(InputCall(BLOCKS).case()) == [True]
+    assert ends(FilterCall(BLOCKS).case()) == [False]
 
 
 def test_only_the_arbiter_keeps_sums_in_float64() -> None:

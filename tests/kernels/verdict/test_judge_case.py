@@ -9,11 +9,13 @@ import pytest
 from kernels.cases.runs import Array, golden_of, run
 from opserve_kernels.cases import projection
 from opserve_kernels.cases.arrays import arrays_of
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Setting
+from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
-from opserve_kernels.cases.projection import PROJECTED, projections_of
+from opserve_kernels.cases.large_calls import PROJECTED, projections_of
 from opserve_kernels.cases.suites import STANDARD_LIMIT
 from opserve_kernels.cases.sums import sums_of
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.judge_case import (
     NO_STANDARDS,

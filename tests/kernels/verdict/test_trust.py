@@ -9,8 +9,10 @@ import pytest
 from kernels.cases.runs import golden_of
 from kernels.oracles.convolution_backward import geometry_of, gradients
 from kernels.oracles.im2col_backward import gradients as fold
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.trust import FEW, check_trust, reached_elements

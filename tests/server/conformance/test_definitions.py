@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opserve.v1.conformance_service_pb2 import ReadCasesResponse
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suites import smoke
 from opserve_kernels.operator import DocumentedRules, PlanOptions
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_server.conformance import tasks

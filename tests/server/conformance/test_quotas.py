@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from opserve_client import QuotaExceeded
-from opserve_kernels.cases.calls import FoldCall
 from opserve_kernels.cases.case import canonical
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_server.core.tenants import Resource
 from server.farm import FACES, Farm, open_farm, refusal
 from system.drills import until

@@ -20,7 +20,8 @@ from opserve_client.conform.targets.target import (
     Ran,
     Tensors,
 )
-from opserve_kernels.cases.case import OUTPUTS, Case
+from opserve_client.operators import OPERATORS
+from opserve_kernels.cases.case import Case
 
 Function = Callable[..., Any]
 _LIBRARIES = "site-packages"
@@ -94,7 +95,7 @@ def function_at(path: str) -> FunctionTarget:
         raise InfrastructureError(f"target {path}: {error}") from error
     if not callable(found):
         raise InfrastructureError(f"target {path}: it is no function")
-    return FunctionTarget(found, name if name in OUTPUTS else "")
+    return FunctionTarget(found, name if name in OPERATORS else "")
 
 
 def _place_of(error: Exception) -> str:
@@ -112,7 +113,7 @@ def returned_outputs(case: Case, returned: object) -> dict[str, Array]:
         named = cast("Mapping[str, object]", returned)
     else:
         many = cast("tuple[object, ...]", returned) if isinstance(returned, tuple) else (returned,)
-        names = case.written if len(many) == len(case.written) else OUTPUTS[case.operator]
+        names = case.written if len(many) == len(case.written) else case.output_names
         named = dict(zip(names, many, strict=False))
     return {
         name: np.asarray(value)

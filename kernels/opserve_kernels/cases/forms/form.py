@@ -2,13 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from opserve_kernels.cases.block_calls import BlockCall, DeconvolutionCall
-from opserve_kernels.cases.calls import ConvolutionCall, FoldCall, Layout, Row, Setting
+from opserve_kernels.cases.calls import Layout, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.tensor import DataType, contiguous_strides
 
-Call = ConvolutionCall | FoldCall | BlockCall | DeconvolutionCall
+
+class Call(Protocol):
+    """The geometry of a call of one operator."""
+
+    def in_dtype(self, dtype: DataType) -> "Call":
+        """The same in a dtype."""
+        ...
+
+    def case(self, setting: Setting) -> Case:
+        """The call."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,26 +41,12 @@ class Form:
 
     def in_dtype(self, dtype: DataType) -> "Form":
         """The same in a dtype."""
-        if self.keeps_dtypes:
-            return self
-        match self.call:
-            case ConvolutionCall() as call:
-                return replace(self, call=replace(call, dtypes=(dtype,) * 3))
-            case FoldCall() as call:
-                return replace(self, call=replace(call, dtypes=(dtype, dtype)))
-            case DeconvolutionCall() | BlockCall() as call:
-                return replace(self, call=replace(call, dtype=dtype))
+        return self if self.keeps_dtypes else replace(self, call=self.call.in_dtype(dtype))
 
-    def case(self, operator: str, setting: Setting) -> Case:
+    def case(self, setting: Setting) -> Case:
         """The call."""
-        setting = replace(setting, layouts=self.layouts, tags=(*setting.tags, self.name))
-        match self.call:
-            case BlockCall() as call if operator == "conv2d_backprop_input":
-                return call.input_case(setting)
-            case BlockCall() as call:
-                return call.filter_case(setting)
-            case call:
-                return call.case(setting)
+        tags = (*setting.tags, self.name)
+        return self.call.case(replace(setting, layouts=self.layouts, tags=tags))
 
 
 def gapped(shape: Row) -> Row:

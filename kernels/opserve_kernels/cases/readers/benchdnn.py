@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from opserve_kernels.cases.calls import DEFAULT, EVERY_GRADIENT, ConvolutionCall, Mask, Row, Setting
+from opserve_kernels.cases.calls import DEFAULT, Row, Setting
 from opserve_kernels.cases.readers.layouts import OPERANDS, steps_of
 from opserve_kernels.cases.readers.problems import Geometry, geometry_of, problem_of
 from opserve_kernels.cases.readers.read import (
@@ -18,6 +18,11 @@ from opserve_kernels.cases.readers.read import (
     read_lines,
 )
 from opserve_kernels.cases.suite import CASES_LIMIT
+from opserve_kernels.operators.convolution_backward.cases.calls import (
+    EVERY_GRADIENT,
+    ConvolutionCall,
+    Mask,
+)
 from opserve_kernels.tensor import DataType, contiguous_strides
 
 _DTYPES: Mapping[str, DataType] = {

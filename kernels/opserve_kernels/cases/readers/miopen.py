@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from opserve_kernels.cases.calls import DEFAULT, ConvolutionCall, Mask, Row, Setting
+from opserve_kernels.cases.calls import DEFAULT, Row, Setting
 from opserve_kernels.cases.forms.form import channels_last
 from opserve_kernels.cases.readers.read import (
     Inexpressible,
@@ -14,6 +14,7 @@ from opserve_kernels.cases.readers.read import (
     read_lines,
 )
 from opserve_kernels.cases.suite import CASES_LIMIT
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
 from opserve_kernels.tensor import DataType
 
 _PROGRAMS: Mapping[str, DataType] = {

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opserve_kernels.cases.calls import ConvolutionCall, Row
+from opserve_kernels.cases.calls import Row
 from opserve_kernels.cases.readers.read import Inexpressible, divided, integer
 from opserve_kernels.convolution import output_size
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 
 _SIZES = ("g", "mb", "ic", "oc")
 _PER_AXIS = ("i", "o", "k", "s", "p", "d")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 
-from opserve_kernels.cases.calls import ConvolutionCall, Layout, Row, Setting
+from opserve_kernels.cases.calls import Layout, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, TEXT_CHARACTERS
@@ -13,6 +13,7 @@ from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suite import CASES_LIMIT
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.convolution_backward.plan import plan
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.profiles import PROFILES

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE, source_of
-from opserve_kernels.cases.refusals.rows import RULES
+from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.operator import Rule, RuleOrigin
 
 
@@ -47,7 +47,7 @@ def stands_for_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
 
 def _rows(case: Case) -> Iterable[Rule]:
     """The row that a suite's case breaks; of a case of another source, all of the operator's."""
-    rules = RULES[case.operator]
+    rules = cases_of(case.operator).rules
     if not case.source.startswith(ERROR_TABLE):
         return rules
     return (rule for rule in rules if source_of(rule) == case.source)

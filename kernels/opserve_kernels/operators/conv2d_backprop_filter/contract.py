@@ -24,6 +24,8 @@ SUPPORT: Mapping[str, Support] = {
         notes="results FLOAT, FLOAT16, BF16, DOUBLE; no upper limits",
     ),
 }
+DEFAULT_RESULT = "float32"
+"""Dtype of the result of a call without res_dtype."""
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "ascend910b": ("float32",),
     "ascend910": ("float32",),

@@ -26,6 +26,8 @@ SUPPORT: Mapping[str, Support] = {
         notes="results FLOAT, FLOAT16, BF16, DOUBLE; no upper limits",
     ),
 }
+DEFAULT_RESULT = "float16"
+"""Dtype of the result of a call without res_dtype."""
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "ascend910b": ("float16", "float32", "bfloat16"),
     "ascend910": ("float16", "float32"),

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
+from opserve_kernels.number_formats import Operands
 from opserve_kernels.operator import DocumentedRules, Limit, Support
 from opserve_kernels.operators.convolution_backward import page
 from opserve_kernels.tensor import DataType
@@ -13,14 +13,6 @@ DOCUMENTED_RULES = DocumentedRules.ERROR
 RANK_1D, RANK_2D, RANK_3D = 3, 4, 5  # dimensions of tensors: N, C and the spatial ones
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
-
-
-class Operands(Enum):
-    """What operands are rounded to before they are multiplied."""
-
-    AS_GIVEN = auto()
-    FLOAT16 = auto()
-    HF32 = auto()  # of as many bits as the profile has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

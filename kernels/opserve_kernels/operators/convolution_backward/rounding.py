@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
-from opserve_kernels.number_formats import FLOAT, FLOAT16, HF32, HF32_10_BITS, result_format
-from opserve_kernels.operators.convolution_backward.call import Call
-from opserve_kernels.operators.convolution_backward.contract import (
-    PROFILE_RULES,
-    Computation,
+from opserve_kernels.number_formats import (
+    FLOAT,
+    FLOAT16,
+    HF32,
+    HF32_10_BITS,
     Operands,
+    result_format,
 )
+from opserve_kernels.operators.convolution_backward.call import Call
+from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES, Computation
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tensor import DataType, Tensor
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from opserve_kernels.cases.block_calls import DeconvolutionCall
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import Breach
+from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
 from opserve_kernels.operators.deconv_grad_filter.contract import DY_SIZES, LIMITS, MOST, X_SIZES
 from opserve_kernels.tensor import DataType, Format
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from opserve_kernels.cases.calls import ConvolutionCall, Row
+from opserve_kernels.cases.calls import Row
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 
 Layer = tuple[int, Row, int, int, int, int]
 """Input channels, spatial size, output channels, and kernel, stride and padding of each axis."""

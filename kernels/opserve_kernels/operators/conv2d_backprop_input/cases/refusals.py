@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from opserve_kernels.cases.block_calls import BlockCall
 from opserve_kernels.cases.refusals.changes import Breach, changed, thin
 from opserve_kernels.formats import group_dict
+from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
 from opserve_kernels.tensor import DataType, Format
 
 _WEIGHT = (32, 4, 3, 3)
-_BASE = BlockCall(image=(2, 16, 5, 6), weight=_WEIGHT, groups=4).input_case()
+_BASE = InputCall(BlockCall(image=(2, 16, 5, 6), weight=_WEIGHT, groups=4)).case()
 _MEMBERS = ("strides", "padding", "dilations")
 _TENSORS = ("filters", "out_backprop", "res_tensor")
 _GROUP_DICT = "para_dict.group_dict"
@@ -112,7 +113,7 @@ def _results() -> dict[tuple[str, str], dict[str, object]]:
 
 def _limits() -> dict[tuple[str, str], Breach]:
     """Calls of tensors that nobody could hold."""
-    row = BlockCall(image=(1, 16, 1, 9), weight=(16, 16, 1, 3)).input_case()
+    row = InputCall(BlockCall(image=(1, 16, 1, 9), weight=(16, 16, 1, 3))).case()
     calls = {
         ("input_sizes", "height is outside the limit"): BlockCall(
             image=(1, 16, 200001, 1), weight=(16, 16, 2, 1)
@@ -123,10 +124,10 @@ def _limits() -> dict[tuple[str, str], Breach]:
         ("filters", _MOST_BYTES): BlockCall(image=(1, 2**31, 1, 1), weight=(2**31, 2**31, 1, 1)),
         ("out_backprop", _MOST_BYTES): BlockCall(image=(_HUGE, 16, 1, 1), weight=(16, 16, 1, 1)),
     }
-    found = {name: Breach(case=thin(call.input_case())) for name, call in calls.items()}
+    found = {name: Breach(case=thin(InputCall(call).case())) for name, call in calls.items()}
     vast = BlockCall(image=(_HUGE // 16, 16, 4, 4), weight=(16, 16, 1, 1), strides=(4, 4))
     small = {"res_tensor.shape": (1, 1, 1, 1, 16)}
-    found["input_sizes", _MOST_BYTES] = Breach(case=changed(thin(vast.input_case()), small))
+    found["input_sizes", _MOST_BYTES] = Breach(case=changed(thin(InputCall(vast).case()), small))
     found["para_dict.dilations", "height or width is outside the limit"] = Breach(
         case=row, changes={"para_dict.dilations": (1, 1, 256, 1)}
     )

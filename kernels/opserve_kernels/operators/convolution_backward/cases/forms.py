@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from opserve_kernels.cases.calls import ConvolutionCall, Layout, Mask, Row
+from opserve_kernels.cases.calls import Layout, Row
+from opserve_kernels.cases.forms.drawing import CHANNELS, Numbers, between, row
 from opserve_kernels.cases.forms.form import Form, channels_last, gapped
-from opserve_kernels.cases.refusals.convolution_backward import at_limit
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
+from opserve_kernels.operators.convolution_backward.cases.refusals import at_limit
 from opserve_kernels.operators.convolution_backward.contract import BOUNDS
 from opserve_kernels.tensor import DataType, Format, contiguous_strides
 
@@ -16,12 +18,13 @@ _KERNELS: tuple[Row, ...] = ((3,), (3, 2), (2, 3, 2))
 _STRIDES: Row = (2, 3, 2)
 _PADDING: Row = (1, 2, 1)
 _DILATION: Row = (2, 3, 2)
+_SPREAD, _KERNEL = (40, 12, 5), (9, 5, 3)  # of a drawn call, at most, by dimensions
 _SAMPLE_RANKS = (1, 2, 3)
 _MOST_TRIED = 65535  # of a limit: beyond it a call takes memory without measure
 _LIMITED_TENSORS = ("weight", "input", "grad_output")
 
 
-def convolution_forms() -> Iterator[Form]:
+def forms() -> Iterator[Form]:
     """The forms, simple ones first."""
     for axes in _SAMPLE_RANKS:
         yield from _plain(axes)
@@ -41,6 +44,31 @@ def rarer_forms() -> Iterator[Form]:
             call = replace(_all_of_them(axes), mask=mask, gives_masked=True)
             yield Form(name=f"{axes}-D mask {_flags(mask)}, all given", call=call)
     yield from _narrowed()
+
+
+def drawn(numbers: Numbers) -> ConvolutionCall:
+    """A call of any rank, transposed or not."""
+    axes, transposed = between(numbers, 1, 3), between(numbers, 0, 2) == 0
+    kernel = row(numbers, axes, 1, _KERNEL[axes - 1])
+    stride, dilation = row(numbers, axes, 1, 3), row(numbers, axes, 1, 2)
+    reach = tuple(step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True))
+    sides = -1 if transposed else 1  # more would leave nothing of a transposed one's output
+    padding = tuple(between(numbers, 0, (span + sides) // 2) for span in reach)
+    groups, inner, outer = (between(numbers, 1, most) for most in (3, CHANNELS, CHANNELS))
+    spread = row(numbers, axes, 0, _SPREAD[axes - 1])
+    size = tuple(span + more for span, more in zip(reach, spread, strict=True))
+    extra = tuple(between(numbers, 0, step - 1) for step in stride)
+    first, second = (inner, outer) if transposed else (outer, inner)
+    return ConvolutionCall(
+        input=(between(numbers, 1, 4), groups * inner, *size),
+        weight=(groups * first, second, *kernel),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        transposed=transposed,
+        output_padding=extra if transposed else (),
+    )
 
 
 def _narrowed() -> Iterator[Form]:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from opserve_kernels.cases.calls import ConvolutionCall, Row, Setting
+from opserve_kernels.cases.calls import Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import Breach, thin
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.convolution_backward.contract import BOUNDS
 from opserve_kernels.tensor import DataType, Format
 

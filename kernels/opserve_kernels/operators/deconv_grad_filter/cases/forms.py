@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from opserve_kernels.cases.block_calls import DeconvolutionCall
 from opserve_kernels.cases.calls import Layout
+from opserve_kernels.cases.forms.drawing import CHANNELS, Numbers, between, row
 from opserve_kernels.cases.forms.form import Form
+from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
 from opserve_kernels.operators.deconv_grad_filter.contract import FUNCTION_DTYPES, MOST
 from opserve_kernels.tensor import Format
 
@@ -21,7 +22,7 @@ _ALL = DeconvolutionCall(
 )
 
 
-def deconvolution_forms() -> Iterator[Form]:
+def forms() -> Iterator[Form]:
     """The forms, simple ones first."""
     calls = {
         "plain": _PLAIN,
@@ -58,6 +59,21 @@ def deconvolution_forms() -> Iterator[Form]:
     yield from _functions()
     yield from _laid_out()
     yield from _limits()
+
+
+def drawn(numbers: Numbers) -> DeconvolutionCall:
+    """Any output size is right."""
+    group, batch = between(numbers, 1, 3), between(numbers, 1, 4)
+    inner, outer = between(numbers, 1, CHANNELS), between(numbers, 1, CHANNELS)
+    return DeconvolutionCall(
+        x=(batch, *row(numbers, 2, 1, 9), group * inner),
+        dy=(batch, *row(numbers, 2, 1, 15), group * outer),
+        kernel=row(numbers, 2, 1, 5),
+        stride=row(numbers, 2, 1, 3),
+        padding=row(numbers, 2, 0, 3),
+        dilation=row(numbers, 2, 1, 3),
+        group=group,
+    )
 
 
 def _functions() -> Iterator[Form]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from opserve_kernels.cases.calls import FoldCall, Setting
+from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.refusals.changes import Breach
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 
 _CALL = FoldCall(out=(2, 3, 6, 7), kernel=(3, 2))

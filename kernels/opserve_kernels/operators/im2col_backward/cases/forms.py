@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from opserve_kernels.cases.calls import FoldCall, Layout
+from opserve_kernels.cases.calls import Layout
+from opserve_kernels.cases.forms.drawing import CHANNELS, Numbers, between, row
 from opserve_kernels.cases.forms.form import Form, channels_last, gapped
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType, Format
 
 _FLOAT, _HALF, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
@@ -13,7 +15,7 @@ _ALL = FoldCall(out=(2, 3, 11, 9), kernel=(3, 2), stride=(2, 3), padding=(2, 1),
 _COLUMNS = (2, 18, 72)  # grad_output of _PLAIN
 
 
-def im2col_forms() -> Iterator[Form]:
+def forms() -> Iterator[Form]:
     """The forms, simple ones first."""
     calls = {
         "plain": _PLAIN,
@@ -44,6 +46,21 @@ def im2col_forms() -> Iterator[Form]:
         yield Form(name=name, call=call)
     yield from _laid_out()
     yield from _mixed()
+
+
+def drawn(numbers: Numbers) -> FoldCall:
+    """A call of any geometry."""
+    kernel, dilation = row(numbers, 2, 1, 5), row(numbers, 2, 1, 3)
+    reach = tuple(step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True))
+    size = tuple(span + between(numbers, 0, 20) for span in reach)
+    batch = row(numbers, between(numbers, 0, 1), 1, 4)
+    return FoldCall(
+        out=(*batch, between(numbers, 1, CHANNELS), *size),
+        kernel=kernel,
+        stride=row(numbers, 2, 1, 4),
+        padding=row(numbers, 2, 0, 3),
+        dilation=dilation,
+    )
 
 
 def _laid_out() -> Iterator[Form]:

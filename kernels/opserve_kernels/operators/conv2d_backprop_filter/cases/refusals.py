@@ -4,10 +4,13 @@ from collections.abc import Mapping
 
 from opserve_kernels.cases.block_calls import BlockCall
 from opserve_kernels.cases.refusals.changes import Breach, thin
+from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.tensor import DataType, Format
 
-_BASE = BlockCall(image=(2, 16, 5, 6), weight=(32, 4, 3, 3), groups=4).filter_case()
-_DILATED = BlockCall(image=(1, 16, 1, 600), weight=(16, 16, 1, 2), dilations=(1, 2)).filter_case()
+_BASE = FilterCall(BlockCall(image=(2, 16, 5, 6), weight=(32, 4, 3, 3), groups=4)).case()
+_DILATED = FilterCall(
+    BlockCall(image=(1, 16, 1, 600), weight=(16, 16, 1, 2), dilations=(1, 2))
+).case()
 _TENSORS = ("input_x", "out_backprop", "res_tensor")
 _IMAGES = ("out_backprop", "input_x")
 _LENGTHS = {"filter_sizes": "four", "para_dict.strides": "two", "para_dict.dilations": "four"}
@@ -123,4 +126,4 @@ def _vast() -> dict[tuple[str, str], Breach]:
             image=(1, 16, 5, 6), weight=(16, 16, 3, 3), padding=(0, 256, 0, 0)
         ),
     }
-    return {row: Breach(case=thin(call.filter_case())) for row, call in calls.items()}
+    return {row: Breach(case=thin(FilterCall(call).case())) for row, call in calls.items()}

@@ -1,0 +1,101 @@
+"""An operator's record for conformance: which calls try it, and what follows from one."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from opserve_kernels.cases.case import Case, Value
+from opserve_kernels.cases.fill import Array
+from opserve_kernels.cases.forms.drawing import Numbers
+from opserve_kernels.cases.forms.form import Call, Form
+from opserve_kernels.cases.projection import Projection
+from opserve_kernels.cases.refusals.changes import Breach, Row
+from opserve_kernels.cases.sum import Sum
+from opserve_kernels.number_formats import Operands
+from opserve_kernels.operator import Rule, Support
+
+Entries = tuple[int, ...]
+Steps = tuple[Entries, Entries, Entries]
+"""Stride, padding and dilation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projected:
+    """How outputs of large calls become projections.
+
+    Attributes:
+        channel_axes: By output, the axis of its channels.
+        call: The call, and its operands, whose output is the projection of a case's.
+    """
+
+    channel_axes: Mapping[str, int]
+    call: Callable[[Case, str, Projection, Mapping[str, Array]], tuple[Case, Mapping[str, Array]]]
+
+
+def _unchanged(case: Case, _: Collection[str]) -> Mapping[str, Value]:
+    return case.arguments
+
+
+def _as_given(_: Case) -> Operands:
+    return Operands.AS_GIVEN
+
+
+def _offers_all(case: Case) -> Case | None:
+    return case
+
+
+def _always(_: Case) -> bool:
+    return True
+
+
+def _none(_: Case) -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCases:
+    """What `cases` and `verdict` need of one operator.
+
+    Attributes:
+        support: What each profile that has the operator offers.
+        rules: The error table.
+        forms: The forms, simple ones first.
+        rarer_forms: Forms of `standard` alone, which do not change the others' turns of dtypes.
+        layers: Calls of networks that are in use, each with the network's name.
+        drawn: A call from numbers that a seed draws.
+        breaches: What breaks each rule, by parameter and words of the rule.
+        sums: The sums of the outputs that a case writes; the case must be one that succeeds.
+        features: What a full suite tries, besides what it tries of every operator.
+        tried: Those of them that arguments decide, of a case.
+        steps: Stride, padding and dilation of a case.
+        groups: Groups of channels of a case, and the channels of one.
+        offered: The call as its profile offers it, of dtypes that are all supported where
+            `checks_dtypes`; None where the profile does not offer it.
+        checks_dtypes: Whether every tensor must have a dtype of `support`.
+        follows_the_page: Whether an offered call is accepted by default.
+        reference_arguments: The arguments of the call of `reference` for some outputs.
+        operands: What a case's operands are rounded to before they are multiplied.
+        unrounded: Outputs that sum operands as given.
+        projected: How outputs of large calls are projected; None where they are not.
+        reached: How many elements of each output sum products; empty where that is not counted.
+    """
+
+    support: Mapping[str, Support]
+    rules: tuple[Rule, ...]
+    forms: Callable[[], Iterator[Form]]
+    rarer_forms: Callable[[], Iterator[Form]] = lambda: iter(())
+    layers: Callable[[], Iterator[tuple[str, Call]]] = lambda: iter(())
+    drawn: Callable[[Numbers], Call]
+    breaches: Callable[[], Mapping[Row, Breach]]
+    sums: Callable[[Case], tuple[Sum, ...]]
+    features: tuple[str, ...]
+    tried: Callable[[Case], Iterator[str]]
+    steps: Callable[[Case], Steps]
+    groups: Callable[[Case], tuple[int, int]]
+    offered: Callable[[Case], Case | None] = _offers_all
+    checks_dtypes: bool = True
+    follows_the_page: Callable[[Case], bool] = _always
+    reference_arguments: Callable[[Case, Collection[str]], Mapping[str, Value]] = _unchanged
+    operands: Callable[[Case], Operands] = _as_given
+    unrounded: tuple[str, ...] = ()
+    projected: Projected | None = None
+    reached: Callable[[Case], Mapping[str, int]] = _none

@@ -1,0 +1,51 @@
+"""Which positions along a spatial axis some product reaches."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What of an axis is in some product.
+
+    Attributes:
+        taps: Taps of the kernel.
+        small: Positions of the image that has one for each place of the kernel.
+        large: Positions of the image that the kernel moves over.
+    """
+
+    taps: int
+    small: int
+    large: int
+
+
+def reach_of(small: int, large: int, taps: int, stride: int, dilation: int, before: int) -> Reach:
+    """What of an axis is in some product.
+
+    Tap t at place p lies at p * stride + t * dilation - before: for each tap, which p are in.
+    """
+    offsets = np.arange(taps, dtype=np.int64) * dilation - before
+    first = np.maximum(0, -(offsets // stride))
+    last = np.minimum(small - 1, (large - 1 - offsets) // stride)
+    met = first <= last
+    first, last, offsets = first[met], last[met], offsets[met]
+    step = min(stride, large)  # beyond the image a stride is as good as its size
+    ends = first * stride + offsets + (last - first) * step
+    return Reach(
+        taps=int(np.count_nonzero(met)),
+        small=_covered(small, first, last, 1),
+        large=_covered(large, first * stride + offsets, ends, step),
+    )
+
+
+def _covered(size: int, first: _Places, last: _Places, step: int) -> int:
+    """How many of `size` positions lie in first, first + step, ... last of some row."""
+    rows = -(-size // step) + 1
+    begun = np.zeros(rows * step, np.int64)
+    np.add.at(begun, first, 1)
+    np.add.at(begun, last + step, -1)
+    return int(np.count_nonzero(np.cumsum(begun.reshape(rows, step), axis=0)))

@@ -1,0 +1,88 @@
+"""The sums that an output consists of: how long, what they pass through, what they cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.sizing import sums_exactly
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.tensor import DataType
+
+_NAMES: Mapping[DataType, str] = {
+    DataType.FLOAT: "float32",
+    DataType.FLOAT16: "float16",
+    DataType.BF16: "bfloat16",
+    DataType.DOUBLE: "float64",
+}
+"""As NumPy and ml_dtypes have them."""
+_16_BITS = (DataType.FLOAT16, DataType.BF16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """The sums that an output of a case consists of.
+
+    Attributes:
+        output: Name of the tensor.
+        terms: Products in the longest sum, K.
+        accumulator: The dtype that sums are kept in, as NumPy spells it.
+        roundings: The dtypes that a complete sum passes through before its own, in order.
+        saturates: Whether a result beyond FLOAT16's range becomes its greatest value.
+        axes: What each axis means: "n", "c", "d", "h", "w"; of a weight "k", "c", "kd", "kh", "kw".
+        multiply_adds: Products in all sums together.
+        is_exact: Whether every order of summing gives the same bits, rounded once to the output's
+            dtype: integers that pass through no narrower one.
+    """
+
+    output: str
+    terms: int
+    accumulator: str
+    roundings: tuple[str, ...]
+    saturates: bool
+    axes: tuple[str, ...]
+    multiply_adds: int
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Products:
+    """The products that make up an output.
+
+    Attributes:
+        axes: What each axis of the output means, as Sum has it.
+        terms: Products in the longest sum, K.
+        multiply_adds: Products in all sums together.
+        passed: What a sum is rounded to first.
+        clamps: Whether a FLOAT16 result stays within its range on every profile.
+    """
+
+    axes: tuple[str, ...]
+    terms: int
+    multiply_adds: int
+    passed: DataType = DataType.FLOAT
+    clamps: bool = False
+
+
+def sum_of(case: Case, output: str, products: Products, *, gradient: str) -> Sum:
+    """An output's sums, with what follows from profile and dtypes.
+
+    Args:
+        case: The call.
+        output: Name of the tensor.
+        products: Of the output.
+        gradient: The input that is a factor of every product.
+    """
+    profile, dtype = PROFILES[case.profile], case.tensors[output].dtype
+    narrowed = not profile.exact and products.passed in _16_BITS and products.passed != dtype
+    clamps = products.clamps and dtype == DataType.FLOAT16
+    is_half = DataType.FLOAT16 in {dtype, products.passed if narrowed else dtype}
+    return Sum(
+        output=output,
+        terms=products.terms,
+        accumulator="float64" if profile.exact else "float32",
+        roundings=(_NAMES[products.passed],) if narrowed else (),
+        saturates=clamps or (profile.saturates and is_half),
+        axes=products.axes,
+        multiply_adds=products.multiply_adds,
+        is_exact=not narrowed and sums_exactly(case.inputs, products.terms, gradient=gradient),
+    )

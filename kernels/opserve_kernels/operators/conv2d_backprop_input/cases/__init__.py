@@ -1,0 +1,42 @@
+"""The conformance record of conv2d_backprop_input."""
+
+from opserve_kernels.cases.block_cases import (
+    FEATURES,
+    groups_of,
+    is_offered,
+    reference_arguments,
+    steps_of,
+    tried,
+)
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.operator_cases import OperatorCases
+from opserve_kernels.operators.conv2d_backprop_input.cases.forms import drawn, forms
+from opserve_kernels.operators.conv2d_backprop_input.cases.refusals import breaches
+from opserve_kernels.operators.conv2d_backprop_input.cases.sums import sums
+from opserve_kernels.operators.conv2d_backprop_input.contract import (
+    DEFAULT_RESULT,
+    RESULTS,
+    RULES,
+    SUPPORT,
+)
+
+
+def _offered(case: Case) -> Case | None:
+    return case if is_offered(case, SUPPORT, RESULTS, DEFAULT_RESULT) else None
+
+
+CASES = OperatorCases(
+    support=SUPPORT,
+    rules=RULES,
+    forms=forms,
+    drawn=drawn,
+    breaches=breaches,
+    sums=sums,
+    features=FEATURES,
+    tried=tried,
+    steps=steps_of,
+    groups=groups_of,
+    offered=_offered,
+    checks_dtypes=False,
+    reference_arguments=reference_arguments,
+)

@@ -1,0 +1,64 @@
+"""Which calls of convolution_backward a profile offers, and how `reference` takes them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from math import prod
+from typing import cast
+
+from opserve_kernels.cases.case import Case, Value
+from opserve_kernels.number_formats import Operands, promote
+from opserve_kernels.operators.convolution_backward.cases.sums import computation_of
+from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES
+from opserve_kernels.operators.convolution_backward.schema import OUTPUTS
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.tensor import Format
+
+_KEEP_DTYPE = 0
+
+
+def offered(case: Case) -> Case | None:
+    """The call, with another cube_math_type where the profile offers it so; None where not."""
+    rules = PROFILE_RULES[case.profile]
+    input_, weight = case.tensors["input"], case.tensors["weight"]
+    is_empty = 0 in (prod(input_.shape), prod(weight.shape))
+    if len(input_.shape) not in rules.ranks or (is_empty and not rules.takes_empty):
+        return None
+    promoted = promote(promote(case.tensors["grad_output"].dtype, input_.dtype), weight.dtype)
+    computations = rules.computations.get(promoted)
+    if computations is None:
+        return None
+    kind = cast("int", case.arguments["cube_math_type"])
+    if computations[kind] is not None:
+        return case
+    able = [index for index, how in enumerate(computations) if how is not None]
+    return replace(case, arguments={**case.arguments, "cube_math_type": able[0]})
+
+
+def follows_the_page(case: Case) -> bool:
+    """Whether dtypes of gradients and formats, which a form varies, are the page's.
+
+    On `reference`, which stands for no product, they may be any.
+    """
+    if PROFILES[case.profile].exact:
+        return True
+    given = case.tensors["grad_output"].dtype
+    dtypes = {
+        "grad_input": promote(case.tensors["input"].dtype, given),
+        "grad_weight": promote(case.tensors["weight"].dtype, given),
+        "grad_bias": given,
+    }
+    images = [tensor for name, tensor in case.tensors.items() if name != "grad_bias"]
+    return all(tensor.format is not Format.ND for tensor in images) and all(
+        tensor.dtype == dtypes[name] for name, tensor in case.outputs.items()
+    )
+
+
+def operands_of(case: Case) -> Operands:
+    """What a case's operands are rounded to before they are multiplied."""
+    return computation_of(case).operands
+
+
+def reference_arguments(case: Case, outputs: Collection[str]) -> Mapping[str, Value]:
+    """The arguments without a product's roundings, for some gradients."""
+    mask = tuple(name in outputs for name in OUTPUTS)
+    return {**case.arguments, "cube_math_type": _KEEP_DTYPE, "output_mask": mask}

@@ -1,0 +1,28 @@
+"""The conformance record of im2col_backward."""
+
+from opserve_kernels.cases.operator_cases import OperatorCases
+from opserve_kernels.operators.im2col_backward.cases.features import (
+    FEATURES,
+    groups_of,
+    steps_of,
+    tried,
+)
+from opserve_kernels.operators.im2col_backward.cases.forms import drawn, forms
+from opserve_kernels.operators.im2col_backward.cases.reach import reached
+from opserve_kernels.operators.im2col_backward.cases.refusals import breaches
+from opserve_kernels.operators.im2col_backward.cases.sums import sums
+from opserve_kernels.operators.im2col_backward.contract import RULES, SUPPORT
+
+CASES = OperatorCases(
+    support=SUPPORT,
+    rules=RULES,
+    forms=forms,
+    drawn=drawn,
+    breaches=breaches,
+    sums=sums,
+    features=FEATURES,
+    tried=tried,
+    steps=steps_of,
+    groups=groups_of,
+    reached=reached,
+)

@@ -1,0 +1,68 @@
+"""Calls of im2col_backward by their geometry, as cases."""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from opserve_kernels.cases.calls import DEFAULT, Row, Setting, placed
+from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.cases.sizing import filled
+from opserve_kernels.convolution import output_size
+from opserve_kernels.tensor import DataType
+
+_FLOAT = DataType.FLOAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldCall:
+    """A call of im2col_backward.
+
+    Attributes:
+        out: (N,) C, H, W.
+        kernel: Of a block.
+        stride: Steps between blocks.
+        padding: Zeros around the image.
+        dilation: Distance between a block's elements.
+        dtypes: Of grad_output and out.
+    """
+
+    out: Row
+    kernel: Row
+    stride: Row = (1, 1)
+    padding: Row = (0, 0)
+    dilation: Row = (1, 1)
+    dtypes: tuple[DataType, DataType] = (_FLOAT, _FLOAT)
+
+    def in_dtype(self, dtype: DataType) -> "FoldCall":
+        """The same in a dtype."""
+        return replace(self, dtypes=(dtype, dtype))
+
+    def case(self, setting: Setting = DEFAULT) -> Case:
+        """The call."""
+        *batch, channels, _, _ = self.out
+        shape = (*batch, channels * prod(self.kernel), prod(map(self._places, range(2))))
+        columns = {"grad_output": TensorCase(shape=shape, dtype=self.dtypes[0])}
+        inputs = filled(columns, setting.kind, gradient="grad_output", longest=prod(self.kernel))
+        tensors = inputs | {"out": TensorCase(shape=self.out, dtype=self.dtypes[1])}
+        return Case(
+            operator="im2col_backward",
+            profile=setting.profile,
+            tensors=placed(tensors, setting),
+            arguments={
+                "input_size": self.out[-2:],
+                "kernel_size": self.kernel,
+                "dilation": self.dilation,
+                "padding": self.padding,
+                "stride": self.stride,
+            },
+            tags=setting.tags,
+            source=setting.source,
+        )
+
+    def _places(self, axis: int) -> int:
+        return output_size(
+            self.out[axis - 2],
+            kernel=self.kernel[axis],
+            stride=self.stride[axis],
+            padding=2 * self.padding[axis],
+            dilation=self.dilation[axis],
+        )

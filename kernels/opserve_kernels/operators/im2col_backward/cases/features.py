@@ -1,0 +1,30 @@
+"""What a full suite tries of im2col_backward."""
+
+from collections.abc import Iterator
+from typing import cast
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.tensor import Format
+
+Row = tuple[int, ...]
+FEATURES = (
+    *("empty", "several dtypes", "rank 2", "rank 3"),
+    *(f"format {tag}" for tag in (Format.ND, Format.NCHW, Format.NHWC)),
+)
+
+
+def steps_of(case: Case) -> tuple[Row, Row, Row]:
+    """Stride, padding and dilation."""
+    given = case.arguments
+    stride, padding, dilation = (cast("Row", given[x]) for x in ("stride", "padding", "dilation"))
+    return stride, padding, dilation
+
+
+def groups_of(_: Case) -> tuple[int, int]:
+    """One group, whatever the channels."""
+    return 1, 1
+
+
+def tried(_: Case) -> Iterator[str]:
+    """None: its tensors and steps are all that a call has."""
+    return iter(())

@@ -1,0 +1,30 @@
+"""How many elements of the image some block covers."""
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import cast
+
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.reach import Reach, reach_of
+from opserve_kernels.convolution import output_size
+
+_SPATIAL = 2
+
+
+def reached(case: Case) -> Mapping[str, int]:
+    """Of the image; of an empty call nothing."""
+    if any(prod(tensor.shape) == 0 for tensor in case.inputs.values()):
+        return dict.fromkeys(case.written, 0)
+    whole = prod(case.tensors["out"].shape[:-_SPATIAL])
+    return {"out": whole * prod(axis.large for axis in _axes(case))}
+
+
+def _axes(case: Case) -> Iterator[Reach]:
+    """Of the spatial axes, in their order."""
+    given = cast("Mapping[str, tuple[int, ...]]", case.arguments)
+    names = ("input_size", "kernel_size", "stride", "dilation", "padding")
+    for large, taps, stride, dilation, before in zip(*map(given.__getitem__, names), strict=True):
+        small = output_size(
+            large, kernel=taps, stride=stride, padding=2 * before, dilation=dilation
+        )
+        yield reach_of(small, large, taps, stride, dilation, before)
