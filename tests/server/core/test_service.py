@@ -41,6 +41,16 @@ async def test_memory_runs_out_with_the_vendors_code_and_comes_back(caller: Call
     assert await caller.buffer() == whole + 1, "the refused allocation used no handle"
 
 
+async def test_a_chosen_handle_is_greater_than_every_one_before_it(caller: Caller) -> None:
+    last = await caller.buffer()
+    await caller.run(c.Free(buffer=last))
+    assert isinstance(
+        await caller.refused(c.Allocate(size_bytes=SIZE, buffer=last)), InvalidArgument
+    )
+    made = await caller.run(c.Allocate(size_bytes=SIZE, buffer=last + 1))
+    assert made.buffer == last + 1
+
+
 async def test_idle_memory_of_one_session_serves_another(caller: Caller) -> None:
     await caller.run(c.Free(buffer=await caller.buffer(caller.device.memory_bytes)))
     other = (await caller.service.open_session(LOCAL)).session

@@ -9,7 +9,7 @@ from grpc import StatusCode
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from opserve.chunks import crc32c
+from opserve.chunks import WRITTEN, crc32c
 from opserve.v1 import memory_service_pb2
 from opserve.v1.command_service_pb2 import Command, SubmitRequest
 from opserve.v1.command_service_pb2_grpc import CommandServiceStub
@@ -101,6 +101,7 @@ async def test_inline_bytes_are_checked_too(
 @example(b"\x2a\x02ab\x35\1\0\0\0\x2a\1c")
 @example(b"\x2a\x02ab\x35\1\0\0\0\x35\2\0\0\0")
 @example(b"\x2a\x02ab\x35\1\0\0\0\x0a")
+@example(b"\x0a\1s\x35\1\0\0\0")
 def test_a_chunk_is_read_as_the_message_that_it_is(message: bytes) -> None:
     try:
         whole = memory_service_pb2.WriteRequest.FromString(message)
@@ -112,3 +113,11 @@ def test_a_chunk_is_read_as_the_message_that_it_is(message: bytes) -> None:
     assert chunk.data == whole.data
     assert chunk.checksum == (whole.crc32c if whole.HasField("crc32c") else None)
     assert (chunk.header.session, chunk.header.buffer) == (whole.session, whole.buffer)
+
+
+def test_a_chunk_as_clients_write_it_is_read_without_a_copy() -> None:
+    message = WRITTEN.message(memoryview(b"abc"))
+    data = chunk_in(message).data
+    assert isinstance(data, memoryview)
+    assert data.obj is message
+    assert bytes(data) == b"abc"

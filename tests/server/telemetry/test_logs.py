@@ -22,7 +22,7 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.guard import ANYBODY
-from opserve_server.telemetry.logs import JsonLines, log_observation
+from opserve_server.telemetry.logs import JsonLines, log_observation, log_to_stderr
 from server.recording import SESSION
 from server.telemetry.conftest import Faces
 
@@ -128,3 +128,16 @@ def test_a_session_is_told_by_the_start_of_its_name_alone() -> None:
     assert told["session"] == "01234567"
     assert (told["device"], told["operator"]) == ("ascend910b-0", "im2col_backward")
     assert name not in line
+
+
+def test_the_process_logs_lines_of_json_to_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    level = root.level
+    monkeypatch.setattr(root, "handlers", [])
+    log_to_stderr("INFO")
+    logging.getLogger("opserve_server").info(FORGED)
+    root.setLevel(level)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == FORGED
