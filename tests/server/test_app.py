@@ -293,6 +293,20 @@ assert seen < spared / 10, f"{{seen}} objects are looked at, {{spared}} are spar
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
 
 
+def test_the_front_loads_its_modules_without_collections() -> None:
+    program = """
+import gc
+found = []
+gc.callbacks.append(lambda phase, _: found.append(phase))
+from opserve_server.__main__ import main
+assert main() == 2, "the setting is refused once all is loaded"
+assert gc.isenabled()
+assert len(found) < 20, f"{len(found)} beginnings and ends of collections"
+"""
+    environment = os.environ | {"OPSERVE_SESSIONS_LIMIT": "0"}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
+
+
 def test_a_worker_that_imports_main_again_loads_no_face() -> None:
     program = """
 import sys
