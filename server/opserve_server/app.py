@@ -18,7 +18,6 @@ from typing_extensions import override
 from opserve_kernels.registry import kernels_of
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
-from opserve_server.call_shares import CallLimits
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
@@ -43,6 +42,7 @@ from opserve_server.identity import Identity
 from opserve_server.known_callers import guess_limits, key_policy, known_callers
 from opserve_server.local_lane import local_lane, new_lane_name
 from opserve_server.npz import ArrayLimits
+from opserve_server.open_calls import CallLimits
 from opserve_server.pool.device import Device, WorkerDied
 from opserve_server.pool.process import preload
 from opserve_server.serving import Addresses, StartFailed, bound_faces
@@ -229,7 +229,7 @@ def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") 
     spans = () if traces is None else (traces.observe,)
     told: Mapping[type[Observation], Sequence[Observe]] = {
         CallBegan: spans,
-        CallEnded: (log_observation, metrics.observe, refused.observe, *spans),
+        CallEnded: (log_observation, metrics.observe, *spans),
         WorkEnded: (metrics.observe, *spans),
         CopyEnded: (metrics.observe,),
     }
@@ -237,6 +237,8 @@ def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") 
     def observe(observation: Observation) -> None:
         for observer in told[type(observation)]:
             observer(observation)
+        if isinstance(observation, CallEnded) and observation.call.audited:
+            refused.observe(observation)
 
     return observe
 

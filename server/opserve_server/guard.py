@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -15,7 +16,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
-from opserve_server.call_shares import CallLimits
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
@@ -24,8 +24,7 @@ from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.turns import slice_by
 from opserve_server.guesses import Guesses, GuessLimits
-from opserve_server.open_calls import OpenCalls, Place
-from opserve_server.turnstile import Turnstile
+from opserve_server.open_calls import CallLimits, OpenCalls, Place
 
 AUTHORIZATION = "authorization"
 """The header, on both wires, that no observer sees."""
@@ -254,3 +253,61 @@ def _check_lives(record: KeyRecord, now: float) -> None:
         raise Unauthenticated(f"key {record.id} is revoked", principal=record.principal)
     if record.expires_at is not None and record.expires_at <= now:
         raise Unauthenticated(f"key {record.id} has expired", principal=record.principal)
+
+
+_Waiting = tuple[object, asyncio.Future[None]]
+
+
+@dataclass(slots=True)
+class _Line:
+    """Of a tenant, from when a call passed until a turn of the loop in which none did.
+
+    Attributes:
+        passed: The call that did, while it may once more: a short one is answered in its turn.
+        waiting: The others, with what tells each that it is their turn.
+    """
+
+    passed: object | None
+    waiting: deque[_Waiting] = field(default_factory=deque[_Waiting])
+
+
+class Turnstile:
+    """Lets one call of each tenant pass in each turn of the event loop, in the order they come.
+
+    Many calls of one tenant that come at once, or whose waits end at once, then stand beside a call
+    of another and not before it. A tenant that is alone waits for nothing. There are no more in
+    line than calls at work.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str | None, _Line] = {}
+
+    async def passed(self, tenant: str | None, call: object) -> None:
+        """Waits for one's turn.
+
+        Args:
+            tenant: In whose line; None for all of whom nobody knows who they are.
+            call: Who passes.
+        """
+        loop = asyncio.get_running_loop()
+        line = self._lines.get(tenant)
+        if line is None:
+            self._lines[tenant] = _Line(call)
+            loop.call_soon(self._let_next_pass, tenant)
+        elif line.passed is call:
+            line.passed = None
+        else:
+            turn = loop.create_future()
+            line.waiting.append((call, turn))
+            await turn
+
+    def _let_next_pass(self, tenant: str | None) -> None:
+        line = self._lines[tenant]
+        while line.waiting:
+            call, turn = line.waiting.popleft()
+            if not turn.done():  # its call was cancelled
+                line.passed = call
+                turn.set_result(None)
+                asyncio.get_running_loop().call_soon(self._let_next_pass, tenant)
+                return
+        del self._lines[tenant]

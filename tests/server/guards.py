@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opserve_server.call_shares import CallLimits
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import Directory, KeyRecord
 from opserve_server.core.keys import new_key, sha256_of
@@ -12,6 +11,7 @@ from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import Credentials, Guard, KeyPolicy
 from opserve_server.guesses import GuessLimits
+from opserve_server.open_calls import CallLimits
 
 NOW = 1_000_000.0
 TENANTS = {

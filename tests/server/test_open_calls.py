@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from opserve_kernels.status import Status
-from opserve_server.call_shares import CallLimits
 from opserve_server.core.accounts import BYTES_IN_FLIGHT, Accounts
 from opserve_server.core.errors import (
     LimitExceeded,
@@ -17,7 +16,7 @@ from opserve_server.core.errors import (
     Unavailable,
 )
 from opserve_server.core.tenants import Quota, Resource, Tenant
-from opserve_server.open_calls import OpenCalls, Place
+from opserve_server.open_calls import CallLimits, OpenCalls, Place
 from simulation.virtual_time import VirtualTimeLoop
 
 MESSAGE = 1000

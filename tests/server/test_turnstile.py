@@ -18,9 +18,8 @@ from opserve_server.core.infos import OpenedSession
 from opserve_server.core.observations import CallEnded, Observation
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.turns import ITEMS_A_TURN, in_turns
-from opserve_server.guard import Credentials
+from opserve_server.guard import Credentials, Turnstile
 from opserve_server.telemetry.metrics import Metrics
-from opserve_server.turnstile import Turnstile
 from server.doors import Doors, headers, open_doors
 from server.guards import admitted, keyed_guard
 from server.recording import RecordingService

@@ -1,11 +1,16 @@
-"""Executors: planned calls."""
+"""Executors: planned calls, and the plans that a session keeps by all that they depend on."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from opserve_kernels.errors import invalid_argument
-from opserve_kernels.operator import Operator, Plan
+from opserve_kernels.operator import Operator, Plan, PlanOptions
+from opserve_kernels.profiles import PROFILES
+from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import Tensor, check_tensor
 from opserve_server.core.buffers import Buffer
 
@@ -57,3 +62,62 @@ class Executor:
             )
         check_tensor(names[index], tensor, buffer_bytes=buffer.size_bytes)
         self.tensors[index] = replace(tensor, buffer=buffer.handle)
+
+
+PlannedCall = tuple[Plan, frozenset[str]]
+"""A plan, and the names of the tensors that it writes: the outputs that the mask asks for."""
+
+
+class Plans:
+    """Plans calls on one profile; equal calls are planned once, while they are remembered.
+
+    Attributes:
+        profile: Name of the profile.
+
+    Args:
+        profile: Name of the profile.
+        limit: Plans that are kept; the one that was asked for least recently goes first.
+    """
+
+    def __init__(self, profile: str, *, limit: int) -> None:
+        self.profile = profile
+        self._limit = limit
+        self._planned: OrderedDict[object, PlannedCall] = OrderedDict()
+
+    def plan(self, operator: Operator[Any], arguments: object, options: PlanOptions) -> PlannedCall:
+        """The plan of a call; where its tensors lie makes no difference to it.
+
+        Raises:
+            InvalidArgument: A rule of the operator is broken; 207001, the call is larger than 64
+                bits can say.
+        """
+        key = (operator.name, options, _without_buffers(arguments))
+        planned = self._planned.pop(key, None)
+        if planned is None:
+            known = OPERATORS[operator.name]
+            plan = known.plan(arguments, PROFILES[self.profile], options)
+            planned = plan, _written(known, arguments)
+        self._planned[key] = planned
+        if len(self._planned) > self._limit:
+            self._planned.popitem(last=False)
+        return planned
+
+
+def _without_buffers(arguments: object) -> tuple[object, ...]:
+    """All that arguments say, but for the buffers of their tensors."""
+    schema: type = type(arguments)
+    values = _values_of(schema)(arguments)
+    return tuple(_VIEW(value) if isinstance(value, Tensor) else value for value in values)
+
+
+@cache
+def _values_of(schema: type) -> Callable[[object], tuple[object, ...]]:
+    return attrgetter(*(field.name for field in fields(schema)))
+
+
+_VIEW = attrgetter(*(field.name for field in fields(Tensor) if field.name != "buffer"))
+
+
+def _written(operator: Operator[Any], arguments: Any) -> frozenset[str]:  # noqa: ANN401  # any schema
+    without_outputs = replace(arguments, **dict.fromkeys(operator.outputs))
+    return frozenset(operator.infer_outputs(without_outputs))

@@ -1,5 +1,7 @@
 """The one core that both faces call: sessions, and commands in them."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -9,12 +11,14 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypedDict
 
 from opserve_kernels.description import OperatorDescription, describe
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
+from opserve_kernels.status import Status
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.asking import ANY_DEVICE, SessionRequest
@@ -23,6 +27,7 @@ from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
+    InvalidArgument,
     service_drains,
 )
 from opserve_server.core.history import News
@@ -36,15 +41,15 @@ from opserve_server.core.infos import (
 )
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, ignore
-from opserve_server.core.openings import Openings
 from opserve_server.core.principal import Principal
-from opserve_server.core.requests import check_request_id
+from opserve_server.core.requests import AnsweredRequests, check_request_id
 from opserve_server.core.results import Result, Written
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant
 from opserve_server.core.timeline import Timeline, timeline_of
 from opserve_server.core.uploads import Uploads
+from opserve_server.core.waiting_line import PlaceKey
 
 __all__ = [
     "DeterministicLevel",
@@ -95,10 +100,13 @@ class Service:
             observe=observe,
             new_name=new_session_name,
         )
-        self._openings = Openings(
-            self._sessions,
-            limits=limits,
-            told=lambda session: OpenedSession(**self._lease_of(session)),
+        # A table for each tenant: no other one can push an answer out that a retry asks for.
+        self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
+            lambda: AnsweredRequests(
+                limit=limits.sessions_limit + limits.tenant_waiting_limit,
+                retained_bytes_limit=limits.retained_bytes_limit,
+                size_bytes=lambda _: 0,
+            )
         )
 
     def list_devices(self, principal: Principal) -> list[DeviceInfo]:
@@ -130,16 +138,45 @@ class Service:
         *,
         request_id: str = "",
     ) -> OpenedSession:
-        """Opens a session; see Openings.open."""
-        return await self._openings.open(principal, asked, request_id=request_id)
+        """Opens a session, and waits no longer than any call may; raises as Sessions.open does."""
+        check_request_id(request_id, limit=self._limits.name_length_limit)
+        limit_s = self._limits.wait_limit_s
+        if not request_id:
+            return await self._open(principal, asked, key=None, wait_limit_s=limit_s)
+        with self._sessions.line.attended((principal.tenant, request_id)):
+            return await self._open_once(principal, asked, request_id, wait_limit_s=limit_s)
 
     async def ask_for_session(
         self, principal: Principal, asked: SessionRequest, *, request_id: str, tell_after_s: float
     ) -> OpenedSession | WaitingInfo:
-        """Opens a session, or tells after a while how the request waits; see Openings.ask."""
-        return await self._openings.ask(
-            principal, asked, request_id=request_id, tell_after_s=tell_after_s
-        )
+        """Opens a session, or returns after a while how the request waits; call it again then.
+
+        The place is kept for waiting_return_s without a call. It is passed over meanwhile if the
+        call before was cancelled, and not if that one had its answer.
+
+        Args:
+            principal: The caller.
+            asked: The request.
+            request_id: The same for each call of one wait.
+            tell_after_s: Seconds after which an answer comes in any case.
+
+        Raises:
+            InvalidArgument: 107000, there is no request id, or no time.
+            OpserveError: As Sessions.open does.
+        """
+        check_request_id(request_id, limit=self._limits.name_length_limit)
+        _check_may_be_told(request_id, tell_after_s)
+        key, limit_s = (principal.tenant, request_id), self._limits.device_wait_limit_s
+        line = self._sessions.line
+        with line.attended(key):
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(tell_after_s, self._limits.wait_limit_s)):
+                        return await self._open_once(
+                            principal, asked, request_id, wait_limit_s=limit_s
+                        )
+                for waiting in line.infos(lambda place: place.key == key):
+                    return waiting
 
     def list_waiting(self, principal: Principal) -> list[WaitingInfo]:
         """The tenant's own requests that wait for a device; all of them for scope admin."""
@@ -302,7 +339,8 @@ class Service:
         """All tenants, as they are now; sessions of those that are gone or disabled end."""
         self._sessions.renew_tenants(tenants)
         living = {account.tenant.name for account in self.accounts}
-        self._openings.forget_all_but(living)
+        for gone in self._opened.keys() - living:
+            del self._opened[gone]
 
     @property
     def draining(self) -> bool:
@@ -316,6 +354,24 @@ class Service:
     async def stop(self) -> None:
         """Ends every session."""
         await self._sessions.close_all()
+
+    async def _open_once(
+        self, principal: Principal, asked: SessionRequest, request_id: str, *, wait_limit_s: float
+    ) -> OpenedSession:
+        key = (principal.tenant, request_id)
+        opening = partial(self._open, principal, asked, key=key, wait_limit_s=wait_limit_s)
+        return await self._opened[principal.tenant].once(request_id, asked, opening)
+
+    async def _open(
+        self,
+        principal: Principal,
+        asked: SessionRequest,
+        *,
+        key: PlaceKey | None,
+        wait_limit_s: float,
+    ) -> OpenedSession:
+        opened = await self._sessions.open(principal, asked, key=key, wait_limit_s=wait_limit_s)
+        return OpenedSession(**self._lease_of(opened))
 
     async def _once(
         self,
@@ -364,6 +420,19 @@ def operator_not_found(name: str) -> HandleNotFound:
     """An operator that is not there (107017)."""
     calls = ", ".join(operator.call for operator in OPERATORS.values())
     return HandleNotFound("operator", name[:64], allowed=calls)
+
+
+def _check_may_be_told(request_id: str, tell_after_s: float) -> None:
+    if not request_id or not tell_after_s > 0:  # a NaN is not
+        with_id = "with" if request_id else "without"
+        raise InvalidArgument(
+            Status.ACL_ERROR_RT_PARAM_INVALID,
+            f"tell_after_s: given {tell_after_s:g} {with_id} a request id, allowed more than 0 "
+            "with a request id",
+            parameter="tell_after_s",
+            given=tell_after_s,
+            allowed="more than 0 with a request id",
+        )
 
 
 class _Lease(TypedDict):

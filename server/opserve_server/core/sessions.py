@@ -25,8 +25,7 @@ from opserve_server.core.limits import Limits
 from opserve_server.core.observations import TOLD_CHARACTERS, Observe, concerns_session
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.room import Room
-from opserve_server.core.session import Session
-from opserve_server.core.standstills import Standstills
+from opserve_server.core.session import Session, Standstills
 from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.waiting_line import PlaceKey, WaitingLine
 

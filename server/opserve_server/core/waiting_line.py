@@ -21,8 +21,7 @@ from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable,
 from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.room import Room
-from opserve_server.core.session import Session
-from opserve_server.core.standstills import Silence, Standstills
+from opserve_server.core.session import Session, Silence, Standstills
 
 LOOKS_S = 0.25
 """Seconds between two looks at devices that may have become ready, while anybody waits."""

@@ -1,13 +1,19 @@
-"""Between messages on the wire and the core's commands and results."""
+"""Commands over gRPC: their messages, their results, and the methods that carry out one each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
-from google.protobuf.descriptor import Descriptor
+import grpc
+from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
+from opserve.v1 import event_service_pb2 as event_pb
+from opserve.v1 import memory_service_pb2 as memory_pb
+from opserve.v1 import operator_service_pb2 as operator_pb
+from opserve.v1 import stream_service_pb2 as stream_pb
 from opserve.v1.command_service_pb2 import Command as WireCommand
 from opserve.v1.command_service_pb2 import CommandResult, Error
 from opserve.v1.memory_service_pb2 import WriteRequest
@@ -21,13 +27,13 @@ from opserve.v1.tensor_pb2 import Format as WireFormat
 from opserve.v1.tensor_pb2 import Tensor as WireTensor
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.calls import VALUES_LIMIT, malformed, quota_members, shortened
+from opserve_server.calls import VALUES_LIMIT, caller, malformed, quota_members, shortened
 from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
 from opserve_server.core.memory_commands import Write
 from opserve_server.core.operator_commands import GetWorkspaceSize
 from opserve_server.core.results import Done, Failed, Planned, Result
-from opserve_server.core.service import DeterministicLevel
+from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.core.stream_commands import SetFailureMode
 from opserve_server.core.streams import FailureMode
 from opserve_server.core.turns import in_turns
@@ -35,6 +41,8 @@ from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
 Member = TypeVar("Member")
+_COMMAND_FILES = (memory_pb, operator_pb, stream_pb, event_pb)
+Context = grpc.aio.ServicerContext[Any, Any]
 _REMEMBERED_BYTES = 1024
 """Of one operator's arguments; larger ones are read anew each time."""
 _REMEMBERED_MESSAGES = 256
@@ -52,6 +60,48 @@ def command_of(name: str, message: Message) -> Command:
         InvalidArgument: 100000, the message contradicts itself.
     """
     return _COMMANDS[name](message)
+
+
+def command_handlers(
+    service: Service,
+) -> "Mapping[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]":
+    """The methods that carry out one command each, by service: all of the oneof of `Command`.
+
+    Memory's Write and Read are streams here; bulk.py has them.
+    """
+    names = {request.DESCRIPTOR.full_name: name for name, request in _REQUESTS.items()}
+    return {
+        described.full_name: {
+            method.name: _command_handler(service, names[method.input_type.full_name], method)
+            for method in described.methods
+            if method.input_type.full_name in names
+            and not (method.client_streaming or method.server_streaming)
+        }
+        for file in _COMMAND_FILES
+        for described in file.DESCRIPTOR.services_by_name.values()
+    }
+
+
+def _command_handler(
+    service: Service, name: str, method: MethodDescriptor
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    return grpc.unary_unary_rpc_method_handler(
+        partial(_run, service, name, answer), request.FromString, answer.SerializeToString
+    )
+
+
+async def _run(
+    service: Service,
+    name: str,
+    answer: type[Message],
+    request: Any,  # noqa: ANN401  # of the command's own type
+    _: Context,
+) -> Message:
+    command = command_of(name, request)
+    request_id: str = getattr(request, "request_id", "")
+    result = await service.run(caller(), request.session, command, request_id=request_id)
+    return answer(**values_of(result))
 
 
 async def batch_of(
@@ -266,20 +316,26 @@ _DETERMINISTIC_LEVELS = _members(
     WireDeterministicLevel.items(), "DETERMINISTIC_LEVEL_", DeterministicLevel
 )
 
+
+def _request_class(name: str) -> type[Message]:
+    request: Message = getattr(WireCommand(), name)
+    return type(request)
+
+
 _CONVERTERS: Mapping[type[Command], Callable[[Message], Command]] = {
     Write: _write,
     SetFailureMode: _set_failure_mode,
     GetWorkspaceSize: _get_workspace_size,
 }
 """Of requests that say it in other fields than their command; all others are plain."""
-COMMAND_REQUESTS: Mapping[str, type[Message]] = {
-    field.name: type(getattr(WireCommand(), field.name))
+_REQUESTS: Mapping[str, type[Message]] = {
+    field.name: _request_class(field.name)
     for field in WireCommand.DESCRIPTOR.oneofs_by_name["command"].fields
 }
 """The messages of commands, by their names in the oneof."""
 _NAMED = {f"{command.__name__}Request": command for command in HANDLERS}
 _COMMANDS: Mapping[str, Callable[[Message], Command]] = {
     name: _CONVERTERS.get(command) or _plain(command)
-    for name, request in COMMAND_REQUESTS.items()
+    for name, request in _REQUESTS.items()
     for command in [_NAMED[request.__name__]]
 }

@@ -17,7 +17,7 @@ from opserve_server.calls import AtWork, call_id, malformed
 from opserve_server.certificates import names_in_auth_context
 from opserve_server.core.observations import Call, Observe
 from opserve_server.core.principal import Scope
-from opserve_server.grpc_api.elements import check_elements
+from opserve_server.grpc_api.elements import SMALL_BYTES, check_elements
 from opserve_server.grpc_api.errors import REQUEST_ID, Context, fail
 from opserve_server.grpc_api.scopes import SCOPES
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
@@ -144,7 +144,8 @@ async def message_in(form: Descriptor, deserialize: Callable[[bytes], Any], data
     Raises:
         InvalidArgument: 100000, they are none, or a message of too many values.
     """
-    await check_elements(data, form)
+    if len(data) > SMALL_BYTES:
+        await check_elements(data, form)
     try:
         return deserialize(data)
     except DecodeError:

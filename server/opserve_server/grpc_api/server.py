@@ -35,6 +35,7 @@ from opserve_server.core.service import Service
 from opserve_server.grpc_api.admin import admin_face
 from opserve_server.grpc_api.bulk import bulk_handlers
 from opserve_server.grpc_api.conformance import conformance_face
+from opserve_server.grpc_api.convert import command_handlers
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.grpc_api.servicers import (
@@ -43,7 +44,6 @@ from opserve_server.grpc_api.servicers import (
     SessionFace,
     StreamFace,
     UsageFace,
-    command_handlers,
 )
 from opserve_server.guard import Guard
 

@@ -1,20 +1,14 @@
 """The gRPC services: each method converts, calls the core, and converts back."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 from typing_extensions import override
 
 from opserve.v1 import command_service_pb2 as command_pb
-from opserve.v1 import event_service_pb2 as event_pb
-from opserve.v1 import memory_service_pb2 as memory_pb
 from opserve.v1 import operator_service_pb2 as operator_pb
 from opserve.v1 import session_service_pb2 as session_pb
 from opserve.v1 import stream_service_pb2 as stream_pb
@@ -29,12 +23,9 @@ from opserve_server.core.history import NoNews
 from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
-    COMMAND_REQUESTS,
     batch_of,
-    command_of,
     deterministic_level_of,
     result_of,
-    values_of,
 )
 from opserve_server.grpc_api.descriptions import description_of
 from opserve_server.grpc_api.histories import news_of, timeline_of
@@ -47,49 +38,6 @@ from opserve_server.grpc_api.sessions import (
 )
 
 Context = grpc.aio.ServicerContext[Any, Any]
-_COMMAND_FILES = (memory_pb, operator_pb, stream_pb, event_pb)
-
-
-def command_handlers(
-    service: Service,
-) -> "Mapping[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]":
-    """The methods that carry out one command each, by service: all of the oneof of `Command`.
-
-    Memory's Write and Read are streams here; bulk.py has them.
-    """
-    names = {request.DESCRIPTOR.full_name: name for name, request in COMMAND_REQUESTS.items()}
-    return {
-        described.full_name: {
-            method.name: _command_handler(service, names[method.input_type.full_name], method)
-            for method in described.methods
-            if method.input_type.full_name in names
-            and not (method.client_streaming or method.server_streaming)
-        }
-        for file in _COMMAND_FILES
-        for described in file.DESCRIPTOR.services_by_name.values()
-    }
-
-
-def _command_handler(
-    service: Service, name: str, method: MethodDescriptor
-) -> "grpc.RpcMethodHandler[Any, Any]":
-    request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-    return grpc.unary_unary_rpc_method_handler(
-        partial(_run, service, name, answer), request.FromString, answer.SerializeToString
-    )
-
-
-async def _run(
-    service: Service,
-    name: str,
-    answer: type[Message],
-    request: Any,  # noqa: ANN401  # of the command's own type
-    _: Context,
-) -> Message:
-    command = command_of(name, request)
-    request_id: str = getattr(request, "request_id", "")
-    result = await service.run(caller(), request.session, command, request_id=request_id)
-    return answer(**values_of(result))
 
 
 @dataclass(frozen=True, slots=True)

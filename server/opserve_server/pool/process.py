@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from multiprocessing.context import ForkServerProcess
 
 from opserve_server.pool import worker
-from opserve_server.pool.channel import Channel
-from opserve_server.pool.messages import Message, Ready
+from opserve_server.pool.messages import Channel, Message, Ready
 from opserve_server.pool.plate import Plate
 
 PROCESS_TABLE = threading.Lock()

@@ -13,7 +13,7 @@ from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core.plans import Plans
+from opserve_server.core.executors import Plans
 
 CALL = Im2colBackward(
     grad_output=Tensor(shape=(4, 9), dtype=DataType.FLOAT, buffer=1),
@@ -39,7 +39,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         return plan(arguments, profile, options)
 
     operators = {OPERATOR.name: replace(OPERATOR, plan=counted)}
-    monkeypatch.setattr("opserve_server.core.plans.OPERATORS", operators)
+    monkeypatch.setattr("opserve_server.core.executors.OPERATORS", operators)
     return asked
 
 

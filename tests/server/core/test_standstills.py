@@ -6,7 +6,7 @@ import pytest
 
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.principal import LOCAL
-from opserve_server.core.standstills import BEAT_S
+from opserve_server.core.session import BEAT_S
 from server.core import every_command as c
 from server.core.caller import Caller
 from server.core.fakes import LIMITS

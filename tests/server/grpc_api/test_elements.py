@@ -160,6 +160,6 @@ async def test_others_have_their_turn_while_values_are_counted() -> None:
 
 async def test_a_small_message_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opserve_server.grpc_api.elements._counts", None)
-    await check_elements(
-        WriteRequest(data=CHUNK, crc32c=1).SerializeToString(), WriteRequest.DESCRIPTOR
-    )
+    data = WriteRequest(data=CHUNK, crc32c=1).SerializeToString()
+    form: Any = WriteRequest.DESCRIPTOR
+    await message_in(form, WriteRequest.FromString, data)

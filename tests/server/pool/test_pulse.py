@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opserve_server.pool.pulse import Pulse
+from opserve_server.pool.device import Pulse
 from simulation.virtual_time import VirtualTimeLoop
 
 LIMIT_S = 10.0

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from unittest import mock
 
-from opserve_server.rest_api.joining import JoiningTransport
+from opserve_server.rest_api.connections import JoiningTransport
 
 HEAD, BODY, LARGE = b"head", b"body", b"large" * 1000
 
