@@ -72,11 +72,25 @@ def messages(draw: st.DrawFn, kind: type[Message]) -> Message:
     return message
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-@settings(derandomize=True, deadline=None, max_examples=50)
+each_kind = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+
+
+@each_kind
+@settings(max_examples=10)
 @given(data=st.data())
 def test_every_message_survives_json(kind: type[Message], data: st.DataObject) -> None:
-    message = data.draw(messages(kind))
+    survives_json(data.draw(messages(kind)), kind)
+
+
+@pytest.mark.slow
+@each_kind
+@settings(max_examples=50)
+@given(data=st.data())
+def test_every_message_of_many_survives_json(kind: type[Message], data: st.DataObject) -> None:
+    survives_json(data.draw(messages(kind)), kind)
+
+
+def survives_json(message: Message, kind: type[Message]) -> None:
     text = json.dumps(to_json(message), allow_nan=False)
     assert from_json(json.loads(text), kind) == message
 

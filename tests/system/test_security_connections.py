@@ -154,6 +154,7 @@ async def test_calls_of_tenants_leave_a_connection_for_probes_over_rest(service:
     await serves(service)
 
 
+@pytest.mark.slow
 async def test_there_are_so_many_connections_over_grpc() -> None:
     with private_service(**LIMITS) as own:  # nobody else's connection is still closing there
         wires = [await connected(own.grpc) for _ in range(9)]
@@ -211,6 +212,7 @@ async def test_too_much_metadata_is_refused(service: Addresses) -> None:
         assert len((await call(b"")).devices) == 1
 
 
+@pytest.mark.slow
 async def test_a_handshake_that_stalls_ends_on_both_faces(tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
@@ -229,6 +231,7 @@ async def test_a_handshake_that_stalls_ends_on_both_faces(tmp_path: Path) -> Non
             assert len(await client.list_devices()) == 1
 
 
+@pytest.mark.slow
 async def test_probes_over_rest_are_answered_beside_idle_connections_of_many_addresses() -> None:
     few = LIMITS | {"connections_per_address_limit": "8", "connections_limit": "12"}
     with private_service(**few) as own:
@@ -249,6 +252,7 @@ async def test_probes_over_rest_are_answered_beside_idle_connections_of_many_add
             await close(wire)
 
 
+@pytest.mark.slow
 async def test_probes_over_rest_are_answered_beside_slow_readers_of_many_addresses() -> None:
     few = LIMITS | {"connections_per_address_limit": "8", "connections_limit": "12"}
     download = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
