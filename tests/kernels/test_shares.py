@@ -25,6 +25,7 @@ from kernels.execution import (
 from kernels.oracles.expectation import assert_meets
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
+from kernels.samples.im2col_backward import image
 from kernels.samples.sample import Bytes, Sample, Values
 from kernels.test_against_reference import calls
 from opserve_kernels import shares
@@ -190,6 +191,17 @@ def test_a_small_call_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = convolution("", (1, 4, 5, 5), (4, 4, 3, 3), values=Values.INTEGERS)
     monkeypatch.setattr(shares, "_LEAST_COST", 1e6)
     assert len(plan_of(sample, PlanOptions(threads=2)).shares) == 1
+
+
+@pytest.mark.parametrize(("least", "cut_into"), [(4 * 24 * 16, 2), (4 * 24 * 16 + 1, 1)])
+def test_columns_are_cut_from_a_least_number_on(
+    monkeypatch: pytest.MonkeyPatch, least: int, cut_into: int
+) -> None:
+    sample = image("", (4, 6, 5, 5), (2, 2))
+    assert sample.inputs["grad_output"].shape == (4, 24, 16)
+    plan_module = import_module("opserve_kernels.operators.im2col_backward.plan")
+    monkeypatch.setattr(plan_module, "_LEAST_VALUES", least)
+    assert len(plan_of(sample, PlanOptions(threads=2)).shares) == cut_into
 
 
 @given(st.integers(1, 100), st.integers(1, 9), st.sampled_from([1, 2, 16]))
