@@ -9,12 +9,14 @@ from kernels.cases.runs import golden_of, plan_of, run, verdicts
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.coverage import coverage, required
+from opserve_kernels.cases.forms.drawn import drawn_forms
 from opserve_kernels.cases.registry import all_cases, cases_of
 from opserve_kernels.cases.suite import Suite, read_suite, write_suite
 from opserve_kernels.cases.suites import STANDARD_LIMIT, SUITES
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import RuleOrigin
+from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.convolution_backward.cases.networks import network_layers
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Status
@@ -91,6 +93,15 @@ def test_another_seed_draws_other_shapes_and_keeps_the_rest() -> None:
     assert len(first & second) > 0.8 * len(first)
     assert first - second <= drawn
     assert len(drawn - second) > 0.8 * len(drawn)
+
+
+def test_drawn_convolutions_have_every_size_of_a_kernel() -> None:
+    drawn: dict[int, set[int]] = {1: set(), 2: set(), 3: set()}
+    for form in drawn_forms("convolution_backward", 300, seed=0):
+        assert isinstance(form.call, ConvolutionCall)
+        kernel = form.call.weight[2:]
+        drawn[len(kernel)] |= set(kernel)
+    assert drawn == {1: set(range(1, 10)), 2: set(range(1, 6)), 3: set(range(1, 4))}
 
 
 def test_smoke_is_part_of_standard() -> None:
