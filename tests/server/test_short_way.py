@@ -21,13 +21,19 @@ from opserve.v1.session_service_pb2 import OpenSessionRequest
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve.v1.tensor_pb2 import DATA_TYPE_FLOAT
 from opserve_server import app
+from opserve_server.pool.device import Device
 from opserve_server.settings import Settings
 from server.pool.toys import toy_device
 from server.way import Way, recorded_way
 
 CALL = "aclnnIm2colBackward"
-SIZES = {"input_size": [3, 3], "kernel_size": [2, 2], "dilation": [1, 1]}
-SIZES |= {"padding": [0, 0], "stride": [1, 1]}
+SIZES = {
+    "input_size": [3, 3],
+    "kernel_size": [2, 2],
+    "dilation": [1, 1],
+    "padding": [0, 0],
+    "stride": [1, 1],
+}
 
 
 @dataclass
@@ -95,8 +101,11 @@ async def front(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Front]:
     async def compile_nothing(_: object) -> None:
         pass
 
+    def new_devices(_: Settings) -> list[Device]:
+        return [device]
+
     device = toy_device({"im2col_backward": "server.pool.toy.nothing"})
-    monkeypatch.setattr(app, "new_devices", lambda _: [device])
+    monkeypatch.setattr(app, "new_devices", new_devices)
     monkeypatch.setattr(app, "compile_missing", compile_nothing)
     settings = Settings(
         store_url=SecretStr(""),
