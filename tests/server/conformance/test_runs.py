@@ -237,7 +237,7 @@ async def test_a_case_for_which_another_left_no_room_is_tried_alone(
             )
         return unjudged(sought, Verdict.PASSED, "")
 
-    monkeypatch.setattr("opserve_server.conformance.carrying._tried", crowded)
+    monkeypatch.setattr("opserve_server.conformance.runs._tried", crowded)
     store, desk = SlowStore(), OneDesk()
     for event in (desk.may_begin, desk.may_end):
         event.set()
