@@ -142,6 +142,7 @@ pictures: $(BENCH_READY) ## draws the pictures of docs/kernels.md
 
 operator: $(READY) ## make operator NAME=x: the skeleton of a new operator
 	$(BIN)/python tools/new_operator.py "$(NAME)"
+	$(BIN)/python tools/protos.py
 
 constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

@@ -31,6 +31,10 @@ FILES = (
     "kernels/opserve_kernels/operators/{}/kernel.py",
     "kernels/opserve_kernels/operators/{}/exact_kernel.py",
     "kernels/opserve_kernels/operators/{}/README.md",
+    *(
+        f"kernels/opserve_kernels/operators/{{}}/cases/{part}.py"
+        for part in ("__init__", "calls", "forms", "refusals", "sums")
+    ),
     "client/opserve_client/operators/{}.py",
     "tests/kernels/samples/{}.py",
     "tests/kernels/oracles/{}.py",
@@ -188,6 +192,27 @@ def test_import_contract_keeps_numba_out_of_every_schema_and_plan() -> None:
     assert {f"opserve_kernels.operators.*.{part}" for part in parts} - modules == set()
 
 
+def test_an_operator_is_named_in_its_room_and_in_six_files() -> None:
+    room = REPOSITORY / "kernels/opserve_kernels/operators/deconv_grad_filter"
+    found = {
+        str(path.relative_to(REPOSITORY))
+        for root in ("client", "kernels", "protos", "server", "tools")
+        for path in (REPOSITORY / root).rglob("*")
+        if path.suffix in {".py", ".proto"}
+        and "_pb2" not in path.name
+        and room not in path.parents
+        and re.search("deconv_grad_filter|DeconvGradFilter", path.read_text())
+    }
+    assert found == {
+        "kernels/opserve_kernels/operators/__init__.py",
+        "protos/opserve/v1/deconv_grad_filter.proto",
+        "protos/opserve/v1/operator_service.proto",
+        "client/opserve_client/operators/deconv_grad_filter.py",
+        "client/opserve_client/operators/__init__.py",
+        "client/opserve_client/__init__.py",
+    }
+
+
 @each_operator
 def test_a_schema_loads_no_plan(name: str) -> None:
     program = (
@@ -201,34 +226,78 @@ def test_a_schema_loads_no_plan(name: str) -> None:
     assert told.stdout == "[]\n"
 
 
-def test_skeleton_has_the_files_of_an_operator_and_no_other(tmp_path: Path) -> None:
-    done = scaffold("my_operator", "--root", str(tmp_path))
-    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+EDITED = (
+    Path("kernels/opserve_kernels/operators/__init__.py"),
+    Path("protos/opserve/v1/operator_service.proto"),
+    Path("client/opserve_client/operators/__init__.py"),
+    Path("client/opserve_client/__init__.py"),
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder with the files that take a line of each operator."""
+    for path in EDITED:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text((REPOSITORY / path).read_text())
+    return tmp_path
+
+
+def contents(repository: Path) -> dict[Path, str]:
+    return {path: path.read_text() for path in repository.rglob("*") if path.is_file()}
+
+
+def test_skeleton_adds_the_lines_of_an_operator_and_changes_no_other(repository: Path) -> None:
+    done = scaffold("my_operator", "--root", str(repository))
     assert done.returncode == 0, done.stderr
-    assert written == set(files_of("my_operator"))
+    added: dict[str, list[str]] = {}
+    for path in EDITED:
+        before, now = ((root / path).read_text().splitlines() for root in (REPOSITORY, repository))
+        assert [line for line in before if line not in now] == []
+        added[path.parent.name] = [line.strip() for line in now if line not in before]
+    assert added["operators"][-1] == '"my_operator": MyOperator,'
+    assert {
+        "v1": ['import "opserve/v1/my_operator.proto";', "MyOperator my_operator = 7;"],
+        "opserve_client": [
+            "from opserve_client.operators.my_operator import MyOperator, MyOperatorResult",
+            '"MyOperator",',
+            '"MyOperatorResult",',
+        ],
+    }.items() <= added.items()
+    registry = (repository / EDITED[0]).read_text()
+    assert '    "deconv_grad_filter",\n    "my_operator",\n)' in registry
 
 
-def test_skeleton_is_unfinished_in_every_file(tmp_path: Path) -> None:
-    scaffold("my_operator", "--root", str(tmp_path))
+def test_skeleton_has_the_files_of_an_operator_and_no_other(repository: Path) -> None:
+    done = scaffold("my_operator", "--root", str(repository))
+    written = {path.relative_to(repository) for path in repository.rglob("*") if path.is_file()}
+    assert done.returncode == 0, done.stderr
+    assert written == {*files_of("my_operator"), *EDITED}
+
+
+def test_skeleton_is_unfinished_in_every_file(repository: Path) -> None:
+    scaffold("my_operator", "--root", str(repository))
     finished = [
-        path for path in files_of("my_operator") if UNFINISHED not in (tmp_path / path).read_text()
+        path
+        for path in files_of("my_operator")
+        if UNFINISHED not in (repository / path).read_text()
     ]
     assert finished == []
 
 
-def test_skeleton_readme_has_the_headings_of_every_operator(tmp_path: Path) -> None:
-    scaffold("my_operator", "--root", str(tmp_path))
-    text = (tmp_path / "kernels/opserve_kernels/operators/my_operator/README.md").read_text()
+def test_skeleton_readme_has_the_headings_of_every_operator(repository: Path) -> None:
+    scaffold("my_operator", "--root", str(repository))
+    text = (repository / "kernels/opserve_kernels/operators/my_operator/README.md").read_text()
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
 
 
-def test_skeleton_passes_the_linter_once_in_place(tmp_path: Path) -> None:
-    scaffold("my_operator", "--root", str(tmp_path))
+def test_skeleton_passes_the_linter_once_in_place(repository: Path) -> None:
+    scaffold("my_operator", "--root", str(repository))
     linter = [sys.executable, "-m", "ruff", "check", "--quiet", "--ignore", "INP001"]
     found = {
         path: subprocess.run(
             [*linter, "--stdin-filename", str(path), "-"],
-            input=(tmp_path / path).read_text(),
+            input=(repository / path).read_text(),
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
@@ -240,16 +309,17 @@ def test_skeleton_passes_the_linter_once_in_place(tmp_path: Path) -> None:
     assert {path: told for path, told in found.items() if told} == {}
 
 
-def test_skeleton_replaces_nothing(tmp_path: Path) -> None:
-    (tmp_path / "protos/opserve/v1").mkdir(parents=True)
-    mine = tmp_path / "protos/opserve/v1/my_operator.proto"
+def test_skeleton_replaces_nothing(repository: Path) -> None:
+    before = contents(repository)
+    mine = repository / "protos/opserve/v1/my_operator.proto"
     mine.write_text("mine")
-    done = scaffold("my_operator", "--root", str(tmp_path))
+    done = scaffold("my_operator", "--root", str(repository))
     assert done.returncode == 1
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+    assert contents(repository) == before | {mine: "mine"}
 
 
 @pytest.mark.parametrize("name", ["", "MyOperator", "my-operator", "../x", "2d", "a__b"])
-def test_skeleton_refuses_names_that_are_not_snake_case(name: str, tmp_path: Path) -> None:
-    assert scaffold("--root", str(tmp_path), "--", name).returncode == 2
-    assert list(tmp_path.iterdir()) == []
+def test_skeleton_refuses_names_that_are_not_snake_case(name: str, repository: Path) -> None:
+    before = contents(repository)
+    assert scaffold("--root", str(repository), "--", name).returncode == 2
+    assert contents(repository) == before

@@ -1,26 +1,23 @@
-"""make operator NAME=my_operator: the skeleton of an operator, and what is left to do by hand."""
+"""make operator NAME=my_operator: an operator's files, its lines elsewhere, and what is left."""
 
 import argparse
 import re
+import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
 
 TEMPLATE = Path(__file__).resolve().parent / "operator_template"
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 LEFT = """
-Left to do in $name, until `make test` passes:
-  protos/opserve/v1/operator_service.proto      its import, and in the oneof: $cls $name = N;
-  kernels/opserve_kernels/operators/__init__.py "$name"
-  client/opserve_client/operators/__init__.py   "$name": $cls, and its class in OperatorClass
-  client/opserve_client/__init__.py             $cls, ${cls}Result
-  tests/kernels/samples/__init__.py             its SAMPLES and ERROR_SAMPLES
-  then: make protos, and replace every FILL IN of the new files
+Left to do in $name, until `make test` passes: replace every FILL IN of the new files, the proto
+first, then `make protos`; `make support` once contract.py names the profiles.
 """
 
 
 def main() -> int:
-    """Writes the skeleton; returns the exit status."""
+    """Writes the operator; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", help="snake case, as the vendor names it without its prefix")
     parser.add_argument("--root", type=Path, default=TEMPLATE.parent.parent, help="repository")
@@ -34,10 +31,12 @@ def main() -> int:
     if present:
         print(f"already there: {', '.join(map(str, present))}", file=sys.stderr)
         return 1
-    for path, content in files.items():
+    edited = {path: edit((asked.root / path).read_text(), name) for path, edit in EDITS.items()}
+    for path, content in (files | edited).items():
         (asked.root / path).parent.mkdir(parents=True, exist_ok=True)
         (asked.root / path).write_text(content)
-        print(f"wrote {path}")
+        print(f"{'edited' if path in edited else 'wrote'} {path}")
+    format_python([asked.root / path for path in edited if path.suffix == ".py"])
     print(filled(LEFT, name))
     return 0
 
@@ -55,8 +54,75 @@ def skeleton(name: str) -> dict[Path, str]:
 
 def filled(text: str, name: str) -> str:
     """A template with the operator's names in it."""
-    camel = "".join(part.capitalize() for part in name.split("_"))
+    camel = class_of(name)
     return Template(text).substitute(name=name, cls=camel, call=f"aclnn{camel}")
+
+
+def class_of(name: str) -> str:
+    """The name of the operator's message and classes."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def in_registry(text: str, name: str) -> str:
+    """The registry with the operator as its last one."""
+    return after(text, r"OPERATOR_NAMES = \((?:\n    \"\w+\",)+", f'\n    "{name}",')
+
+
+def in_request(text: str, name: str) -> str:
+    """operator_service.proto with the operator's import, and its field in the oneof."""
+    _, _, request = text.partition("message GetWorkspaceSizeRequest {")
+    taken = set(map(int, re.findall(r"= (\d+);", request.partition("\n}")[0])))
+    number = next(number for number in range(1, len(taken) + 2) if number not in taken)
+    field = f"\n    {class_of(name)} {name} = {number};"
+    text = after(text, r"oneof operator \{(?:\n    [^\n}]+)+", field)
+    line = f'import "opserve/v1/{name}.proto";'
+    lines = sorted({*re.findall(r'^import "opserve.*$', text, flags=re.MULTILINE), line})
+    return re.sub(r'(^import "opserve.*\n)+', "\n".join(lines) + "\n", text, flags=re.MULTILINE)
+
+
+def in_client_table(text: str, name: str) -> str:
+    """The client's table of operators with the operator as its last one."""
+    camel = class_of(name)
+    text = after(text, r"OperatorClass = \((?:\n    [^\n)]+)+", f"\n    | type[{camel}]")
+    text = after(text, r"OPERATORS: [^{]+\{(?:\n    [^\n}]+)+", f'\n    "{name}": {camel},')
+    return imported(text, f"from opserve_client.operators.{name} import {camel}")
+
+
+def in_client(text: str, name: str) -> str:
+    """The client's public names with the operator's two."""
+    camel = class_of(name)
+    names = f"{camel}, {camel}Result"
+    text = after(text, r"__all__ = \[", f'\n    "{camel}",\n    "{camel}Result",')
+    return imported(text, f"from opserve_client.operators.{name} import {names}")
+
+
+def after(text: str, pattern: str, added: str) -> str:
+    """The text with an addition behind the only place that a pattern matches."""
+    (found,) = re.finditer(pattern, text)
+    return text[: found.end()] + added + text[found.end() :]
+
+
+def imported(text: str, line: str) -> str:
+    """The module with one import more; ruff sorts it in."""
+    place = text.index("\nfrom opserve_client.operators.")
+    return f"{text[:place]}\n{line}{text[place:]}"
+
+
+def format_python(paths: list[Path]) -> None:
+    """Sorts imports and `__all__`, and breaks long lines, as `make lint` wants them."""
+    ruff = [sys.executable, "-m", "ruff"]
+    configured = ["--quiet", "--config", str(TEMPLATE.parent.parent / "pyproject.toml")]
+    for command in (["check", "--fix", "--select", "I,RUF022"], ["format"]):
+        subprocess.run([*ruff, *command, *configured, *map(str, paths)], check=True)
+
+
+EDITS: Mapping[Path, Callable[[str, str], str]] = {
+    Path("kernels/opserve_kernels/operators/__init__.py"): in_registry,
+    Path("protos/opserve/v1/operator_service.proto"): in_request,
+    Path("client/opserve_client/operators/__init__.py"): in_client_table,
+    Path("client/opserve_client/__init__.py"): in_client,
+}
+"""Files of every operator, which take a line or two of each."""
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _CALL_HELP = (
-    "As `opserve operators` or the vendor names it: aclnnConvolutionBackward, deconv_grad_filter "
-    "or, of its functions, fp_deconv_grad_filter_p."
+    "As `opserve operators` or the vendor names it: aclnnConvolutionBackward, or a function of "
+    "FT-DSP's, whose name is then the argument `function`."
 )
 _ARGUMENTS_HELP = (
     "The arguments, in JSON; a dtype is the vendor's name (FLOAT, FLOAT16, BF16) or NumPy's "

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from opserve_client._sync.session import Session
 from opserve_client.data_types import DataType, data_type_of
 from opserve_client.operators import OPERATORS, OperatorClass, plain, tensor_fields
-from opserve_client.operators.deconv_grad_filter import DECONV_FUNCTIONS, DeconvGradFilter
 from opserve_client.tensors import Array, OutputArgument
 
 _NUMPY_NAMES = frozenset(
@@ -108,15 +107,16 @@ def run_file(
 
 
 def _named(call: str, arguments: Mapping[str, Any]) -> tuple[OperatorClass, Mapping[str, Any]]:
-    """The operator of a call; a function of FT-DSP's is an argument of its operator."""
-    if call in DECONV_FUNCTIONS:
+    """The operator of a call; a function that stands for one is its argument."""
+    functions = {name: operator for operator in OPERATORS.values() for name in operator.functions}
+    if call in functions:
         given = arguments.get("function", call)
         if given != call:
             raise FileError(f"arguments.function: given {given}, allowed {call}, or none")
-        return DeconvGradFilter, {**arguments, "function": call}
+        return functions[call], {**arguments, "function": call}
     operators = {operator.vendor_name: operator for operator in OPERATORS.values()}
     if call not in operators:
-        known = ", ".join([*operators, *DECONV_FUNCTIONS])
+        known = ", ".join([*operators, *functions])
         raise FileError(f"operator: given {call}, allowed {known}")
     return operators[call], arguments
 

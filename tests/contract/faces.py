@@ -15,23 +15,13 @@ from opserve_client import (
     AsyncClient,
     AsyncSession,
     Client,
-    Conv2dBackpropFilter,
-    Conv2dBackpropInput,
-    ConvolutionBackward,
-    DeconvGradFilter,
-    Im2colBackward,
     OpserveError,
     Session,
 )
+from opserve_client.operators import OPERATORS
 from opserve_client.private_service import Addresses
 
-CLIENT_CLASSES: Mapping[str, type[Any]] = {
-    "convolution_backward": ConvolutionBackward,
-    "im2col_backward": Im2colBackward,
-    "conv2d_backprop_input": Conv2dBackpropInput,
-    "conv2d_backprop_filter": Conv2dBackpropFilter,
-    "deconv_grad_filter": DeconvGradFilter,
-}
+CLIENT_CLASSES: Mapping[str, type[Any]] = OPERATORS
 AnySession = Session | AsyncSession
 
 

@@ -14,7 +14,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import AnyStatus, Status
 
 _ALL_ERRORS = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
-_KERNELS = Path(opserve_kernels.__file__).parent
+_OPERATORS = Path(opserve_kernels.__file__).parent / "operators"
 _COLUMNS = 4
 Row = tuple[str, str, str, str]
 
@@ -28,7 +28,7 @@ def _spelled(status: AnyStatus) -> str:
 
 def _table(operator: str) -> list[Row]:
     """The rows of an operator's error table: code, parameter, rule, who states it."""
-    text = (_KERNELS / operator / "README.md").read_text(encoding="utf-8")
+    text = (_OPERATORS / operator / "README.md").read_text(encoding="utf-8")
     lines = text.split("\n## Errors\n")[1].split("\n## ")[0].splitlines()
     rows: list[Row] = []
     for line in lines:

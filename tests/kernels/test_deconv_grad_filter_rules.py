@@ -32,7 +32,7 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType, Format
 
-_README = Path(opserve_kernels.__file__).parent / "deconv_grad_filter" / "README.md"
+_README = Path(opserve_kernels.__file__).parent / "operators" / "deconv_grad_filter" / "README.md"
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
 _INVALID = DeconvStatus.DECONV_PARAM_INVALID
 _NOT_SUPPORTED = DeconvStatus.DECONV_DTYPE_NOT_SUPPORTED

@@ -26,7 +26,7 @@ from opserve_kernels.status import AnyStatus, Status
 
 Refusal = tuple[AnyStatus, str]
 WARN = PlanOptions(documented_rules=DocumentedRules.WARN)
-_KERNELS = Path(opserve_kernels.__file__).parent
+_OPERATORS = Path(opserve_kernels.__file__).parent / "operators"
 _ERRORS = [error for errors in REGISTRY_ERROR_SAMPLES.values() for error in errors]
 _CONTRADICTED = [error for errors in CONTRADICTED_SAMPLES.values() for error in errors]
 _OF_THE_PAGE = (RuleOrigin.PAGE, RuleOrigin.CONTRADICTED)
@@ -251,7 +251,7 @@ def test_every_check_is_reached_by_the_sample_of_a_row(
     elsewhere = ERRORS_ELSEWHERE.get(operator, ())
     for error in (*REGISTRY_ERROR_SAMPLES[operator], *elsewhere, *warned_of):
         refusal_of(error.sample, PlanOptions())
-    checks = {site for path in (_KERNELS / operator).glob("*.py") for site in _checks_in(path)}
+    checks = {site for path in (_OPERATORS / operator).glob("*.py") for site in _checks_in(path)}
 
     assert len(checks) > 10
     assert sorted(checks - reached) == []

@@ -50,11 +50,6 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "conv2d_backprop_filter": Conv2dBackpropFilter,
     "deconv_grad_filter": DeconvGradFilter,
 }
-_ENTRY_STATUSES: Mapping[str, tuple[int, str]] = {
-    Conv2dBackpropInput.vendor_name: (65001, "E65001"),
-    Conv2dBackpropFilter.vendor_name: (64004, "E64004"),
-}
-"""What an entry that is no integer is refused with, where the vendor has a code for it."""
 
 
 class OperatorCall(Protocol[ResultT_co]):
@@ -64,11 +59,15 @@ class OperatorCall(Protocol[ResultT_co]):
         vendor_name: As the vendor names the call: "aclnnConvolutionBackward".
         domain: Family of its errors: "opserve", "opserve.tbe" or "opserve.ft_dsp".
         buffer_entries: Arguments that may name a buffer: a number, or that entry of an array.
+        entry_status: What an entry that is no integer is refused with; None: as any wrong value.
+        functions: The vendor's names of the call, each an option `function` of it, if it has many.
     """
 
     vendor_name: ClassVar[str]
     domain: ClassVar[str]
     buffer_entries: ClassVar[Mapping[str, int | None]]
+    entry_status: ClassVar[tuple[int, str] | None]
+    functions: ClassVar[tuple[str, ...]]
 
     def asked_outputs(self) -> tuple[str, ...]:
         """Names of the outputs that the arguments ask for; empty where they do not say."""
@@ -221,8 +220,7 @@ def _plain_value(
 ) -> object:
     message, domain = field.message_type, call.domain
     if message is tensor_pb2.Int64Array.DESCRIPTOR:
-        status = _ENTRY_STATUSES.get(call.vendor_name)
-        return int64s(value, parameter=parameter, domain=domain, entry_status=status)
+        return int64s(value, parameter=parameter, domain=domain, entry_status=call.entry_status)
     if message is tensor_pb2.BoolArray.DESCRIPTOR:
         return booleans(value, parameter=parameter, domain=domain)
     if message is not None:

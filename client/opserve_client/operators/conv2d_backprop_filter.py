@@ -68,6 +68,8 @@ class Conv2dBackpropFilter:
     vendor_name: ClassVar[str] = "conv2d_backprop_filter"
     domain: ClassVar[str] = TBE
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
+    entry_status: ClassVar[tuple[int, str] | None] = (64004, "E64004")
+    functions: ClassVar[tuple[str, ...]] = ()
 
     input_x: TensorArgument = None
     out_backprop: TensorArgument = None

@@ -99,6 +99,8 @@ class Conv2dBackpropInput:
     vendor_name: ClassVar[str] = "conv2d_backprop_input"
     domain: ClassVar[str] = TBE
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
+    entry_status: ClassVar[tuple[int, str] | None] = (65001, "E65001")
+    functions: ClassVar[tuple[str, ...]] = ()
 
     filters: TensorArgument = None
     out_backprop: TensorArgument = None

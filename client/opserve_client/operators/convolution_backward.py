@@ -65,6 +65,8 @@ class ConvolutionBackward:
     vendor_name: ClassVar[str] = "aclnnConvolutionBackward"
     domain: ClassVar[str] = OPSERVE
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
+    entry_status: ClassVar[tuple[int, str] | None] = None
+    functions: ClassVar[tuple[str, ...]] = ()
 
     grad_output: TensorArgument = None
     input: TensorArgument = None

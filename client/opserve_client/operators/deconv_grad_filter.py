@@ -79,6 +79,8 @@ class DeconvGradFilter:
         "param": _TEMP_SPACE,
         "temp_space": None,
     }
+    entry_status: ClassVar[tuple[int, str] | None] = None
+    functions: ClassVar[tuple[str, ...]] = DECONV_FUNCTIONS
 
     dy_data: TensorArgument = None
     x_data: TensorArgument = None

@@ -39,6 +39,8 @@ class Im2colBackward:
     vendor_name: ClassVar[str] = "aclnnIm2colBackward"
     domain: ClassVar[str] = OPSERVE
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
+    entry_status: ClassVar[tuple[int, str] | None] = None
+    functions: ClassVar[tuple[str, ...]] = ()
 
     grad_output: TensorArgument = None
     input_size: Sequence[int] | None = None

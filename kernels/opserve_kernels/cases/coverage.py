@@ -9,8 +9,8 @@ from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.operator import RuleOrigin
 from opserve_kernels.operators import OPERATOR_NAMES
 
+_STEPS = ("stride", "padding", "dilation")
 _COMMON = (
-    *("stride", "padding", "dilation"),
     *("input with gaps", "output with gaps", "repeated elements", "offset"),
     *(f"fill {kind}" for kind in Kind),
 )
@@ -23,6 +23,7 @@ def required(operator: str) -> tuple[str, ...]:
     return (
         *(f"profile {profile}" for profile in cases.support),
         *(f"dtype {dtype}" for dtype in dtypes),
+        *(_STEPS if cases.steps else ()),
         *_COMMON,
         *cases.features,
         *(
@@ -80,8 +81,12 @@ def _tensor_features(case: Case) -> Iterator[str]:
 
 def _step_features(case: Case) -> Iterator[str]:
     cases = cases_of(case.operator)
-    stride, padding, dilation = cases.steps(case)
     groups, channels = cases.groups(case)
+    if groups > 1:
+        yield "depthwise" if channels == 1 else "groups"
+    if cases.steps is None:
+        return
+    stride, padding, dilation = cases.steps(case)
     if max(stride) > 1:
         yield "stride"
     if max(dilation) > 1:
@@ -90,5 +95,3 @@ def _step_features(case: Case) -> Iterator[str]:
         yield "padding"
     if len(padding) == 4 and (padding[0] != padding[1] or padding[2] != padding[3]):  # noqa: PLR2004  # sides
         yield "asymmetric padding"
-    if groups > 1:
-        yield "depthwise" if channels == 1 else "groups"

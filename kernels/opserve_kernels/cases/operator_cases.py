@@ -47,6 +47,14 @@ def _always(_: Case) -> bool:
     return True
 
 
+def _nothing(_: Case) -> Iterator[str]:
+    return iter(())
+
+
+def _one_group(_: Case) -> tuple[int, int]:
+    return 1, 1
+
+
 def _none(_: Case) -> Mapping[str, int]:
     return {}
 
@@ -66,7 +74,7 @@ class OperatorCases:
         sums: The sums of the outputs that a case writes; the case must be one that succeeds.
         features: What a full suite tries, besides what it tries of every operator.
         tried: Those of them that arguments decide, of a case.
-        steps: Stride, padding and dilation of a case.
+        steps: Stride, padding and dilation of a case; None where calls have no such arguments.
         groups: Groups of channels of a case, and the channels of one.
         offered: The call as its profile offers it, of dtypes that are all supported where
             `checks_dtypes`; None where the profile does not offer it.
@@ -88,9 +96,9 @@ class OperatorCases:
     breaches: Callable[[], Mapping[Row, Breach]]
     sums: Callable[[Case], tuple[Sum, ...]]
     features: tuple[str, ...]
-    tried: Callable[[Case], Iterator[str]]
-    steps: Callable[[Case], Steps]
-    groups: Callable[[Case], tuple[int, int]]
+    tried: Callable[[Case], Iterator[str]] = _nothing
+    steps: Callable[[Case], Steps] | None = None
+    groups: Callable[[Case], tuple[int, int]] = _one_group
     offered: Callable[[Case], Case | None] = _offers_all
     checks_dtypes: bool = True
     follows_the_page: Callable[[Case], bool] = _always

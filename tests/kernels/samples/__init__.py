@@ -1,37 +1,27 @@
 """The samples of every operator, by its name in the registry."""
 
 from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
 
-from kernels.samples import (
-    conv2d_backprop_filter,
-    conv2d_backprop_input,
-    convolution_backward,
-    convolution_backward_empty,
-    convolution_backward_errors,
-    deconv_grad_filter,
-    im2col_backward,
-)
+from kernels.samples import convolution_backward_empty, convolution_backward_errors
 from kernels.samples.sample import ErrorSample, Sample
+from opserve_kernels.operators import OPERATOR_NAMES
 
+_MODULES: Mapping[str, ModuleType] = {
+    name: import_module(f"{__name__}.{name}") for name in OPERATOR_NAMES
+}
+_ERRORS = {**_MODULES, "convolution_backward": convolution_backward_errors}
 REGISTRY_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
-    "convolution_backward": convolution_backward.SAMPLES,
-    "im2col_backward": im2col_backward.SAMPLES,
-    "deconv_grad_filter": deconv_grad_filter.SAMPLES,
-    "conv2d_backprop_filter": conv2d_backprop_filter.SAMPLES,
-    "conv2d_backprop_input": conv2d_backprop_input.SAMPLES,
+    name: module.SAMPLES for name, module in _MODULES.items()
 }
 REGISTRY_ERROR_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
-    "convolution_backward": convolution_backward_errors.ERROR_SAMPLES,
-    "im2col_backward": im2col_backward.ERROR_SAMPLES,
-    "deconv_grad_filter": deconv_grad_filter.ERROR_SAMPLES,
-    "conv2d_backprop_filter": conv2d_backprop_filter.ERROR_SAMPLES,
-    "conv2d_backprop_input": conv2d_backprop_input.ERROR_SAMPLES,
+    name: module.ERROR_SAMPLES for name, module in _ERRORS.items()
 }
 CONTRADICTED_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
-    "convolution_backward": convolution_backward_errors.CONTRADICTED_SAMPLES,
-    "im2col_backward": im2col_backward.CONTRADICTED_SAMPLES,
-    "conv2d_backprop_filter": conv2d_backprop_filter.CONTRADICTED_SAMPLES,
-    "conv2d_backprop_input": conv2d_backprop_input.CONTRADICTED_SAMPLES,
+    name: module.CONTRADICTED_SAMPLES
+    for name, module in _ERRORS.items()
+    if hasattr(module, "CONTRADICTED_SAMPLES")
 }
 """Calls that break a rule of RuleOrigin.CONTRADICTED."""
 ERRORS_ELSEWHERE: Mapping[str, tuple[ErrorSample, ...]] = {

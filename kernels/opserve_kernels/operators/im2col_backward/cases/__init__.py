@@ -3,9 +3,7 @@
 from opserve_kernels.cases.operator_cases import OperatorCases
 from opserve_kernels.operators.im2col_backward.cases.features import (
     FEATURES,
-    groups_of,
     steps_of,
-    tried,
 )
 from opserve_kernels.operators.im2col_backward.cases.forms import drawn, forms
 from opserve_kernels.operators.im2col_backward.cases.reach import reached
@@ -21,8 +19,6 @@ CASES = OperatorCases(
     breaches=breaches,
     sums=sums,
     features=FEATURES,
-    tried=tried,
     steps=steps_of,
-    groups=groups_of,
     reached=reached,
 )

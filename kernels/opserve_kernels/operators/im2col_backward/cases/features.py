@@ -1,6 +1,5 @@
 """What a full suite tries of im2col_backward."""
 
-from collections.abc import Iterator
 from typing import cast
 
 from opserve_kernels.cases.case import Case
@@ -18,13 +17,3 @@ def steps_of(case: Case) -> tuple[Row, Row, Row]:
     given = case.arguments
     stride, padding, dilation = (cast("Row", given[x]) for x in ("stride", "padding", "dilation"))
     return stride, padding, dilation
-
-
-def groups_of(_: Case) -> tuple[int, int]:
-    """One group, whatever the channels."""
-    return 1, 1
-
-
-def tried(_: Case) -> Iterator[str]:
-    """None: its tensors and steps are all that a call has."""
-    return iter(())
