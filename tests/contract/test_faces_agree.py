@@ -1,7 +1,7 @@
 """Over gRPC and REST, blocking and async, calls end in the same bytes and the same errors."""
 
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -53,9 +53,26 @@ async def sessions_on(
         yield on
 
 
+def slow_but_the_first_of_a_kind(samples: Iterable[Sample]) -> list[Any]:
+    """Parameters of a test that makes up to eight calls for each sample.
+
+    A kind: an operator on a profile with its tensors of some dtypes and formats.
+    """
+    seen: set[tuple[object, ...]] = set()
+    parameters: list[Any] = []
+    for sample in samples:
+        tensors = [tensor for tensor in sample.tensors.values() if tensor is not None]
+        forms = frozenset((tensor.dtype, tensor.format) for tensor in tensors)
+        kind = (sample.operator, sample.profile, forms)
+        marks = pytest.mark.slow if kind in seen else ()
+        seen.add(kind)
+        parameters.append(pytest.param(sample, marks=marks, id=sample.name))
+    return parameters
+
+
 # Some break rules of the page that the vendor's own tests contradict: accepted with a warning.
 @pytest.mark.filterwarnings("ignore::opserve_client.DocumentedRuleWarning")
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", slow_but_the_first_of_a_kind(SAMPLES))
 async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
     sessions_on: SessionsOn, sample: Sample
 ) -> None:
