@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.cases.runs import Array, golden_of, run
-from opserve_kernels.cases import projection
+from opserve_kernels.cases import large_calls
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
@@ -191,7 +191,7 @@ def test_a_code_is_judged_by_its_name() -> None:
 def test_our_own_kernels_agree_with_projections(
     call: ConvolutionCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection, "PROJECTED", 0)
+    monkeypatch.setattr(large_calls, "PROJECTED", 0)
     case = call.case()
     outputs = memory_of(case)[2]
     verdict = judged(case, outputs)
@@ -219,7 +219,7 @@ def test_our_own_kernels_agree_with_projections(
 def test_sums_that_are_not_exact_or_few_are_judged_one_by_one(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection, "PROJECTED", 0)
+    monkeypatch.setattr(large_calls, "PROJECTED", 0)
     assert projections_of(case, 0) == {}
 
 
@@ -228,7 +228,7 @@ def test_no_case_of_standard_is_large() -> None:
 
 
 def test_what_a_projection_could_not_show_is_mistrusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "PROJECTED", 0)
+    monkeypatch.setattr(large_calls, "PROJECTED", 0)
     case = PLAIN.case()
     zeros = {
         name: Golden(
