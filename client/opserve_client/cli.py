@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 _CALL_HELP = (
     "As `opserve operators` or the vendor names it: aclnnConvolutionBackward, or a function of "
-    "FT-DSP's, whose name is then the argument `function`."
+    "FT-DSP's by its own name."
 )
 _ARGUMENTS_HELP = (
     "The arguments, in JSON; a dtype is the vendor's name (FLOAT, FLOAT16, BF16) or NumPy's "

@@ -19,6 +19,7 @@ def failed(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
         (grpc.StatusCode.UNAVAILABLE, "Stream removed", ServiceUnreachable, True),
         (grpc.StatusCode.INTERNAL, "Internal error from Core", ServiceUnreachable, True),
         (grpc.StatusCode.CANCELLED, "CANCELLED", ServiceUnreachable, True),
+        (grpc.StatusCode.CANCELLED, "Channel closed!", AclrtError, False),
         (grpc.StatusCode.INTERNAL, "Received RST_STREAM", AclrtError, False),
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", CallTimedOut, False),
     ],

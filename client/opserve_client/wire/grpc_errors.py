@@ -23,6 +23,8 @@ from opserve_client.errors import (
 _DETAILS = "grpc-status-details-bin"
 _NO_GRPC_SERVER = ("http1.x server", "Expected SETTINGS frame")
 """What grpc's message holds where a server answered that speaks HTTP/1."""
+_REFUSED = "CANCELLED"
+"""What grpc says of a call that it refused before the service saw it; Core's own sentence."""
 _SENDING_FAILED = "Internal error from Core"
 """How grpc.aio names a message that could not be sent; no service sends this text.
 
@@ -56,7 +58,7 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
     message = f"{address}: gRPC {error.code().name}: {error.details()}"
     if error.code() is grpc.StatusCode.UNAVAILABLE or _is_sending_failed(error):
         return unreachable(f"{message}; {_hint(error, address)}")
-    if error.code() is grpc.StatusCode.CANCELLED:  # by the service: grpc refused it, or it ended
+    if error.code() is grpc.StatusCode.CANCELLED and error.details() == _REFUSED:
         return unreachable(f"{message}; the service has too many calls waiting: try again later")
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return over_limit(message)

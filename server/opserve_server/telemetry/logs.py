@@ -50,7 +50,8 @@ def log_to_stderr(level: str) -> None:
 
 def _is_no_lost_client(record: logging.LogRecord) -> bool:
     """False for gRPC's line on an answer that finds no client: strangers would fill a pipe."""
-    return not record.getMessage().startswith("ExecuteBatchError")
+    of_grpc = record.name.startswith("grpc.")
+    return not (of_grpc and str(record.msg).startswith("ExecuteBatchError"))
 
 
 def log_observation(observation: Observation) -> None:

@@ -141,3 +141,18 @@ def test_the_process_logs_lines_of_json_to_standard_error(
     root.setLevel(level)
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == FORGED
+
+
+def test_a_client_that_hung_up_is_no_line_and_wrong_arguments_stop_nobody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    level = root.level
+    monkeypatch.setattr(root, "handlers", [])
+    log_to_stderr("INFO")
+    for name in ("grpc._cython.cygrpc", "opserve_server"):
+        logging.getLogger(name).error("ExecuteBatchError raised in core")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["logger"] == "opserve_server"
+    logging.getLogger("grpc._cython.cygrpc").error("a %d", "b")
+    root.setLevel(level)
