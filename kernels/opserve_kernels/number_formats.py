@@ -17,7 +17,7 @@ FLOATING_TYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16)
 
 
 class Operands(Enum):
-    """What operands are rounded to before they are multiplied."""
+    """The format that operands are rounded to before they are multiplied."""
 
     AS_GIVEN = auto()
     FLOAT16 = auto()

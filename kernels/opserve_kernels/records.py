@@ -14,8 +14,8 @@ from opserve_kernels.views import VIEW_LENGTH
 ViewNumbers = Annotated[tuple[int, ...], VIEW_LENGTH]
 """A view of opserve_kernels.views as a field; loops slice it, `view[:]`, to pass it on."""
 
-
 Fields = tuple["int | Fields", ...]
+"""A record, whichever it is."""
 
 
 def is_record(kind: object) -> bool:

@@ -24,7 +24,7 @@ _DETAILS = "grpc-status-details-bin"
 _NO_GRPC_SERVER = ("http1.x server", "Expected SETTINGS frame")
 """What grpc's message holds where a server answered that speaks HTTP/1."""
 _REFUSED = "CANCELLED"
-"""What grpc says of a call that it refused before the service saw it; Core's own sentence."""
+"""Details of a call that gRPC refused before the service received it."""
 _SENDING_FAILED = "Internal error from Core"
 """How grpc.aio names a message that could not be sent; no service sends this text.
 

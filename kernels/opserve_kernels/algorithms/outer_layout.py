@@ -1,4 +1,4 @@
-"""What a gradient of the weight by outer products is for plan and loops: a record."""
+"""The record of a weight gradient by outer products: the plan fills it, the loops read it."""
 
 from typing import NamedTuple
 

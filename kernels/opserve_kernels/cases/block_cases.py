@@ -1,4 +1,4 @@
-"""What cases of the operators on blocks have in common, whichever gradient they ask for."""
+"""Common parts of the cases of operators on blocks, for every gradient."""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import prod

@@ -1,4 +1,4 @@
-"""What calls of every operator have, whatever their geometry."""
+"""Common parts of the calls of every operator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What the sums of a case are, and what they cost."""
+"""The sums of a case, and their cost."""
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.registry import cases_of

@@ -39,6 +39,8 @@ CALLS_IN_FLIGHT_LIMIT = 1024
 DEATHS_LIMIT = 2
 RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
+BEATS_OF_A_LIMIT = 10
+BEATS_MISSED_WHILE_READY = 3
 _NS_PER_S = 1_000_000_000
 NO_WORKER = "no worker can be started"
 
@@ -395,10 +397,6 @@ class Device:
                 pending.done.set_result(outcome)
             else:
                 pending.done.set_exception(outcome)
-
-
-BEATS_OF_A_LIMIT = 10
-BEATS_MISSED_WHILE_READY = 3
 
 
 class Pulse:

@@ -1,4 +1,4 @@
-"""What a full suite tries of convolution_backward."""
+"""Coverage of convolution_backward in a full suite."""
 
 from collections.abc import Iterator
 from itertools import product
