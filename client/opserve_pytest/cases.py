@@ -15,7 +15,7 @@ from opserve_client.conform.history import check_history, send_or_keep
 from opserve_client.conform.options import header_of
 from opserve_client.conform.record import Header, Result, RunRecord
 from opserve_client.conform.repro import told
-from opserve_client.conform.selection import Wanted, chosen, suite_named
+from opserve_client.conform.selection import chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.targets.device import Terms
 from opserve_client.conform.targets.named import ITSELF, Access
@@ -25,6 +25,7 @@ from opserve_client.conform.workers import Setup, make_trial
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
+from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 SESSION_FIXTURE = "opserve_session"

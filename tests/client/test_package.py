@@ -21,6 +21,7 @@ OF_THE_KERNELS = ("opserve_kernels.formats",)
 OF_CONFORMANCE = (
     "opserve_kernels.cases.",
     *(f"opserve_kernels.operators.{name}.cases." for name in OPERATORS),
+    "opserve_kernels.conformance.",
     "opserve_kernels.verdict.",
     "opserve_kernels.errors",
     "opserve_kernels.tensor",

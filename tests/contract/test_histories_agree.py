@@ -19,7 +19,7 @@ from opserve.v1.conformance_service_pb2_grpc import ConformanceServiceStub
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
 from opserve_client.wire import chunks
-from opserve_kernels.verdict.case_result import result_of
+from opserve_kernels.conformance.record import result_of
 
 pytestmark = pytest.mark.system
 FACES = ["gRPC", "REST"]

@@ -29,7 +29,7 @@ from opserve_client.conform.options import (
 )
 from opserve_client.conform.record import RecordError, read_record, record_path
 from opserve_client.conform.repro import SEARCHED, case_named, snippet_of, told
-from opserve_client.conform.selection import Wanted, chosen, suite_named
+from opserve_client.conform.selection import chosen, suite_named
 from opserve_client.conform.show import show_comparison
 from opserve_client.conform.targets.arrays_files import write_case
 from opserve_client.conform.targets.device import Terms
@@ -37,8 +37,10 @@ from opserve_client.conform.targets.named import FORMS, ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.suite import Suite, write_suite
-from opserve_kernels.verdict.changes import compare
-from opserve_kernels.verdict.judge_case import Standards
+from opserve_kernels.conformance.comparison import compare
+from opserve_kernels.conformance.selection import Wanted
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.verdict.judge_case import standards_of
 from opserve_kernels.verdict.verdict import GOOD
 
 app = typer.Typer(
@@ -100,7 +102,7 @@ def main(arguments: Sequence[str], context: Ways) -> None:
     """
     try:
         app(args=list(arguments), prog_name="opserve conform", obj=context)
-    except (InfrastructureError, OpserveError, RecordError, OSError) as error:
+    except (InfrastructureError, InvalidArgument, OpserveError, RecordError, OSError) as error:
         one_line = " ".join(str(error).split())
         sys.stderr.write(f"opserve conform: {one_line}\n")
         sys.exit(2)
@@ -141,7 +143,7 @@ def run(  # noqa: PLR0913  options of the command
     options = replace(
         plain,
         effort=Effort(jobs=jobs, repeats=repeats, timeout_s=timeout),
-        standards=standards_of(standard, gate),
+        standards=standards_of(standard or (), gate or ()),
         kept=Kept(folder=folder, resume=resume, history=history),
         expected=Expected(known_failures=known_failures, baseline=baseline),
         terms=Terms(accuracy=accuracy, documented_rules=documented_rules),
@@ -315,8 +317,3 @@ def repro(  # noqa: PLR0913  options of the command
 def wanted_of(operators: list[str] | None, patterns: list[str] | None) -> Wanted:
     """What is chosen of a suite."""
     return Wanted(operators=tuple(operators or ()), patterns=tuple(patterns or ()))
-
-
-def standards_of(reported: list[str] | None, gates: list[str] | None) -> Standards:
-    """Gates are told too."""
-    return Standards(reported=(*(reported or ()), *(gates or ())), gates=tuple(gates or ()))

@@ -20,14 +20,13 @@ from opserve_client.conform.record import (
 from opserve_client.conform.targets.named import Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
-from opserve_kernels.verdict.case_result import result_of
-from opserve_kernels.verdict.changes import Outcome, Outcomes
+from opserve_kernels.conformance.comparison import Outcome, Outcomes
+from opserve_kernels.conformance.record import REASON_CHARACTERS, VERDICT_CHARACTERS, result_of
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 SERVICE = "service:"
 """Stands before the id of a run of the service, or the name of a baseline."""
 PLACES = f'folder or record of a run, or "{SERVICE}" and a run or baseline of the service'
-_REASON, _VERDICT = 1024, 2**17  # characters that a service takes
 _VERDICTS = 3 * 2**19
 """Characters of all verdicts of a run, with which it is still a JSON body that a service takes:
 the first failures have theirs, later ones a status and a reason."""
@@ -162,7 +161,7 @@ def _told(results: Iterable[Result]) -> Iterator[CaseResult]:
     for one in results:
         result = result_of(one.verdict, seconds=one.seconds)
         size = len(result.verdict)
-        is_told = one.verdict.status not in GOOD and size <= min(left, _VERDICT)
+        is_told = one.verdict.status not in GOOD and size <= min(left, VERDICT_CHARACTERS)
         left -= size if is_told else 0
         verdict = result.verdict if is_told else ""
         told = replace(result, reason=_one_line(result.reason), verdict=verdict)
@@ -172,4 +171,4 @@ def _told(results: Iterable[Result]) -> Iterator[CaseResult]:
 def _one_line(reason: str) -> str:
     """What a target said may be anything."""
     line = " ".join(reason.split())
-    return "".join(one if one.isprintable() else "?" for one in line)[:_REASON]
+    return "".join(one if one.isprintable() else "?" for one in line)[:REASON_CHARACTERS]

@@ -11,7 +11,7 @@ from opserve_client.conform.known import expectations, read_known
 from opserve_client.conform.record import Header, RunRecord
 from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
-from opserve_client.conform.selection import Wanted, chosen, digest_of, suite_named
+from opserve_client.conform.selection import chosen, digest_of, suite_named
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.show import progress, show_interrupted, show_start, show_summary
 from opserve_client.conform.summary import Summary
@@ -25,9 +25,9 @@ from opserve_client.conform.writers.junit import write_junit
 from opserve_client.conform.writers.metrics import metrics
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
-from opserve_kernels.verdict.changes import Outcomes, compare
+from opserve_kernels.conformance.comparison import Outcomes, compare
+from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
-from opserve_kernels.verdict.vendor.grade import STANDARDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +172,6 @@ def _write_files(summary: Summary, files: Files, baseline: Outcomes | None) -> N
 
 def _summary(options: Options, baseline: Outcomes | None, ways: Ways) -> Summary:
     """What can be read is read before the first case is tried."""
-    if unknown := sorted(set(options.standards.reported) - set(STANDARDS)):
-        allowed = ", ".join(STANDARDS)
-        raise InfrastructureError(f"standard: given {', '.join(unknown)}, allowed {allowed}")
     place = options.expected.known_failures
     known = () if place is None else read_known(place)
     suite = suite_named(options.suite, options.seed)

@@ -4,7 +4,6 @@ A line is written whole as soon as its case is judged; a run that was cut off go
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any, cast
 from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import case_of
+from opserve_kernels.conformance.comparison import Outcome, Outcomes
+from opserve_kernels.conformance.record import Tally, slim
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.verdict.case_result import slim
-from opserve_kernels.verdict.changes import Outcome, Outcomes
 from opserve_kernels.verdict.json_form import from_json, to_json
-from opserve_kernels.verdict.verdict import GOOD, Status, Verdict
+from opserve_kernels.verdict.verdict import GOOD, Verdict
 
 FORM = 1  # of the record; a reader refuses others
 RECORD_NAME = "record.jsonl"  # in the folder of a run
@@ -93,9 +92,9 @@ class RunRecord:
     results: tuple[Result, ...]
 
     @property
-    def counts(self) -> Mapping[Status, int]:
-        """Cases by status, the statuses that occur."""
-        return Counter(result.verdict.status for result in self.results)
+    def tally(self) -> Tally:
+        """Its counts."""
+        return Tally.of(result.outcome for result in self.results)
 
     @property
     def failures(self) -> tuple[Result, ...]:

@@ -1,34 +1,14 @@
 """The cases of a run: a suite by its name or from a file, and what is chosen of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_client.operators import OPERATORS
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.suite import Suite, matches, read_suite
+from opserve_kernels.cases.suite import Suite, read_suite
+from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is chosen of a suite.
-
-    Attributes:
-        operators: Only cases of these; empty means of all.
-        patterns: Only cases that one of them matches (matches); empty means all.
-    """
-
-    operators: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """An operator that is misspelt would choose nothing."""
-        if unknown := sorted(set(self.operators) - set(OPERATORS)):
-            allowed = ", ".join(OPERATORS)
-            raise InfrastructureError(f"operator: given {', '.join(unknown)}, allowed {allowed}")
 
 
 def suite_named(name: str, seed: int | None) -> Suite:
@@ -69,7 +49,7 @@ def chosen(suite: Suite, wanted: Wanted) -> tuple[Case, ...]:
     Raises:
         InfrastructureError: There is none.
     """
-    found = tuple(case for case in suite.cases if _is_wanted(case, wanted))
+    found = wanted.of(suite.cases)
     if not found:
         of = f" of {', '.join(wanted.operators)}" if wanted.operators else ""
         like = f" like {', '.join(wanted.patterns)}" if wanted.patterns else ""
@@ -84,9 +64,3 @@ def digest_of(cases: Sequence[Case]) -> str:
     """Of their ids: equal digests are equal choices."""
     ids = "\n".join(case.id for case in cases)
     return f"sha256:{sha256(ids.encode()).hexdigest()}"
-
-
-def _is_wanted(case: Case, wanted: Wanted) -> bool:
-    if wanted.operators and case.operator not in wanted.operators:
-        return False
-    return not wanted.patterns or matches(case, wanted.patterns)

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from opserve_client.conform.record import Result
-from opserve_client.conform.summary import Summary, worst_of
+from opserve_client.conform.summary import Summary
 from opserve_kernels.cases.case import Case
-from opserve_kernels.verdict.changes import Comparison
+from opserve_kernels.conformance.comparison import Comparison
 from opserve_kernels.verdict.verdict import GOOD
 
 _LISTED = 20  # failures that are shown; the record has all
@@ -75,8 +75,8 @@ def compared(comparison: Comparison) -> list[str]:
 
 
 def _lines(summary: Summary) -> list[str]:
-    header, counts = summary.record.header, summary.record.counts
-    told = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+    header, tally = summary.record.header, summary.record.tally
+    told = ", ".join(f"{n} {status}" for status, n in sorted(tally.counts.items()))
     failures = [
         f"{one.verdict.status} {one.case.id}{words_on(one.case)}: {one.verdict.reason}"
         for one in summary.failures
@@ -90,7 +90,7 @@ def _lines(summary: Summary) -> list[str]:
         *([] if summary.comparison is None else compared(summary.comparison)),
         *_named("page rules broken by accepted calls", warned),
         *([] if summary.is_judged else ["nothing was judged"]),
-        f"{total}; at most {worst_of(summary.record):.3g} of a tolerance used",
+        f"{total}; at most {tally.worst:.3g} of a tolerance used",
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from opserve_client.conform.known import NOTHING_KNOWN, Expectations, Known
 from opserve_client.conform.record import Result, RunRecord
-from opserve_kernels.verdict.changes import Comparison
+from opserve_kernels.conformance.comparison import Comparison
 from opserve_kernels.verdict.verdict import Status
 
 _LEFT_OUT = {Status.SKIPPED, Status.UNIMPLEMENTED}
@@ -50,7 +50,7 @@ class Summary:
     @property
     def is_judged(self) -> bool:
         """Whether anything was: of a run that left out all it was to try nothing can be said."""
-        return bool(self.record.counts.keys() - _LEFT_OUT)
+        return bool(self.record.tally.counts.keys() - _LEFT_OUT)
 
     @property
     def exit_code(self) -> int:
@@ -70,7 +70,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
-        header = self.record.header
+        header, tally = self.record.header, self.record.tally
         return {
             "suite": header.suite,
             "digest": header.digest,
@@ -80,8 +80,8 @@ class Summary:
             "documented_rules": header.documented_rules,
             "contracts": dict(header.contracts),
             "cases": len(self.record.results),
-            "counts": {status.value: n for status, n in sorted(self.record.counts.items())},
-            "worst": worst_of(self.record),
+            "counts": dict(sorted(tally.counts.items())),
+            "worst": tally.worst,
             "failures": [_told(result) for result in self.failures],
             "known_failures": [_told(result) for result in self.known],
             "unexpected_passes": [one.pattern for one in self.unexpected],
@@ -91,12 +91,6 @@ class Summary:
             "comparison": None if self.comparison is None else self.comparison.to_json(),
             "exit_code": self.exit_code,
         }
-
-
-def worst_of(record: RunRecord) -> float:
-    """The greatest used fraction of a tolerance among outputs that are right."""
-    passed = (one for one in record.results if one.verdict.status is Status.PASSED)
-    return max((one.verdict.worst for one in passed), default=0.0)
 
 
 def _told(result: Result) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
 from opserve_kernels.cases.projection import Projection
+from opserve_kernels.cases.reading import refusal, shown
 from opserve_kernels.cases.sum import Sum
 from opserve_kernels.cases.sums import sums_of
 from opserve_kernels.verdict.checks import (
@@ -65,6 +66,20 @@ class Standards:
 
 
 NO_STANDARDS = Standards()
+
+
+def standards_of(reported: Sequence[str], gates: Sequence[str]) -> Standards:
+    """Standards by their names, each once; gates are reported too.
+
+    Raises:
+        InvalidArgument: 100000, there is no standard of a name.
+    """
+    for parameter, names in (("standards", reported), ("gates", gates)):
+        for name in names:
+            if name not in STANDARDS:
+                raise refusal(parameter, given=shown(name)[1:-1], allowed=", ".join(STANDARDS))
+    every, failing = dict.fromkeys((*reported, *gates)), dict.fromkeys(gates)
+    return Standards(reported=tuple(every), gates=tuple(failing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NewType
 
-from opserve_kernels.verdict.case_result import CaseResult
-from opserve_kernels.verdict.changes import Drift
+from opserve_kernels.conformance.comparison import Drift
+from opserve_kernels.conformance.record import CaseResult
 from opserve_server.core.runs import Baseline
 
 Definition = NewType("Definition", str)

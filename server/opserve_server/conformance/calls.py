@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.conformance.record import CaseResult
 from opserve_server.conformance.answers import (
     AllBaselines,
     CasePage,

@@ -1,19 +1,18 @@
 """What callers choose of suites, checked."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.reading import LINE_CHARACTERS
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.profiles import PROFILES
-from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.judge_case import Standards
-from opserve_kernels.verdict.vendor.grade import STANDARDS
 from opserve_server.calls import malformed, shortened
-from opserve_server.conformance.calls import OfAnyCase, ReadCases, RunSuite
+from opserve_server.conformance.calls import ListCases, OfAnyCase, ReadCases, RunSuite
 from opserve_server.conformance.definitions import FORMS, LINES_LIMIT
 from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.runs import Run
 
 TEXT_LIMIT = 128
 """Characters of whatever a caller names."""
@@ -72,25 +71,14 @@ def check_seed(seed: int) -> None:
         raise malformed("seed", given=seed, allowed=f"0 to {_SEED_LIMIT}")
 
 
-def check_filters(operator: str, match: str) -> None:
-    """Refuses what chooses no cases; empty chooses all."""
-    if operator and operator not in OPERATORS:
-        raise malformed("operator", given=operator, allowed=", ".join(OPERATORS))
-    check_text("match", match)
-
-
-def standards_of(standards: Sequence[str], gates: Sequence[str]) -> Standards:
-    """Standards by their names, each once; gates are told too.
-
-    Raises:
-        InvalidArgument: 100000, one is unknown.
-    """
-    for parameter, names in (("standards", standards), ("gates", gates)):
-        for name in names:
-            if name not in STANDARDS:
-                raise malformed(parameter, given=name, allowed=", ".join(STANDARDS))
-    reported, failing = dict.fromkeys((*standards, *gates)), dict.fromkeys(gates)
-    return Standards(reported=tuple(reported), gates=tuple(failing))
+def wanted_of(asked: ListCases | Run | RunSuite) -> Wanted:
+    """Conditions on cases, checked; empty ones exclude nothing."""
+    check_text("match", asked.match)
+    return Wanted(
+        operators=(asked.operator,) if asked.operator else (),
+        patterns=(asked.match,) if asked.match else (),
+        profile="" if isinstance(asked, ListCases) else asked.profile,
+    )
 
 
 def page_limit(given: int, default: int, *, most: int) -> int:

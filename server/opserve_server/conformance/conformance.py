@@ -11,7 +11,7 @@ from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.status import DeconvStatus, Status, TbeStatus
 from opserve_kernels.verdict.json_form import to_json
-from opserve_kernels.verdict.judge_case import judge_code
+from opserve_kernels.verdict.judge_case import judge_code, standards_of
 from opserve_kernels.verdict.verdict import Code, Verdict
 from opserve_server.calls import caller, malformed
 from opserve_server.conformance import tasks
@@ -48,13 +48,12 @@ from opserve_server.conformance.calls import (
 from opserve_server.conformance.choice import (
     TEXT_LIMIT,
     check_digests,
-    check_filters,
     check_lines,
     check_own,
     check_suite,
     check_text,
     page_limit,
-    standards_of,
+    wanted_of,
 )
 from opserve_server.conformance.definitions import Unreadable, cases_in, own_case
 from opserve_server.conformance.desk import Desk
@@ -198,7 +197,7 @@ class Conformance:
 
     async def _page(self, asked: ListCases) -> CasePage:
         check_suite(asked.suite, asked.seed)
-        check_filters(asked.operator, asked.match)
+        wanted_of(asked)
         check_text("cursor", asked.cursor)
         limit = page_limit(asked.limit, CASES, most=CASES_LIMIT)
         async with self._desk.turn(caller().tenant):

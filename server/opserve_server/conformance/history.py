@@ -3,13 +3,11 @@
 import asyncio
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from opserve_kernels.verdict.case_result import CaseResult
-from opserve_kernels.verdict.changes import Outcomes, compare
-from opserve_kernels.verdict.verdict import Status
+from opserve_kernels.conformance.comparison import Outcomes, compare
+from opserve_kernels.conformance.record import CaseResult, Tally
 from opserve_server.calls import caller, malformed
 from opserve_server.conformance.answers import (
     AllBaselines,
@@ -108,7 +106,7 @@ class History:
                 case, member, given, allowed = wrong.args
                 raise malformed(f"{member} of {case}", given=given, allowed=allowed) from None
         now = self._clock()
-        passed = (one.worst for one in results if one.status == Status.PASSED)
+        tally = Tally.of(one.outcome for one in results)
         run = Run(
             id=secrets.token_hex(8),
             tenant=tenant,
@@ -118,8 +116,8 @@ class History:
             digest=asked.digest,
             state=RunState.ENDED,
             cases=len(results),
-            counts=dict(Counter(one.status for one in results)),
-            worst=max(passed, default=0.0),
+            counts=dict(tally.counts),
+            worst=tally.worst,
             created_at=now,
             seen_at=now,
             ended_at=now,

@@ -5,7 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from opserve_kernels.verdict.case_result import WORST, CaseResult
+from opserve_kernels.conformance.record import (
+    REASON_CHARACTERS,
+    VERDICT_CHARACTERS,
+    WORST,
+    CaseResult,
+)
 from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import MEMBERS_LIMIT, malformed
@@ -18,8 +23,6 @@ from opserve_server.conformance.choice import (
     check_text,
 )
 
-REASON_CHARACTERS, VERDICT_CHARACTERS = 1024, 2**17
-"""Of one case: a verdict has at most a few maps of 1024 cells."""
 SECONDS = 1e6
 """That a call takes at most."""
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")

@@ -5,18 +5,18 @@ import logging
 import re
 import secrets
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.record import CaseResult, Tally
 from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import Status as Code
-from opserve_kernels.verdict.case_result import CaseResult
-from opserve_kernels.verdict.judge_case import Standards
+from opserve_kernels.verdict.judge_case import Standards, standards_of
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import caller, malformed
 from opserve_server.conformance import tasks
@@ -34,12 +34,11 @@ from opserve_server.conformance.choice import (
     BASELINE,
     RUN,
     TARGET,
-    check_filters,
     check_like,
     check_own_suite,
     check_suite,
     page_limit,
-    standards_of,
+    wanted_of,
 )
 from opserve_server.conformance.definitions import Unreadable
 from opserve_server.conformance.desk import Desk, TurnByTurn
@@ -106,7 +105,7 @@ class LiveRun:
         began: Whether it is carried out yet.
         stage: What is done of it.
         under_way: The cases at work, in the suite's order.
-        counts: Cases by status.
+        tally: Of the cases that are judged.
         unwritten: Results that the store lacks, by their places.
         cut: What it is to be, since it was told to end; None before.
         ended: Done at its end.
@@ -119,7 +118,7 @@ class LiveRun:
     began: bool = False
     stage: Stage = Stage.WAITING
     under_way: deque[UnderWay] = field(default_factory=deque[UnderWay])
-    counts: Counter[str] = field(default_factory=Counter[str])
+    tally: Tally = field(default_factory=Tally)
     unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
     cut: RunState | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -354,7 +353,7 @@ def _check(asked: RunSuite) -> None:
         check_own_suite(asked)
     else:
         check_suite(asked.suite, asked.seed)
-    check_filters(asked.operator, asked.match)
+    wanted_of(asked)
     check_like("target", asked.target, TARGET)
     if asked.profile and asked.profile not in PROFILES:
         raise malformed("profile", given=asked.profile, allowed=", ".join(PROFILES))
@@ -534,12 +533,10 @@ class Carrier:
         )
 
     def _note(self, live: LiveRun, result: CaseResult) -> None:
-        live.unwritten.append((live.counts.total(), result))
-        live.counts[result.status] += 1
-        worst = live.run.worst
-        if result.status == Status.PASSED:
-            worst = max(worst, result.worst)
-        live.run = replace(live.run, counts=dict(live.counts), worst=worst)
+        tally = live.tally
+        live.unwritten.append((tally.counts.total(), result))
+        tally.add(result.outcome)
+        live.run = replace(live.run, counts=dict(tally.counts), worst=tally.worst)
 
     async def _write(self, live: LiveRun, kept: KeptRuns) -> None:
         live.run = replace(live.run, seen_at=self._clock())

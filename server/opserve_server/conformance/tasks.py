@@ -15,7 +15,7 @@ from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.golden import golden_calls
 from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.cases.projection import Projection
-from opserve_kernels.cases.suite import Suite, matches
+from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.verdict.golden_values import Question, goldens_in, questions_of
@@ -29,6 +29,7 @@ from opserve_kernels.verdict.judge_case import (
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.answers import CaseInfo, CasePage
 from opserve_server.conformance.calls import ListCases, RunSuite
+from opserve_server.conformance.choice import wanted_of
 from opserve_server.conformance.definitions import Unreadable, own_case
 from opserve_server.core.runs import Run
 
@@ -113,8 +114,8 @@ class Open:
 
 def page_of(asked: ListCases, limit: int) -> CasePage | None:
     """Some cases of a suite; None where the cursor is no case that is chosen."""
-    _, digest, _ = _suite(asked.suite, asked.seed)
-    chosen = _chosen(_suite(asked.suite, asked.seed)[0], asked)
+    suite, digest, _ = _suite(asked.suite, asked.seed)
+    chosen = wanted_of(asked).of(suite.cases)
     ids = [case.id for case in chosen]
     if asked.cursor and asked.cursor not in ids:
         return None
@@ -146,7 +147,7 @@ class Part:
 def part_of(run: Run, first: int, count: int) -> Part:
     """The cases of a run from a place on, `count` at most."""
     suite, digest, _ = _suite(run.suite, run.seed)
-    chosen = _of_run(suite, run)
+    chosen = wanted_of(run).of(suite.cases)
     return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
 
 
@@ -159,7 +160,7 @@ def part_of_own(asked: RunSuite, documented_rules: DocumentedRules) -> Part | Un
             return replace(found, place=f"definitions[{place}]: {found.place}")
         cases[found.id] = found
     suite = Suite(name=asked.suite, seed=asked.seed, cases=tuple(cases.values()))
-    chosen = _of_run(suite, asked)
+    chosen = wanted_of(asked).of(suite.cases)
     return Part(cases=chosen, total=len(chosen), digest=suite.digest)
 
 
@@ -271,19 +272,6 @@ def _suite(name: str, seed: int) -> tuple[Suite, str, Mapping[str, Case]]:
     """A suite, its digest and its cases by id."""
     suite = SUITES[name](seed)
     return suite, suite.digest, {case.id: case for case in suite.cases}
-
-
-def _of_run(suite: Suite, asked: Run | RunSuite) -> list[Case]:
-    return [case for case in _chosen(suite, asked) if asked.profile in {"", case.profile}]
-
-
-def _chosen(suite: Suite, asked: ListCases | Run | RunSuite) -> list[Case]:
-    return [
-        case
-        for case in suite.cases
-        if asked.operator in {"", case.operator}
-        and (not asked.match or matches(case, [asked.match]))
-    ]
 
 
 def _told(case: Case) -> CaseInfo:

@@ -10,8 +10,8 @@ import numpy as np
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.conformance.record import CaseResult, result_of
 from opserve_kernels.operator import DocumentedRules
-from opserve_kernels.verdict.case_result import CaseResult, result_of
 from opserve_kernels.verdict.judge_case import judge_code
 from opserve_kernels.verdict.verdict import Code, Status, Verdict
 from opserve_server.conformance import tasks

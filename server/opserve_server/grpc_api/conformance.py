@@ -8,7 +8,7 @@ from tempfile import SpooledTemporaryFile
 from types import SimpleNamespace
 
 from opserve.v1 import conformance_service_pb2 as messages
-from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.conformance.record import CaseResult
 from opserve_server.calls import MEMBERS_LIMIT, BodyTooLarge, caller, malformed
 from opserve_server.conformance.answers import OneRun
 from opserve_server.conformance.calls import ANSWERS, GetGolden, GetInputs, ReportRun, Verify

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, RowMapping, delete, func, insert, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from opserve_kernels.conformance.comparison import Outcome
+from opserve_kernels.conformance.record import CaseResult
 from opserve_kernels.operator import Accuracy, DocumentedRules
-from opserve_kernels.verdict.case_result import CaseResult
-from opserve_kernels.verdict.changes import Outcome
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.core.runs import Origin, Run, RunState
 from opserve_server.core.session import DeterministicLevel

@@ -178,7 +178,7 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
         (("run", "--suite", "mine.jsonl", "--target", "cmd:true"), "with {out} among its words"),
         (("run", "--suite", "mine.jsonl", "--target", "files:no"), "files:no: no folder"),
         (("run", "--suite", "mine.jsonl", "--resume"), "allowed with --folder"),
-        (("run", "--standard", "mine"), "standard: given mine, allowed cann-ecosystem"),
+        (("run", "--standard", "mine"), "standards: given mine, allowed cann-ecosystem"),
         (("run", "--known-failures", "no"), "known failures: no"),
         (("run", "--baseline", "no"), "No such file"),
         (("run", "--suite", "mine.jsonl", "--server", "http://127.0.0.1:9"), "127.0.0.1:9"),

@@ -15,7 +15,7 @@ from opserve_client.conform.writers.github import (
     step_summary,
     write_step,
 )
-from opserve_kernels.verdict.changes import compare
+from opserve_kernels.conformance.comparison import compare
 from opserve_kernels.verdict.verdict import Status
 
 HOSTILE = "![x](http://a) | `code` <img src=x>\n[b]: c"

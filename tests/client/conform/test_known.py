@@ -8,7 +8,7 @@ from client.conform.sample_results import SAMPLE, failed, fold, folded, nothing_
 from opserve_client.conform.known import Known, expectations, read_known
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_kernels.verdict.changes import compare
+from opserve_kernels.conformance.comparison import compare
 from opserve_kernels.verdict.verdict import Status
 
 WRONG, RIGHT, REFUSED, SKIPPED = SAMPLE.results

@@ -52,7 +52,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert again.header == HEADER
     assert [one.case for one in again.results] == [one.case for one in RECORD.results]
     assert repr(again.results[1].verdict) == repr(RECORD.results[1].verdict)
-    assert again.counts == {Status.PASSED: 1, Status.FAILED: 1}
+    assert again.tally.counts == {Status.PASSED: 1, Status.FAILED: 1}
     assert [one.case for one in again.failures] == [RECORD.results[1].case]
 
 

@@ -8,7 +8,7 @@ import pytest
 from opserve.v1.conformance_service_pb2 import CaseResult as CaseResultMessage
 from opserve.v1.conformance_service_pb2 import Run as RunMessage
 from opserve_client import AsyncClient
-from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.conformance.record import CaseResult
 from opserve_server.core.runs import Run
 from opserve_server.core.tenants import Resource
 from server.farm import FACES, Farm, open_farm, refusal

@@ -9,13 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.conform.sample_results import SAMPLE, folded
-from opserve_kernels.verdict.case_result import WORST, CaseResult, result_of
+from opserve_kernels.conformance.record import (
+    REASON_CHARACTERS,
+    VERDICT_CHARACTERS,
+    WORST,
+    CaseResult,
+    result_of,
+)
 from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_server.calls import MEMBERS_LIMIT
 from opserve_server.conformance.calls import ReportRun
 from opserve_server.conformance.reported import (
-    REASON_CHARACTERS,
-    VERDICT_CHARACTERS,
     WrongResult,
     check_report,
     checked,

@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.conformance.record import CaseResult
 from opserve_kernels.status import Status
-from opserve_kernels.verdict.case_result import CaseResult
 from opserve_kernels.verdict.verdict import Status as Verdict
 from opserve_server.calls import malformed
 from opserve_server.conformance.answers import OneRun

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from opserve.v1.conformance_service_pb2 import VerifyRequest
 from opserve_server.conformance.answers import Verified
-from opserve_server.conformance.choice import TEXT_LIMIT, check_filters
+from opserve_server.conformance.calls import ListCases
+from opserve_server.conformance.choice import TEXT_LIMIT, wanted_of
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
@@ -106,6 +107,6 @@ async def test_no_answer_is_made_for_a_client_that_hung_up(name: str, path: dict
 
 @pytest.mark.parametrize("match", ["fold\0", "fold\n", "f" * (TEXT_LIMIT + 1)])
 def test_a_text_that_no_store_takes_is_refused(match: str) -> None:
-    check_filters("", "fold 3x3")
+    wanted_of(ListCases(match="fold 3x3"))
     with pytest.raises(InvalidArgument, match="match: given 'f"):
-        check_filters("", match)
+        wanted_of(ListCases(match=match))

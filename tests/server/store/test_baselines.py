@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from opserve_kernels.verdict.case_result import CaseResult
-from opserve_kernels.verdict.changes import Outcome
+from opserve_kernels.conformance.comparison import Outcome
+from opserve_kernels.conformance.record import CaseResult
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.core.errors import HandleNotFound, LimitExceeded
 from opserve_server.core.runs import Baseline, Origin, Run

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from opserve_kernels.verdict.case_result import CaseResult
+from opserve_kernels.conformance.record import CaseResult
 from opserve_server.core.runs import Baseline, Run, RunState
 from opserve_server.store.store import Store
 from server.store.samples import ACME, entry

@@ -10,7 +10,7 @@ from typing import Any
 from opserve_client.conform.known import Expectations
 from opserve_client.conform.record import Result, RunRecord
 from opserve_client.conform.report.words import places
-from opserve_kernels.verdict.changes import Change, Outcomes, change, compare
+from opserve_kernels.conformance.comparison import Change, Outcomes, change, compare
 from opserve_kernels.verdict.json_form import to_json
 from opserve_kernels.verdict.verdict import GOOD, Status
 
@@ -138,7 +138,7 @@ def _conclusion(run: RunRecord, expected: Expectations) -> str:
     failures, cases = len(run.failures), len(run.results)
     missing = run.header.cases - cases
     unfinished = f"; {missing} were not tried" if missing else ""
-    passed = run.counts.get(Status.PASSED, 0)
+    passed = run.tally.counts.get(Status.PASSED, 0)
     if failures:
         known = f", {len(expected.failing)} of them as known" if expected.failing else ""
         return f"{failures} of {cases} cases failed{known}, {passed} passed{unfinished}"

@@ -11,7 +11,7 @@ from string import Template
 from opserve_client.conform.known import NOTHING_KNOWN, Expectations
 from opserve_client.conform.record import RunRecord
 from opserve_client.conform.report.content import chunks_of, index_of
-from opserve_kernels.verdict.changes import Outcomes
+from opserve_kernels.conformance.comparison import Outcomes
 
 _SCRIPTS = ("data.js", "table.js", "maps.js", "details.js", "app.js")  # in order of use
 _LEVEL = 6  # of zlib; higher ones take twice the time for some per cent

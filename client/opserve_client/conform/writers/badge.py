@@ -8,7 +8,7 @@ from opserve_kernels.verdict.verdict import Status
 
 def badge(run: RunRecord) -> str:
     """The badge's JSON: how many cases passed of those that were judged."""
-    failures, passed = len(run.failures), run.counts.get(Status.PASSED, 0)
+    failures, passed = len(run.failures), run.tally.counts.get(Status.PASSED, 0)
     message = f"{failures} failed" if failures else f"{passed} passed"
     form = {
         "schemaVersion": 1,

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from opserve_client.conform.show import compared
-from opserve_client.conform.summary import Summary, worst_of
+from opserve_client.conform.summary import Summary
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 ANNOTATIONS_LIMIT = 10  # of a kind and step; GitHub drops more
@@ -38,16 +38,16 @@ def annotations(summary: Summary) -> Iterator[str]:
 
 def step_summary(summary: Summary) -> str:
     """Markdown, cut off at a line where it would be too long."""
-    header = summary.record.header
+    header, tally = summary.record.header, summary.record.tally
     compared_lines = [] if summary.comparison is None else compared(summary.comparison)
     lines: list[str] = [
         f"### {_cell(header.target)} on {_cell(header.suite)}, seed {header.seed}",
         "",
         "| status | cases |",
         "|---|---|",
-        *(f"| {status} | {n} |" for status, n in sorted(summary.record.counts.items())),
+        *(f"| {status} | {n} |" for status, n in sorted(tally.counts.items())),
         "",
-        f"At most {worst_of(summary.record):.3g} of a tolerance used.",
+        f"At most {tally.worst:.3g} of a tolerance used.",
         "",
         *map(_cell, compared_lines),
         "",

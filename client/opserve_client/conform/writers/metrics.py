@@ -1,9 +1,9 @@
 """A run as OpenMetrics text, which GitLab shows beside a merge request's figures."""
 
-from collections import Counter
 from collections.abc import Iterator
 
 from opserve_client.conform.record import RunRecord
+from opserve_kernels.conformance.record import Tally
 from opserve_kernels.verdict.verdict import Status
 
 
@@ -13,19 +13,17 @@ def metrics(run: RunRecord) -> str:
 
 
 def _lines(run: RunRecord) -> Iterator[str]:
-    counts = Counter((result.case.operator, result.verdict.status) for result in run.results)
-    operators = sorted({operator for operator, _ in counts})
+    tallies = {name: Tally() for name in sorted({result.case.operator for result in run.results})}
+    for result in run.results:
+        tallies[result.case.operator].add(result.outcome)
     yield "# TYPE opserve_conformance_cases gauge\n"
     yield "# HELP opserve_conformance_cases Cases by operator and status.\n"
-    for operator in operators:
+    for operator, tally in tallies.items():
         for status in Status:
             labels = f'operator="{operator}",status="{status.value}"'
-            yield f"opserve_conformance_cases{{{labels}}} {counts[operator, status]}\n"
+            yield f"opserve_conformance_cases{{{labels}}} {tally.counts[status]}\n"
     yield "# TYPE opserve_conformance_worst_used gauge\n"
     yield "# HELP opserve_conformance_worst_used Worst used fraction of the tolerance, if passed.\n"
-    passed = [one for one in run.results if one.verdict.status is Status.PASSED]
-    for operator in operators:
-        of_it = (one.verdict for one in passed if one.case.operator == operator)
-        worst = max((verdict.worst for verdict in of_it), default=0.0)
-        yield f'opserve_conformance_worst_used{{operator="{operator}"}} {worst:.4g}\n'
+    for operator, tally in tallies.items():
+        yield f'opserve_conformance_worst_used{{operator="{operator}"}} {tally.worst:.4g}\n'
     yield "# EOF\n"

@@ -1,15 +1,19 @@
-"""What a history keeps of a verdict."""
+"""The record of a run: its results as a history has them, and their counts."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
+from opserve_kernels.conformance.comparison import Outcome
 from opserve_kernels.verdict.json_form import to_json
 from opserve_kernels.verdict.verdict import Status, Verdict
 
 WORST = 1e9
 """Stands for all that is more: infinity has no number in JSON."""
+REASON_CHARACTERS, VERDICT_CHARACTERS = 1024, 2**17
+"""Limits of a result in a history: a verdict has at most a few maps of 1024 cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,38 @@ class CaseResult:
     worst: float = 0.0
     seconds: float = 0.0
     verdict: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What another run is compared with."""
+        return Outcome(status=Status(self.status), worst=self.worst)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts of a run.
+
+    Attributes:
+        counts: Cases by status, the statuses that occur.
+        worst: The greatest used fraction of a tolerance among outputs that are right.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    worst: float = 0.0
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> Self:
+        """The counts of some cases."""
+        tally = cls()
+        for outcome in outcomes:
+            tally.add(outcome)
+        return tally
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a case."""
+        self.counts[outcome.status.value] += 1
+        if outcome.status is Status.PASSED:
+            self.worst = max(self.worst, outcome.worst)
 
 
 def slim(verdict: Verdict) -> Verdict:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opserve_kernels.verdict.changes import (
+from opserve_kernels.conformance.comparison import (
     DRIFT,
     Change,
     Comparison,
