@@ -123,7 +123,7 @@ class Convolution:
         return max(self.meeting(axis, tap) for tap in earlier)
 
     def encode(self) -> tuple[int, ...]:
-        """The geometry as the integers that opserve_kernels.algorithms.columns reads."""
+        """The geometry as the integers that opserve_kernels.algorithms.columns.loops reads."""
         return encode(self.geometry)
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from opserve_kernels.algorithms.host import whole_rows
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.winograd_cost import MULTIPLY_ADD, met_share, transformed_cost
+from opserve_kernels.algorithms.winograd.cost import MULTIPLY_ADD, met_share, transformed_cost
 from opserve_kernels.convolution import WIDTH, Convolution
 from opserve_kernels.gradients import Gradients, Product
 

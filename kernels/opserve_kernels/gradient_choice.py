@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from opserve_kernels.algorithms import depthwise_plan, winograd_plan
-from opserve_kernels.algorithms.direct_plan import DIRECT
+from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
+from opserve_kernels.algorithms.direct.plan import DIRECT
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.preference import preferred
-from opserve_kernels.algorithms.winograd_cost import direct_cost, transformed_cost
+from opserve_kernels.algorithms.winograd import plan as winograd_plan
+from opserve_kernels.algorithms.winograd.cost import direct_cost, transformed_cost
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.copy_stages import COPY_ELEMENTS
 from opserve_kernels.gradients import Gradients, Product

@@ -12,10 +12,11 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.columns_plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
-from opserve_kernels.algorithms.columns_products import run_columns
-from opserve_kernels.algorithms.depthwise import run_depthwise
-from opserve_kernels.algorithms.direct_plan import (
+from opserve_kernels.algorithms.codegen.run_sums import add_run
+from opserve_kernels.algorithms.columns.loops import run_columns
+from opserve_kernels.algorithms.columns.plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
+from opserve_kernels.algorithms.depthwise.loops import run_depthwise
+from opserve_kernels.algorithms.direct.plan import (
     ADD_OUTER,
     CORRELATE,
     DEPTHWISE,
@@ -24,15 +25,14 @@ from opserve_kernels.algorithms.direct_plan import (
     TRANSFORM,
     TRANSFORM_WEIGHT,
 )
-from opserve_kernels.algorithms.dots import run_dots
+from opserve_kernels.algorithms.dots.loops import run_dots
 from opserve_kernels.algorithms.host import SUM_LANES
-from opserve_kernels.algorithms.outer import run_outer
-from opserve_kernels.algorithms.outer_layout import OuterStage
-from opserve_kernels.algorithms.packed import run_packed
-from opserve_kernels.algorithms.ranges import run_ranges
-from opserve_kernels.algorithms.run_sums import add_run
-from opserve_kernels.algorithms.winograd import run_winograd
-from opserve_kernels.algorithms.winograd_gradient import run_winograd_weight
+from opserve_kernels.algorithms.outer.layout import OuterStage
+from opserve_kernels.algorithms.outer.loops import run_outer
+from opserve_kernels.algorithms.packed.loops import run_packed
+from opserve_kernels.algorithms.ranges.loops import run_ranges
+from opserve_kernels.algorithms.winograd.gradient import run_winograd_weight
+from opserve_kernels.algorithms.winograd.loops import run_winograd
 from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
 from opserve_kernels.loops import compiled, entry

@@ -60,7 +60,8 @@ def folder_of(source: Path) -> Path:
     contents = sha256(str(HOST).encode())
     for part in _sources_of([source]):
         contents.update(_text_of(part).encode())
-    return base_folder() / f"{source.stem}-{contents.hexdigest()[:16]}"
+    # With its package, for states are counted by name, and several packages have a module `loops`.
+    return base_folder() / f"{source.parent.name}.{source.stem}-{contents.hexdigest()[:16]}"
 
 
 @contextmanager

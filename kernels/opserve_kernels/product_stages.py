@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from opserve_kernels.algorithms.columns_plan import columns_stages
-from opserve_kernels.algorithms.depthwise_plan import depthwise_stages
-from opserve_kernels.algorithms.direct_plan import (
+from opserve_kernels.algorithms.columns.plan import columns_stages
+from opserve_kernels.algorithms.depthwise.plan import depthwise_stages
+from opserve_kernels.algorithms.direct.plan import (
     DEPTHWISE,
     INTO_TENSOR,
     plan_image,

@@ -15,10 +15,10 @@ from kernels.samples import conv2d_backprop_filter as dw
 from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.para_dicts import changed
 from kernels.samples.sample import Sample, Values
-from opserve_kernels.algorithms.direct_plan import ADD_OUTER, CORRELATE, MULTIPLY_DOTS
-from opserve_kernels.algorithms.outer_layout import OuterStage
-from opserve_kernels.algorithms.product import RESULT_VIEW, SOURCE_VIEW
-from opserve_kernels.algorithms.product import WEIGHT_VIEW as CORRELATED_VIEW
+from opserve_kernels.algorithms.correlation.layout import RESULT_VIEW, SOURCE_VIEW
+from opserve_kernels.algorithms.correlation.layout import WEIGHT_VIEW as CORRELATED_VIEW
+from opserve_kernels.algorithms.direct.plan import ADD_OUTER, CORRELATE, MULTIPLY_DOTS
+from opserve_kernels.algorithms.outer.layout import OuterStage
 from opserve_kernels.copy_stages import STORE
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
-from opserve_kernels.algorithms.winograd_cost import MULTIPLY_ADD, transformed_cost
-from opserve_kernels.algorithms.winograd_tiling import Tiling
+from opserve_kernels.algorithms.winograd.cost import MULTIPLY_ADD, transformed_cost
+from opserve_kernels.algorithms.winograd.tiling import Tiling
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.costs import _direct_cost
 from opserve_kernels.gradients import Product

@@ -42,21 +42,23 @@ def edit(file: Path) -> None:
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    return {module.rpartition(".")[2] for module in before if before[module] != after[module]}
+    found = {module for module in before if before[module] != after[module]}
+    return {module.removeprefix("opserve_kernels.") for module in found}
 
 
 def test_an_edit_changes_the_folders_of_a_module_and_of_those_that_import_it(package: Path) -> None:
     before = folders(package)
-    edit(package / "algorithms" / "packed.py")
+    edit(package / "algorithms" / "packed" / "loops.py")
 
-    assert changed(before, folders(package)) == {"packed", "gradient_loops"}
+    assert changed(before, folders(package)) == {"algorithms.packed.loops", "gradient_loops"}
 
 
 def test_a_module_that_is_imported_from_its_package_counts(package: Path) -> None:
     before = folders(package)
-    edit(package / "algorithms" / "plain_kernels.py")
+    edit(package / "algorithms" / "codegen" / "plain_kernels.py")
 
-    assert {"plain_kernels", "micro_kernels", "packed"} <= changed(before, folders(package))
+    importers = {"codegen.plain_kernels", "codegen.micro_kernels", "packed.loops"}
+    assert {f"algorithms.{module}" for module in importers} <= changed(before, folders(package))
 
 
 def test_every_folder_changes_with_how_loops_are_compiled(package: Path) -> None:
@@ -93,6 +95,13 @@ def test_a_chosen_folder_goes_before_all(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
 
     assert base_folder() == tmp_path
+
+
+def test_states_of_modules_of_one_name_are_counted_apart(package: Path) -> None:
+    found = folders(package)
+    named = {name.rpartition("-")[0] for name in found.values()}
+
+    assert len(named) == len(found)
 
 
 def test_one_process_at_a_time_is_in_a_folder(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from kernels.oracles.expectation import assert_meets
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample
 from opserve_kernels import gradient_plan, stages
-from opserve_kernels.algorithms import depthwise_plan
+from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import TAKE_TURNS
 from opserve_kernels.tensor import DataType

@@ -21,8 +21,8 @@ from kernels.algorithms.direct_cases import (
     weight_operand,
 )
 from kernels.oracles.expectation import Expectation
-from opserve_kernels.algorithms.depthwise import run_depthwise
-from opserve_kernels.algorithms.depthwise_plan import depthwise_stages, fits
+from opserve_kernels.algorithms.depthwise.loops import run_depthwise
+from opserve_kernels.algorithms.depthwise.plan import depthwise_stages, fits
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace

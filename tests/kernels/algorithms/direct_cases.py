@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernels.oracles.convolution_backward import Geometry, forward, gradients, magnitude
 from kernels.oracles.expectation import Doubles, Expectation, expect
-from opserve_kernels.algorithms.direct_plan import plan_image, plan_output, plan_weight
+from opserve_kernels.algorithms.direct.plan import plan_image, plan_output, plan_weight
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradient_loops import run

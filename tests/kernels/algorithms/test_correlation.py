@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opserve_kernels.algorithms.correlation import (
+from opserve_kernels.algorithms.correlation.layout import GATHER, SCATTER
+from opserve_kernels.algorithms.correlation.plan import (
     Correlation,
     ResultBlocks,
     longest_blocks,
     rows_inside,
 )
-from opserve_kernels.algorithms.product import GATHER, SCATTER
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import FLOAT, HF32

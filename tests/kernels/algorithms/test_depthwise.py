@@ -25,14 +25,15 @@ from kernels.algorithms.depthwise_runs import (
 )
 from kernels.algorithms.direct_cases import Case
 from kernels.oracles.expectation import assert_meets
-from opserve_kernels.algorithms import depthwise, depthwise_plan
-from opserve_kernels.algorithms.depthwise_plan import depthwise_stages, fits
-from opserve_kernels.algorithms.plain_depthwise import (
+from opserve_kernels.algorithms.depthwise import loops as depthwise
+from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
+from opserve_kernels.algorithms.depthwise.plain import (
     compare,
     compare_carefully,
     weigh,
     weigh_carefully,
 )
+from opserve_kernels.algorithms.depthwise.plan import depthwise_stages, fits
 from opserve_kernels.gradients import Diagonal
 from opserve_kernels.workspace import Workspace
 

@@ -20,7 +20,7 @@ from kernels.algorithms.depthwise_runs import (
     planned_of,
 )
 from kernels.algorithms.direct_cases import Floats
-from opserve_kernels.algorithms import depthwise_plan
+from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import BF16, FLOAT16
 from opserve_kernels.tensor import DataType

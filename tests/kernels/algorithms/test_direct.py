@@ -20,7 +20,7 @@ from kernels.algorithms.direct_cases import (
     weight_run,
 )
 from kernels.oracles.expectation import Expectation, assert_meets
-from opserve_kernels.algorithms.direct_plan import DIRECT
+from opserve_kernels.algorithms.direct.plan import DIRECT
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.gradients import Product
 

@@ -14,7 +14,7 @@ from kernels.oracles.expectation import assert_meets
 from kernels.oracles.im2col_backward import expected
 from kernels.samples.im2col_backward import image
 from kernels.samples.sample import Sample
-from opserve_kernels.algorithms import fold_plan
+from opserve_kernels.algorithms.fold import plan as fold_plan
 from opserve_kernels.tensor import DataType
 
 Floats = NDArray[np.float32]

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms import micro_kernels, plain_kernels
-from opserve_kernels.algorithms.host import HOST, ROW_COUNTS, whole_rows
-from opserve_kernels.algorithms.micro_kernels import (
+from opserve_kernels.algorithms.codegen import micro_kernels, plain_kernels
+from opserve_kernels.algorithms.codegen.micro_kernels import (
     DOT_COLUMNS,
     LANES,
     TILE_COLUMNS,
     TILE_ROWS,
     TILE_VECTORS,
 )
-from opserve_kernels.algorithms.tiles import dots_tile, flat_tile, packed_tile
+from opserve_kernels.algorithms.codegen.tiles import dots_tile, flat_tile, packed_tile
+from opserve_kernels.algorithms.host import HOST, ROW_COUNTS, whole_rows
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
 

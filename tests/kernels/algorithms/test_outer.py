@@ -12,13 +12,13 @@ from kernels.algorithms.direct_cases import (
     weight_run,
 )
 from kernels.oracles.expectation import assert_meets
-from opserve_kernels.algorithms import outer_kernels
-from opserve_kernels.algorithms.correlation import Correlation
+from opserve_kernels.algorithms.correlation.layout import GATHER
+from opserve_kernels.algorithms.correlation.plan import Correlation
+from opserve_kernels.algorithms.direct.cost import weight_costs
 from opserve_kernels.algorithms.host import LANES, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.outer_kernels import TURN_ROWS, TURN_VECTORS
-from opserve_kernels.algorithms.product import GATHER
-from opserve_kernels.algorithms.weight_costs import weight_costs
+from opserve_kernels.algorithms.outer import kernels as outer_kernels
+from opserve_kernels.algorithms.outer.kernels import TURN_ROWS, TURN_VECTORS
 
 _UNTOUCHED = np.float32(77)
 _SIZE = 1 << 15

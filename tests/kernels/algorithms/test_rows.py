@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms import plain_rows, rows
+from opserve_kernels.algorithms.codegen import plain_rows, rows
+from opserve_kernels.algorithms.codegen.row_tiles import add_rows_tile, join_rows_tile
 from opserve_kernels.algorithms.host import LANES
-from opserve_kernels.algorithms.row_tiles import add_rows_tile, join_rows_tile
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from opserve_kernels.algorithms.codegen.run_sums import add_run, add_run_plainly
 from opserve_kernels.algorithms.host import SUM_LANES
-from opserve_kernels.algorithms.run_sums import add_run, add_run_plainly
 
 
 @pytest.mark.parametrize("add", [add_run, add_run_plainly], ids=["generated", "plain"])

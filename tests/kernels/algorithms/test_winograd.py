@@ -27,10 +27,11 @@ from kernels.algorithms.winograd_runs import (
     with_transforms,
 )
 from kernels.oracles.expectation import Expectation, assert_meets
-from opserve_kernels.algorithms import winograd_layout, winograd_plan
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.winograd_layout import LIMIT
-from opserve_kernels.algorithms.winograd_plan import fits
+from opserve_kernels.algorithms.winograd import layout as winograd_layout
+from opserve_kernels.algorithms.winograd import plan as winograd_plan
+from opserve_kernels.algorithms.winograd.layout import LIMIT
+from opserve_kernels.algorithms.winograd.plan import fits
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import FLOAT16
 from opserve_kernels.tensor import DataType

@@ -16,8 +16,8 @@ from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.winograd_cost import direct_cost, transformed_cost
-from opserve_kernels.algorithms.winograd_tiling import TileBlocks, Tiling
+from opserve_kernels.algorithms.winograd.cost import direct_cost, transformed_cost
+from opserve_kernels.algorithms.winograd.tiling import TileBlocks, Tiling
 from opserve_kernels.gradients import Product
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
-from opserve_kernels.algorithms.winograd_layout import LIMIT, MOST_TERMS
-from opserve_kernels.algorithms.winograd_tiles import (
+from opserve_kernels.algorithms.winograd.layout import LIMIT, MOST_TERMS
+from opserve_kernels.algorithms.winograd.tiles import (
     collect_results,
     collect_taps,
     transform_image,
@@ -17,7 +17,7 @@ from opserve_kernels.algorithms.winograd_tiles import (
     transform_output,
     transform_turned_kernel,
 )
-from opserve_kernels.algorithms.winograd_transforms import POINT
+from opserve_kernels.algorithms.winograd.transforms import POINT
 
 Matrix = NDArray[np.float64]
 Floats = NDArray[np.float32]

@@ -16,9 +16,9 @@ from kernels.algorithms.direct_cases import (
     weight_operand,
 )
 from kernels.oracles.expectation import ACCUMULATOR_UNIT, Expectation
-from opserve_kernels.algorithms.direct_plan import plan_image, plan_output, plan_weight
+from opserve_kernels.algorithms.direct.plan import plan_image, plan_output, plan_weight
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.winograd_layout import TILE_RESULTS
+from opserve_kernels.algorithms.winograd.layout import TILE_RESULTS
 from opserve_kernels.gradient_loops import run
 from opserve_kernels.gradients import Operand
 from opserve_kernels.stages import Stage, plan_of
@@ -29,7 +29,7 @@ Operands = tuple[Operand, Operand, Operand]
 IMAGE, WEIGHT, OUTPUT = range(3)
 UNUSED = np.uint32(0xFFFFFFFF)  # a NaN that no kernel writes
 _DEVIATIONS = 6.0  # beyond which no element of some thousands is expected
-_AMPLIFICATION = np.sqrt(27)  # along an axis: opserve_kernels.algorithms.winograd_transforms
+_AMPLIFICATION = np.sqrt(27)  # along an axis: opserve_kernels.algorithms.winograd.transforms
 _ROUNDINGS = 12.0
 
 
@@ -126,7 +126,7 @@ def result(
 def with_transforms(case: Case, expectation: Expectation, wanted: int) -> Expectation:
     """The expectation of values of variance 1, and the transforms' error besides.
 
-    opserve_kernels.algorithms.winograd_transforms derives u sqrt(terms / 6 + 12) k relative to
+    opserve_kernels.algorithms.winograd.transforms derives u sqrt(terms / 6 + 12) k relative to
     results whose variance is terms taps^2; k taps is below 27 in two dimensions. A weight's terms
     are tiles.
     """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.fold import run_fold
+from opserve_kernels.algorithms.fold.loops import run_fold
 from opserve_kernels.loops import entry
 from opserve_kernels.operators.im2col_backward.plan import GRAD_OUTPUT, OUT
 from opserve_kernels.stages import stages_between

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from opserve_kernels.algorithms.fold_plan import Fold, fold_algorithms, plan_fold
+from opserve_kernels.algorithms.fold.plan import Fold, fold_algorithms, plan_fold
 from opserve_kernels.algorithms.names import Algorithm, asked_for, named
 from opserve_kernels.convolution import check_positions, output_size
 from opserve_kernels.errors import check_elements, invalid_argument

@@ -1,0 +1,213 @@
+"""The generator of micro-kernels: products of small matrices whose sums stay in registers.
+
+    packed, flat   total[m, n] = sum over k of left[k, m] * right[k, n]    lanes are columns n
+    dots           total[n, m] = sum over i of right[n, i] * left[m, i]    lanes are positions i
+
+Each is a function that numba compiles into its caller. It takes the memory that everything lies
+in, and a tuple of integers: counts, and places
+counted in float32 values from the start of that memory.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from opserve_kernels.algorithms.codegen.vectors import (
+    Value,
+    Vectors,
+    ahead,
+    function,
+    function_of_two,
+    integer,
+    load_integer,
+    loop,
+    prefetch,
+)
+
+Adding = Callable[[Vectors, Value, Value, Value], Value]
+
+_LINE = 16  # values of a line of the cache
+_UNROLLED = 4  # rounds of the packed and flat forms between two branches
+
+
+def packed_tile(
+    rows: int,
+    vectors: int,
+    *,
+    width: int,
+    pitches: tuple[int, int],
+    add: Adding = Vectors.multiply_add,
+) -> Any:  # noqa: ANN401  # numba's
+    """memory, (depth, left, right, total, pitch, adds): total (= | +=) left^T @ right.
+
+    Args:
+        rows: m.
+        vectors: n, in vectors.
+        width: Lanes of a vector.
+        pitches: Elements between two rows of left, and of right.
+        add: The sum of left * right and a total.
+    """
+
+    def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
+        depth, left, right, total, pitch, adds = numbers
+        tile = _Tile(builder, memory, (rows, vectors, width, pitches[0]), add)
+        sums = tile.sums(depth, left, lambda k: builder.add(right, _times(builder, k, pitches[1])))
+        tile.finish(sums, total, pitch, adds)
+
+    return function(emit)
+
+
+def flat_tile(
+    rows: int, vectors: int, *, width: int, pitch: int, add: Adding = Vectors.multiply_add
+) -> Any:  # noqa: ANN401  # numba's
+    """memory, (depth, left, right, offsets, total, pitch, adds): as packed, but for where rows lie.
+
+    Row k of right starts offsets[k] after right; the offsets are int32 in the same memory.
+
+    Args:
+        rows: m.
+        vectors: n, in vectors.
+        width: Lanes of a vector.
+        pitch: Elements between two rows of left.
+        add: The sum of left * right and a total.
+    """
+
+    def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
+        depth, left, right, offsets, total, total_pitch, adds = numbers
+
+        def line(k: Value) -> Value:
+            return builder.add(right, load_integer(builder, memory, builder.add(offsets, k)))
+
+        tile = _Tile(builder, memory, (rows, vectors, width, pitch), add)
+        tile.finish(tile.sums(depth, left, line), total, total_pitch, adds)
+
+    return function(emit)
+
+
+def panel_row_tile(vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
+    """(read, written), (source, target): copies a row of a panel, asks for what lies behind it.
+
+    Args:
+        vectors: Of a row.
+        width: Lanes of a vector.
+    """
+
+    def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
+        lanes = Vectors(builder, width)
+        source, target = ahead(builder, read, numbers[0]), ahead(builder, written, numbers[1])
+        for lane in range(0, vectors * width, width):
+            value = lanes.load(ahead(builder, source, integer(lane)))
+            lanes.store(value, ahead(builder, target, integer(lane)))
+        for lane in range(0, vectors * width, _LINE):
+            prefetch(builder, ahead(builder, source, integer(vectors * width + lane)))
+
+    return function_of_two(emit)
+
+
+def dots_tile(rows: int, columns: int, *, width: int, pitch: int) -> Any:  # noqa: ANN401  # numba's
+    """memory, (count, left, left_pitch, right, offsets, total): total += right @ left^T.
+
+    Row n of right starts offsets[n] after right, as for flat_tile; rows of left are left_pitch
+    apart. Both have `count` positions, a multiple of the width.
+
+    Args:
+        rows: m, a power of two and at most the width.
+        columns: n.
+        width: Lanes of a vector.
+        pitch: Elements between two rows (n) of total.
+    """
+
+    def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
+        count, left, left_pitch, right, offsets, total = numbers
+        lanes = Vectors(builder, width)
+        left_rows = [
+            ahead(builder, memory, builder.add(left, _times(builder, left_pitch, row)))
+            for row in range(rows)
+        ]
+        offset = [
+            load_integer(builder, memory, builder.add(offsets, integer(column)))
+            for column in range(columns)
+        ]
+        right_rows = [ahead(builder, memory, builder.add(right, at)) for at in offset]
+
+        def add_products(i: Value, sums: Sequence[Value]) -> list[Value]:
+            values = [lanes.load(ahead(builder, row, i)) for row in right_rows]
+            after: list[Value] = []
+            for row, left_row in enumerate(left_rows):
+                factor = lanes.load(ahead(builder, left_row, i))
+                for column, value in enumerate(values):
+                    after.append(lanes.multiply_add(factor, value, sums[row * columns + column]))
+            return after
+
+        zeros = [lanes.zero()] * (rows * columns)
+        _, sums = loop(builder, (integer(0), count, width), zeros, add_products)
+        for column in range(columns):
+            found = lanes.sums(sums[column::columns])
+            place = ahead(builder, memory, builder.add(total, integer(column * pitch)))
+            lanes.store(lanes.add(lanes.load_as(place, found), found), place)
+
+    return function(emit)
+
+
+class _Tile:
+    """A tile of sums under construction; shape is rows, vectors, width and left's pitch."""
+
+    def __init__(
+        self, builder: Value, memory: Value, shape: tuple[int, int, int, int], add: Adding
+    ) -> None:
+        self._builder = builder
+        self._memory = memory
+        self._rows, self._vectors, self._width, self._pitch = shape
+        self._lanes = Vectors(builder, self._width)
+        self._add = add
+
+    def sums(self, depth: Value, left: Value, line: Callable[[Value], Value]) -> list[Value]:
+        """The sums over k < depth, where row k of right starts at line(k)."""
+
+        def several(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
+            for round_ in range(_UNROLLED):
+                sums = once(self._builder.add(k, integer(round_)), sums)
+            return sums
+
+        def once(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
+            factors = self._builder.add(left, _times(self._builder, k, self._pitch))
+            return self._products(factors, line(k), sums)
+
+        zeros = [self._lanes.zero()] * (self._rows * self._vectors)
+        k, sums = loop(self._builder, (integer(0), depth, _UNROLLED), zeros, several)
+        _, sums = loop(self._builder, (k, depth, 1), sums, once)
+        return sums
+
+    def _products(self, factors: Value, line: Value, sums: Sequence[Value]) -> list[Value]:
+        columns = [
+            self._lanes.load(self._at(line, vector * self._width))
+            for vector in range(self._vectors)
+        ]
+        after: list[Value] = []
+        for row in range(self._rows):
+            factor = self._lanes.load_everywhere(self._at(factors, row))
+            for column in columns:
+                after.append(self._add(self._lanes, factor, column, sums[len(after)]))
+        return after
+
+    def finish(self, sums: Sequence[Value], total: Value, pitch: Value, adds: Value) -> None:
+        """Stores the sums, or adds them to what is there."""
+        places = [
+            self._at(self._builder.add(total, _times(self._builder, pitch, row)), column)
+            for row in range(self._rows)
+            for column in range(0, self._vectors * self._width, self._width)
+        ]
+        condition = self._builder.icmp_signed("!=", adds, integer(0))
+        with self._builder.if_else(condition) as (adding, setting):
+            with adding:
+                for value, place in zip(sums, places, strict=True):
+                    self._lanes.store(self._lanes.add(self._lanes.load(place), value), place)
+            with setting:
+                for value, place in zip(sums, places, strict=True):
+                    self._lanes.store(value, place)
+
+    def _at(self, place: Value, distance: int) -> Value:
+        return ahead(self._builder, self._memory, self._builder.add(place, integer(distance)))
+
+
+def _times(builder: Value, value: Value, factor: int) -> Value:
+    return builder.mul(value, integer(factor))

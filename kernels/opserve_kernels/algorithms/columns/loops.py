@@ -1,0 +1,275 @@
+"""The products of opserve_kernels.algorithms.columns.plan: loops over blocks of columns.
+
+Per group, with image X (C, positions), output Y (K, Q) and weight W (K, R), R = C * taps:
+    columns(X) (R, Q)                  the image's values under every tap, at every output position
+    grad_image  = scatter(W^T @ Y)     every column added back to where it would come from
+    grad_output = W @ columns(X)       the forward convolution
+    grad_weight = Y @ columns(X)^T
+
+The matrix of columns is gathered from an image or scattered into one, by blocks. Row r is tap
+r % taps of channel r // taps; column q is output position q of the batch, in row-major order. Entry
+(r, q) is the image's value under that tap, and PADDING where the tap lies outside the image.
+
+Images are contiguous (channels, batch, depth, height, width): a row of the matrix then runs over
+the batch without a break.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.columns.plan import GATHER_OUTPUT, SCATTER_IMAGE
+from opserve_kernels.loops import compiled
+from opserve_kernels.sums import (
+    PADDING,
+    add_matrix,
+    add_product,
+    add_product_but_padding,
+    all_finite,
+)
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+# Where opserve_kernels.convolution.Convolution.encode puts what.
+BATCH, INPUT_CHANNELS, OUTPUT_CHANNELS, TAPS, INPUT_PIXELS, OUTPUT_PIXELS = range(6)
+_INPUT, _OUTPUT, _KERNEL, _STRIDE, _PADDING, _DILATION = 6, 9, 12, 15, 18, 21
+_DEPTH, _HEIGHT, _WIDTH = 0, 1, 2
+
+
+@compiled("UniTuple(int64, 4)(int64[::1], int64)")
+def _tap_of(geometry: Integers, row: int) -> tuple[int, int, int, int]:
+    """Channel of a row, and where its tap lies (depth, height, width) at output position 0."""
+    kernel_d, kernel_h = geometry[_KERNEL + _DEPTH], geometry[_KERNEL + _HEIGHT]
+    kernel_w = geometry[_KERNEL + _WIDTH]
+    d = row // (kernel_w * kernel_h) % kernel_d * geometry[_DILATION + _DEPTH]
+    h = row // kernel_w % kernel_h * geometry[_DILATION + _HEIGHT]
+    w = row % kernel_w * geometry[_DILATION + _WIDTH]
+    return (
+        row // (kernel_w * kernel_h * kernel_d),
+        d - geometry[_PADDING + _DEPTH],
+        h - geometry[_PADDING + _HEIGHT],
+        w - geometry[_PADDING + _WIDTH],
+    )
+
+
+@compiled("UniTuple(int64, 2)(int64[::1], int64)")
+def _inside(geometry: Integers, tap_w: int) -> tuple[int, int]:
+    """The output columns first .. last-1 whose tap lies between the image's left and right edge."""
+    stride = geometry[_STRIDE + _WIDTH]
+    first = max(0, -(tap_w // stride))
+    return first, (geometry[_INPUT + _WIDTH] - 1 - tap_w) // stride + 1
+
+
+@compiled("UniTuple(int64, 4)(int64[::1], int64)")
+def _output_position(geometry: Integers, pixel: int) -> tuple[int, int, int, int]:
+    """Batch entry, depth, height and width of an output position."""
+    depth, height = geometry[_OUTPUT + _DEPTH], geometry[_OUTPUT + _HEIGHT]
+    line, width = pixel // geometry[_OUTPUT + _WIDTH], pixel % geometry[_OUTPUT + _WIDTH]
+    return line // (height * depth), line // height % depth, line % height, width
+
+
+@compiled("UniTuple(int64, 3)(int64[::1], int64, int64, int64)")
+def _next_line(geometry: Integers, batch: int, d: int, h: int) -> tuple[int, int, int]:
+    if h + 1 < geometry[_OUTPUT + _HEIGHT]:
+        return batch, d, h + 1
+    if d + 1 < geometry[_OUTPUT + _DEPTH]:
+        return batch, d + 1, 0
+    return batch + 1, 0, 0
+
+
+@compiled("int64(int64[::1], int64, int64, int64, int64, int64, int64)")
+def _image_line(  # noqa: PLR0913, PLR0917  # integers
+    geometry: Integers, channel: int, batch: int, d: int, h: int, tap_d: int, tap_h: int
+) -> int:
+    """Start, in the image, of the line under a tap at an output line; -1 where that is padding."""
+    image_d = d * geometry[_STRIDE + _DEPTH] + tap_d
+    image_h = h * geometry[_STRIDE + _HEIGHT] + tap_h
+    depth, height = geometry[_INPUT + _DEPTH], geometry[_INPUT + _HEIGHT]
+    if image_d < 0 or image_d >= depth or image_h < 0 or image_h >= height:
+        return -1
+    line = ((channel * geometry[BATCH] + batch) * depth + image_d) * height + image_h
+    return int(line * geometry[_INPUT + _WIDTH])
+
+
+@compiled("void(float32[::1], int64, float32[::1], int64, int64)")
+def _copy_steps(source: Floats, step: int, target: Floats, target_step: int, count: int) -> None:
+    if step == 1 and target_step == 1:
+        for i in range(count):
+            target[i] = source[i]
+    else:
+        for i in range(count):
+            target[i * target_step] = source[i * step]
+
+
+@compiled("void(float32[::1], int64, int64, int64)")
+def _pad(target: Floats, step: int, first: int, last: int) -> None:
+    for i in range(first, last):
+        target[i * step] = PADDING
+
+
+@compiled(
+    "boolean(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1], int64, int64)"
+)
+def _gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
+    image: Floats,
+    geometry: Integers,
+    row: int,
+    rows: int,
+    pixel: int,
+    pixels: int,
+    block: Floats,
+    row_step: int,
+    pixel_step: int,
+) -> bool:
+    """block[r * row_step + q * pixel_step] = entry (row + r, pixel + q) of the matrix of columns.
+
+    Returns:
+        Whether there is padding in the block.
+    """
+    width, stride = geometry[_OUTPUT + _WIDTH], geometry[_STRIDE + _WIDTH]
+    padded = False
+    for r in range(row, row + rows):
+        channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
+        leftmost, rightmost = _inside(geometry, tap_w)
+        batch, d, h, w = _output_position(geometry, pixel)
+        q = 0
+        while q < pixels:
+            run = min(width - w, pixels - q)
+            start = _image_line(geometry, channel, batch, d, h, tap_d, tap_h)
+            first = min(max(leftmost - w, 0), run) if start >= 0 else run
+            last = max(min(rightmost - w, run), first)
+            target = block[(r - row) * row_step + q * pixel_step :]
+            _pad(target, pixel_step, 0, first)
+            _pad(target, pixel_step, last, run)
+            padded |= last - first < run
+            if first < last:
+                source = image[start + (w + first) * stride + tap_w :]
+                _copy_steps(source, stride, target[first * pixel_step :], pixel_step, last - first)
+            q += run
+            w = 0
+            batch, d, h = _next_line(geometry, batch, d, h)
+    return padded
+
+
+@compiled("void(float32[::1], float32[::1], int64)")
+def _add_steps(source: Floats, target: Floats, step: int) -> None:
+    if step == 1:
+        for i in range(source.size):
+            target[i] += source[i]
+    else:
+        for i in range(source.size):
+            target[i * step] += source[i]
+
+
+@compiled("void(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1])")
+def _scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
+    block: Floats, geometry: Integers, row: int, rows: int, pixel: int, pixels: int, image: Floats
+) -> None:
+    """Adds every entry of a block (rows, pixels), but for padding, to the image under its tap."""
+    width, stride = geometry[_OUTPUT + _WIDTH], geometry[_STRIDE + _WIDTH]
+    for r in range(row, row + rows):
+        channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
+        leftmost, rightmost = _inside(geometry, tap_w)
+        batch, d, h, w = _output_position(geometry, pixel)
+        q = 0
+        while q < pixels:
+            run = min(width - w, pixels - q)
+            start = _image_line(geometry, channel, batch, d, h, tap_d, tap_h)
+            first, last = max(leftmost - w, 0), min(rightmost - w, run)
+            if start >= 0 and first < last:
+                source = block[(r - row) * pixels + q :][first:last]
+                _add_steps(source, image[start + (w + first) * stride + tap_w :], stride)
+            q += run
+            w = 0
+            batch, d, h = _next_line(geometry, batch, d, h)
+
+
+_NUMBERS = 9  # of a product's stage, before the geometry
+_BLOCK, _PRODUCT, _IMAGE, _OUTPUT, _WEIGHT, _PIXEL_TILE, _PIXEL_TILES, _ROW_TILE, _ROW_TILES = (
+    range(_NUMBERS)
+)
+
+
+@compiled("UniTuple(int64, 5)(int64[::1], int64)")
+def _block_of(stage: Integers, unit: int) -> tuple[int, int, int, int, int]:
+    """Group, first row, rows, first pixel and pixels of a unit's block of columns."""
+    geometry = stage[_NUMBERS:]
+    row_tile, pixel_tile = stage[_ROW_TILE], stage[_PIXEL_TILE]
+    row = unit % stage[_ROW_TILES] * row_tile
+    tile = unit // stage[_ROW_TILES]
+    pixel = tile % stage[_PIXEL_TILES] * pixel_tile
+    rows = min(row_tile, geometry[INPUT_CHANNELS] * geometry[TAPS] - row)
+    pixels = min(pixel_tile, geometry[OUTPUT_PIXELS] - pixel)
+    return tile // stage[_PIXEL_TILES], row, rows, pixel, pixels
+
+
+@compiled("void(int64[::1], float32[::1], int64, int64)")
+def _scatter_image(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+    """W^T (rows, K) @ Y (K, pixels) is a block of columns, added to the image."""
+    geometry = stage[_NUMBERS:]
+    k_size, q_size = geometry[OUTPUT_CHANNELS], geometry[OUTPUT_PIXELS]
+    r_size = geometry[INPUT_CHANNELS] * geometry[TAPS]
+    for unit in range(first, last):
+        group, row, rows, pixel, pixels = _block_of(stage, unit)
+        block = scratch[stage[_BLOCK] :][: rows * pixels]
+        weight = scratch[stage[_WEIGHT] + (group * r_size + row) * k_size :]
+        output = scratch[stage[_OUTPUT] + group * k_size * q_size + pixel :]
+        image = scratch[stage[_IMAGE] + group * geometry[INPUT_CHANNELS] * geometry[INPUT_PIXELS] :]
+        block[:] = np.float32(0)
+        add_product(weight, k_size, output, q_size, block, pixels, rows, k_size, pixels)
+        _scatter_columns(block, geometry, row, rows, pixel, pixels, image)
+
+
+@compiled("void(int64[::1], float32[::1], int64, int64)")
+def _gather_output(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+    """Adds W (K, rows) @ a block (rows, pixels) of columns to Y (K, pixels)."""
+    geometry = stage[_NUMBERS:]
+    k_size, q_size = geometry[OUTPUT_CHANNELS], geometry[OUTPUT_PIXELS]
+    r_size = geometry[INPUT_CHANNELS] * geometry[TAPS]
+    for unit in range(first, last):
+        group, row, rows, pixel, pixels = _block_of(stage, unit)
+        block = scratch[stage[_BLOCK] :][: rows * pixels]
+        product = scratch[stage[_PRODUCT] :][: k_size * pixels]
+        weight = scratch[stage[_WEIGHT] + group * k_size * r_size + row :]
+        output = scratch[stage[_OUTPUT] + group * k_size * q_size + pixel :]
+        image = scratch[stage[_IMAGE] + group * geometry[INPUT_CHANNELS] * geometry[INPUT_PIXELS] :]
+        padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, pixels, 1)
+        product[:] = np.float32(0)
+        if padded and not all_finite(weight, r_size, k_size, rows):
+            add_product_but_padding(weight, r_size, block, pixels, product, k_size, rows, pixels)
+        else:
+            add_product(weight, r_size, block, pixels, product, pixels, k_size, rows, pixels)
+        add_matrix(product, output, q_size, k_size, pixels)
+
+
+@compiled("void(int64[::1], float32[::1], int64, int64)")
+def _gather_weight(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+    """Adds Y (K, pixels) @ a block (pixels, rows) of transposed columns to W (K, rows)."""
+    geometry = stage[_NUMBERS:]
+    k_size, q_size = geometry[OUTPUT_CHANNELS], geometry[OUTPUT_PIXELS]
+    r_size = geometry[INPUT_CHANNELS] * geometry[TAPS]
+    for unit in range(first, last):
+        group, row, rows, pixel, pixels = _block_of(stage, unit)
+        block = scratch[stage[_BLOCK] :][: rows * pixels]
+        product = scratch[stage[_PRODUCT] :][: k_size * rows]
+        weight = scratch[stage[_WEIGHT] + group * k_size * r_size + row :]
+        output = scratch[stage[_OUTPUT] + group * k_size * q_size + pixel :]
+        image = scratch[stage[_IMAGE] + group * geometry[INPUT_CHANNELS] * geometry[INPUT_PIXELS] :]
+        padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, 1, rows)
+        product[:] = np.float32(0)
+        if padded and not all_finite(output, q_size, k_size, pixels):
+            add_product_but_padding(output, q_size, block, rows, product, k_size, pixels, rows)
+        else:
+            add_product(output, q_size, block, rows, product, rows, k_size, pixels, rows)
+        add_matrix(product, weight, r_size, k_size, rows)
+
+
+@compiled("void(int64, int64[::1], float32[::1], int64, int64)")
+def run_columns(kind: int, stage: Integers, scratch: Floats, first: int, last: int) -> None:
+    """Runs units first .. last-1 of a product."""
+    if kind == SCATTER_IMAGE:
+        _scatter_image(stage, scratch, first, last)
+    elif kind == GATHER_OUTPUT:
+        _gather_output(stage, scratch, first, last)
+    else:
+        _gather_weight(stage, scratch, first, last)

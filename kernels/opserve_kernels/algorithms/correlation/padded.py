@@ -1,0 +1,164 @@
+"""A padded copy of a block of an image, split into the phases of a stride.
+
+    image (channels, batch, positions)  ->  (channels, phases, entries of the block, extent)
+
+Position z of phase r along an axis is the image's z * stride + r + origin, and PADDING where there
+is none. Rows of one phase are contiguous, so that a tap's columns are runs of the copy; what a tap
+reads beyond a row's end is the padding that the next row begins with, or that behind the copy.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.codegen.rows import take_rows
+from opserve_kernels.algorithms.codegen.transfers import fill
+from opserve_kernels.algorithms.correlation.layout import WHOLE
+from opserve_kernels.convolution import WIDTH
+from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load
+from opserve_kernels.sums import PADDING
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Integers = NDArray[np.int64]
+Triple = tuple[int, int, int]
+
+
+@compiled("UniTuple(int64, 2)(int64, int64, int64, int64)")
+def _inside(size: int, stride: int, origin: int, extent: int) -> tuple[int, int]:
+    """The positions first .. last-1 of a phase that the image has; origin is that of the phase."""
+    first = min(max(0, -(origin // stride)), extent)
+    return first, max(first, min((size - 1 - origin) // stride + 1, extent))
+
+
+@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), int64)")
+def _phase_along(stride: Triple, phase: int) -> Triple:
+    return phase // stride[2] // stride[1], phase // stride[2] % stride[1], phase % stride[2]
+
+
+@compiled(
+    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3))"
+)
+def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    source: Floats,
+    scratch: Floats,
+    channels: Triple,
+    places: tuple[int, int],
+    size: Triple,
+    stride: Triple,
+    origin: Triple,
+    extent: Triple,
+) -> None:
+    """What the image has of one phase; arguments as for pad_channels, the origin is the phase's."""
+    front, back = _inside(size[0], stride[0], origin[0], extent[0])
+    top, bottom = _inside(size[1], stride[1], origin[1], extent[1])
+    left, right = _inside(size[2], stride[2], origin[2], extent[2])
+    rows, columns = bottom - top, right - left
+    row_step, extent_step = stride[1] * size[2], extent[2]
+    if stride[2] == 1 and columns == row_step == extent_step:
+        rows, columns = 1, rows * columns
+    for d in range(front, back):
+        line = (d * stride[0] + origin[0]) * size[1] + top * stride[1] + origin[1]
+        start = places[0] + line * size[2] + left * stride[2] + origin[2]
+        place = places[1] + (d * extent[1] + top) * extent[2] + left
+        pitches = (start, channels[1], row_step, place, channels[2], extent_step)
+        take_rows(source, scratch, (*pitches, channels[0], rows, columns), stride[2])
+
+
+@compiled(
+    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 3), "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), int64)"
+)
+def pad_channels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    source: Floats,
+    scratch: Floats,
+    channels: Triple,
+    places: tuple[int, int],
+    size: Triple,
+    stride: Triple,
+    origin: Triple,
+    extent: Triple,
+    phase_pitch: int,
+) -> None:
+    """What the image has of the padded copies of some channels; the rest stays as it is.
+
+    Args:
+        source: Where the image is.
+        scratch: The workspace.
+        channels: How many, from one to the next in the image, from one copy to the next.
+        places: Where the first channel starts in the image, and its copy of phase 0.
+        size: Of the image.
+        stride: Phases along each axis.
+        origin: The position that the copy begins with.
+        extent: Positions of a phase.
+        phase_pitch: From one phase to the next.
+    """
+    for phase in range(stride[0] * stride[1] * stride[2]):
+        d, h, w = _phase_along(stride, phase)
+        start, to = (origin[0] + d, origin[1] + h, origin[2] + w), places[1] + phase * phase_pitch
+        _copy_phase(source, scratch, channels, (places[0], to), size, stride, start, extent)
+
+
+@compiled(
+    "void(float32[::1], float32[::1], uint16[::1], int64[::1], int64, int64, int64, "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), "
+    "int64, int64, int64)"
+)
+def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    view: Integers,
+    number_format: int,
+    first: int,
+    axis: int,
+    size: Triple,
+    stride: Triple,
+    origin: Triple,
+    extent: Triple,
+    line: int,
+    target: int,
+    phase_pitch: int,
+) -> None:
+    """The padded copy of one channel of one entry of the batch.
+
+    Args:
+        scratch: The workspace.
+        floats: The buffer as float32 values.
+        halves: The same as 16-bit patterns.
+        view: Of the image.
+        number_format: What values are rounded to.
+        first: Index in the view of the channel's first position.
+        axis: The outermost that is longer than 1; only rows of it that are needed are read.
+        size: Of the image.
+        stride: Phases along each axis.
+        origin: The position that the copy begins with.
+        extent: Positions of a phase.
+        line: Where the rows that are read fit; WHOLE if they are the copy as they are.
+        target: Where the copy of phase 0 starts.
+        phase_pitch: From one phase to the next.
+    """
+    inner = size[1] * size[2] if axis == 0 else (size[2] if axis == 1 else 1)
+    low = min(max(origin[axis], 0), size[axis])
+    high = max(low, min(origin[axis] + extent[axis] * stride[axis], size[axis]))
+    count, begin = (high - low) * inner, first + low * inner
+    place = target if line == WHOLE else line
+    load(floats, halves, view, number_format, begin, scratch[place : place + count])
+    if line == WHOLE:
+        return
+    rows = (
+        high - low if axis == 0 else size[0],
+        high - low if axis == 1 else size[1],
+        high - low if axis == WIDTH else size[2],
+    )
+    start = (
+        origin[0] - (low if axis == 0 else 0),
+        origin[1] - (low if axis == 1 else 0),
+        origin[2] - (low if axis == WIDTH else 0),
+    )
+    positions = extent[0] * extent[1] * extent[2]
+    for phase in range(stride[0] * stride[1] * stride[2]):
+        fill(scratch, target + phase * phase_pitch, positions, PADDING)
+    places = (line, target)
+    pad_channels(scratch, scratch, (1, 0, 0), places, rows, stride, start, extent, phase_pitch)

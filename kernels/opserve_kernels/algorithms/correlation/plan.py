@@ -1,0 +1,364 @@
+"""A correlation of an image with a weight, and the blocks that it is computed in."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import gcd, prod
+
+from opserve_kernels.algorithms.correlation.layout import (
+    DIRECT,
+    FLAGS,
+    GATHER,
+    LINE,
+    SCATTER,
+    WHOLE,
+)
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
+from opserve_kernels.convolution import SPATIAL_RANK, WIDTH, Convolution, Triple
+from opserve_kernels.gradients import Operand
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.tensor import DataType
+from opserve_kernels.views import merge_axes
+
+_COPY_ELEMENTS = 1 << 18  # of a block's padded copy, 1 MiB, unless its rows overlap too much
+_MOST_OFFSET = 1 << 31  # of a table of int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """A product in the packed algorithm.
+
+    Attributes:
+        direction: SCATTER or GATHER.
+        convolution: The geometry.
+        source: What the weight is multiplied with: Y with SCATTER, X with GATHER.
+        weight: W.
+        result: The other image.
+    """
+
+    direction: int
+    convolution: Convolution
+    source: Operand
+    weight: Operand
+    result: Operand
+
+    @property
+    def source_channels(self) -> int:
+        """Channels of a group that are summed over."""
+        scatters = self.direction == SCATTER
+        return self.convolution.output_channels if scatters else self.convolution.input_channels
+
+    @property
+    def result_channels(self) -> int:
+        """Channels of a group of the result."""
+        scatters = self.direction == SCATTER
+        return self.convolution.input_channels if scatters else self.convolution.output_channels
+
+    @property
+    def source_size(self) -> Triple:
+        """Positions of the source."""
+        scatters = self.direction == SCATTER
+        return self.convolution.output_size if scatters else self.convolution.input_size
+
+    @property
+    def result_size(self) -> Triple:
+        """Positions of the result."""
+        scatters = self.direction == SCATTER
+        return self.convolution.input_size if scatters else self.convolution.output_size
+
+    @property
+    def result_stride(self) -> Triple:
+        """Phases of the result along each axis."""
+        return self.convolution.stride if self.direction == SCATTER else (1, 1, 1)
+
+    @property
+    def phase_size(self) -> Triple:
+        """Positions of the result in its first phase, the largest."""
+        if self.direction == GATHER:
+            return self.convolution.output_size
+        sizes = zip(self.convolution.input_size, self.convolution.stride, strict=True)
+        d, h, w = (-(-size // stride) for size, stride in sizes)
+        return d, h, w
+
+    @property
+    def source_phases(self) -> int:
+        """Phases of the source's copy."""
+        return 1 if self.direction == SCATTER else prod(self.convolution.stride)
+
+    @property
+    def result_phases(self) -> int:
+        """Phases of the result."""
+        return prod(self.convolution.stride) if self.direction == SCATTER else 1
+
+    def phases_by_taps(self, axis: int) -> dict[int, int]:
+        """Phases of the result along an axis, by the taps that each of them meets.
+
+        A phase meets every `period`-th tap from one on, if any. Phases that meet some begin with
+        different ones, so there are no more than three kinds of them.
+        """
+        convolution, stride = self.convolution, self.result_stride[axis]
+        period = stride // gcd(convolution.dilation[axis], stride)
+        taps, longer = divmod(convolution.kernel_size[axis], period)
+        kinds = Counter({taps + 1: longer})
+        kinds[taps] += period - longer
+        kinds[0] += stride - period
+        return {count: phases for count, phases in kinds.items() if phases}
+
+    def reach(self, axis: int) -> tuple[int, int]:
+        """The first source position that position 0 needs, and how many more its taps span."""
+        convolution = self.convolution
+        stride, padding = convolution.stride[axis], convolution.padding[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        if self.direction == GATHER:
+            return -padding, span // stride
+        first = -((span - padding) // stride)
+        return first, (stride - 1 + padding) // stride - first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultBlocks:
+    """How the result is cut: `batch` entries with `rows` rows of a phase along each axis.
+
+    Attributes:
+        batch: Entries of a block.
+        axis: The outermost that is longer than 1; only along it are entries cut.
+        rows: Rows of a block, of which others may have fewer.
+        row_blocks: ResultBlocks of an entry.
+        count: Blocks of a group.
+        extent: Positions of a phase of the source that a block needs; where it is read in place,
+            planes from one entry to the next.
+        origin: The source position that the first block begins with.
+        channel_step: From one channel of the source to the next where it is read in place, else 0.
+    """
+
+    batch: int
+    axis: int
+    rows: Triple
+    row_blocks: int
+    count: int
+    extent: Triple
+    origin: Triple
+    channel_step: int = 0
+
+    @property
+    def pixels(self) -> int:
+        """Positions of a block of the result."""
+        return self.batch * prod(self.rows)
+
+    @property
+    def flat_positions(self) -> int:
+        """Positions of a block's padded copy from its first pixel to its last."""
+        _, high, wide = self.extent
+        between = prod(self.extent) * (self.batch - 1) + (self.rows[0] - 1) * high * wide
+        return between + (self.rows[1] - 1) * wide + self.rows[2]
+
+    def with_shared_padding(self, product: Correlation) -> "ResultBlocks":
+        """The same blocks, where a row's padding on the right is that of the next row on its left.
+
+        Rows must have equal padding on the left, and all channels must be there.
+        """
+        size, (first, _) = product.source_size[WIDTH], product.reach(WIDTH)
+        one_phase = product.direction == SCATTER or product.convolution.stride[WIDTH] == 1
+        groups = product.convolution.groups
+        has_channels = channels_of(product.source) == groups * product.source_channels
+        if self.axis == WIDTH or not one_phase or not has_channels:
+            return self
+        left, (deep, high, wide) = max(0, -first), self.extent
+        width = max(
+            self.rows[WIDTH], wide - min(left, TILE_COLUMNS - LANES), min(left + size, wide)
+        )
+        return replace(self, extent=(deep, high, width))
+
+    @staticmethod
+    def in_place(product: Correlation) -> "ResultBlocks | None":
+        """One block of everything, if every tap finds the source where it lies.
+
+        That is, float32 values side by side that need no padding, no phases and no rounding.
+        """
+        channel_step, entry_step = steps_of(product.source, product.source_size)
+        _, high, wide = product.source_size
+        lacks_channels = channels_of(product.source) < (
+            product.convolution.groups * product.source_channels
+        )
+        reach = product.source_channels * channel_step + prod(product.source_size)
+        if (channel_step == 0 or lacks_channels or not _stays_inside(product)) or (
+            entry_step % (high * wide) or reach >= _MOST_OFFSET
+        ):
+            return None
+        axis = outermost(product.phase_size, product.source_size)
+        return ResultBlocks(
+            batch=product.convolution.batch,
+            axis=axis,
+            rows=product.phase_size,
+            row_blocks=1,
+            count=1,
+            extent=(entry_step // (high * wide), high, wide),
+            origin=(0, 0, 0),
+            channel_step=channel_step,
+        )
+
+    @staticmethod
+    def of(product: Correlation, *, least_pixels: int) -> "ResultBlocks":
+        """Blocks whose padded copy fits, if rows overlap by half at most and pixels are enough."""
+        size = product.phase_size
+        origin, spans = zip(*map(product.reach, range(SPATIAL_RANK)), strict=True)
+        axis = outermost(size, product.source_size)
+        per_row = product.source_channels * product.source_phases
+        per_row *= prod(
+            size[other] + spans[other] for other in range(SPATIAL_RANK) if other != axis
+        )
+        fitting = _COPY_ELEMENTS // per_row - spans[axis]
+        pixels_of_row = prod(size) // size[axis]
+        least = max(2 * spans[axis], -(-least_pixels // pixels_of_row), 1)
+        most = min(size[axis], max(fitting, least))
+        row_blocks = -(-size[axis] // most)
+        rows = list(size)
+        rows[axis] = -(-size[axis] // row_blocks)
+        batch = 1
+        if row_blocks == 1:
+            fitting = _COPY_ELEMENTS // (per_row * (size[axis] + spans[axis]))
+            batch = max(1, min(product.convolution.batch, fitting, -(-least_pixels // prod(size))))
+        batches = -(-product.convolution.batch // batch)
+        return ResultBlocks(
+            batch=batch,
+            axis=axis,
+            rows=(rows[0], rows[1], rows[2]),
+            row_blocks=row_blocks,
+            count=batches * row_blocks,
+            extent=(rows[0] + spans[0], rows[1] + spans[1], rows[2] + spans[2]),
+            origin=(origin[0], origin[1], origin[2]),
+        )
+
+
+def _stays_inside(product: Correlation) -> bool:
+    """Whether every tap at every position of the result reads the source, and in one phase."""
+    reaches = map(product.reach, range(SPATIAL_RANK))
+    sizes = zip(reaches, product.phase_size, product.source_size, strict=True)
+    inside = all(first == 0 and rows + span <= size for (first, span), rows, size in sizes)
+    return inside and product.source_phases == 1
+
+
+def outermost(size: Triple, source_size: Triple) -> int:
+    """The first axis that either image has."""
+    axes = [axis for axis in range(SPATIAL_RANK) if max(size[axis], source_size[axis]) > 1]
+    return axes[0] if axes else SPATIAL_RANK - 1
+
+
+def source_line(product: Correlation, blocks: ResultBlocks) -> int:
+    """WHOLE or DIRECT, or how many values of the source are made ready at a time for its copy."""
+    if steps_of(product.source, product.source_size)[0]:
+        return DIRECT
+    if _takes_source_whole(product, blocks):
+        return WHOLE
+    size, axis = product.source_size, blocks.axis
+    stride = 1 if product.direction == SCATTER else product.convolution.stride[axis]
+    first, step = blocks.origin[axis], blocks.rows[axis] * stride
+    most = max(
+        rows_inside(size[axis], first + block * step, blocks.extent[axis] * stride)
+        for block in longest_blocks(first, step, blocks.row_blocks)
+    )
+    return most * prod(size[axis + 1 :])
+
+
+def longest_blocks(first: int, step: int, count: int) -> set[int]:
+    """Numbers of a few blocks, one of which reads no fewer rows of the image than any other.
+
+    Before the image's first row, each block reads no fewer rows than the block before it; from that
+    row on, no more.
+
+    Args:
+        first: The row that the first block begins with; rows below 0 are padding.
+        step: Rows from one block to the next.
+        count: Blocks, all of one length except the last one, which may be shorter.
+    """
+    inside = -(first // step)
+    return {min(max(0, block), count - 1) for block in (inside - 1, inside, count - 2, count - 1)}
+
+
+def rows_inside(size: int, first: int, count: int) -> int:
+    """How many of `count` rows from `first` on an image of `size` rows has."""
+    return max(0, min(first + count, size) - max(first, 0))
+
+
+def _takes_source_whole(product: Correlation, blocks: ResultBlocks) -> bool:
+    """Whether every block's padded copy is a run of the source, without padding or phases."""
+    size, axis = product.source_size, blocks.axis
+    others = [other for other in range(SPATIAL_RANK) if other != axis]
+    return (
+        product.source_phases == 1
+        and blocks.origin == (0, 0, 0)
+        and all(blocks.extent[other] == size[other] for other in others)
+        and blocks.row_blocks * blocks.extent[axis] == size[axis]
+    )
+
+
+def steps_of(image: Operand, size: Triple) -> tuple[int, int]:
+    """From one channel to the next, and from one entry of the batch to the next.
+
+    They are 0 for an image that is not of float32 values, in no narrower number format, with the
+    positions of an entry side by side.
+    """
+    channels, positions = (merge_axes(part) for part in image.parts)
+    count = prod(size)
+    side_by_side = positions and positions[-1][1] == 1 and positions[-1][0] % count == 0
+    if not (is_plain(image) and side_by_side and max(len(channels), len(positions) - 1) <= 1):
+        return 0, 0
+    entry_step = positions[0][1] if len(positions) > 1 else count
+    return channels[0][1] if channels else 1, entry_step
+
+
+def is_plain(operand: Operand) -> bool:
+    """Whether it is of float32 values in no narrower number format."""
+    return operand.dtype is DataType.FLOAT and operand.number_format == FLOAT
+
+
+def is_run(weight: Operand) -> bool:
+    """Whether a weight is plain, and lies side by side in the order of its parts."""
+    axes = merge_axes(tuple(chain(*weight.parts)))
+    return is_plain(weight) and len(axes) <= 1 and weight.view()[-1] == 1
+
+
+def reads_weight_in_place(product: Correlation) -> bool:
+    """Whether panels are filled from the weight where it lies, for they take whole vectors."""
+    convolution = product.convolution
+    gathers = product.direction == GATHER
+    channels = convolution.output_channels if gathers else convolution.input_channels
+    return is_run(product.weight) and channels % TILE_ROWS == 0
+
+
+def channels_of(operand: Operand) -> int:
+    """Channels that an image has."""
+    return prod(size for size, _ in operand.parts[0])
+
+
+def encode(
+    product: Correlation, blocks: ResultBlocks, numbers: tuple[int, ...], places: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The parameters of a stage, as opserve_kernels.algorithms.correlation.layout names them.
+
+    Args:
+        product: What is computed.
+        blocks: Its blocks.
+        numbers: From ALGORITHM to STEP_UNITS.
+        places: From FLAGS to TOTAL.
+    """
+    phase_pitch, line = blocks.batch * prod(blocks.extent), source_line(product, blocks)
+    return (
+        *(product.source.place, product.weight.place, product.result.place),
+        *product.convolution.encode(),
+        *(product.convolution.groups, product.direction),
+        *(product.source.number_format, product.weight.number_format),
+        product.result.number_format,
+        *(channels_of(product.source), channels_of(product.result)),
+        *(blocks.batch, blocks.axis, blocks.rows[blocks.axis], blocks.row_blocks, blocks.count),
+        *numbers,
+        int(reads_weight_in_place(product)),
+        *(int(blocks.channel_step > 0), line if line < 0 else places[LINE - FLAGS]),
+        *(phase_pitch, blocks.channel_step or product.source_phases * phase_pitch),
+        *steps_of(product.source, product.source_size),
+        *steps_of(product.result, product.result_size),
+        *places,
+        *blocks.extent,
+        *blocks.origin,
+        *(*product.source.view(), *product.weight.view(), *product.result.view()),
+    )

@@ -1,0 +1,361 @@
+"""Plans of the depthwise algorithm: which calls it takes, its blocks and its workspace."""
+
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+
+from opserve_kernels.algorithms.depthwise.layout import COMPARE, WEIGH_IMAGE, WEIGH_OUTPUT
+from opserve_kernels.algorithms.host import HOST, SUM_LANES
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.gradients import Gradients, Operand
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.stages import Stage
+from opserve_kernels.tensor import DataType
+from opserve_kernels.workspace import Workspace
+
+_MOST_CHANNELS = 4  # of a group's output: with more, products of panels use each value more often
+_COPY_ELEMENTS = 1 << 14  # of a block, 64 KiB: it and its sums stay in the second-level cache
+_HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # vectors that end with a row
+_IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
+_IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
+_MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take less workspace
+_UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
+_BLOCK_PRODUCTS = 1 << 25  # of a block, a few ms, unless a row has more
+_NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
+_SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
+
+_Plain = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseProduct:
+    """A product in the depthwise algorithm.
+
+    Attributes:
+        kind: WEIGH_OUTPUT, WEIGH_IMAGE or COMPARE.
+        convolution: The geometry.
+        source: What is shifted: Y for WEIGH_OUTPUT, else X.
+        other: W, or Y for COMPARE.
+        result: What is left of X, Y and W.
+    """
+
+    kind: int
+    convolution: Convolution
+    source: Operand
+    other: Operand
+    result: Operand
+
+
+def fits(gradients: Gradients) -> bool:
+    """Whether every product of a call can be planned here."""
+    convolution = gradients.convolution
+    images = (
+        (gradients.image, convolution.image_elements),
+        (gradients.grad_image, convolution.image_elements),
+        (gradients.output, convolution.output_elements),
+        (gradients.grad_output, convolution.output_elements),
+    )
+    return (
+        convolution.input_channels == 1
+        and convolution.output_channels <= _MOST_CHANNELS
+        and gradients.diagonal is None
+        and all(image is None or image.count == elements for image, elements in images)
+    )
+
+
+def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> list[Stage]:
+    """The stages of a call's products, each with a part of the workspace, which need no order.
+
+    Args:
+        kind: Number of the stages, whose loop is opserve_kernels.algorithms.depthwise.
+        gradients: A call that fits.
+        workspace: Grows by what they need.
+    """
+    return [plan_depthwise(kind, product, workspace) for product in depthwise_products(gradients)]
+
+
+def depthwise_products(gradients: Gradients) -> list[DepthwiseProduct]:
+    """The products of a call: the image's gradient, the output's, the weight's."""
+    sources = (gradients.output, gradients.image, gradients.image)
+    others = (gradients.weight, gradients.weight, gradients.output)
+    results = (gradients.grad_image, gradients.grad_output, gradients.grad_weight)
+    products: list[DepthwiseProduct] = []
+    for kind, source, other, result in zip(
+        (WEIGH_OUTPUT, WEIGH_IMAGE, COMPARE), sources, others, results, strict=True
+    ):
+        if result is not None:
+            assert source is not None
+            assert other is not None
+            product = DepthwiseProduct(
+                kind=kind,
+                convolution=gradients.convolution,
+                source=source,
+                other=other,
+                result=result,
+            )
+            products.append(product)
+    return products
+
+
+def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -> Stage:
+    """The stage of a product; kind is its number among stages.
+
+    The stage's parameters are the places of source, other and result among the call's tensors,
+    then what opserve_kernels.algorithms.depthwise.run_depthwise reads.
+    """
+    convolution, blocks = product.convolution, _GroupBlocks.of(product)
+    axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
+    groups = convolution.groups
+    unit_blocks = _unit_blocks(product, blocks)
+    plain = _plain_images(product)
+    numbers = (
+        *(groups, product.kind),
+        *(operand.number_format for operand in (product.source, product.other, product.result)),
+        *(blocks.entries, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count, unit_blocks),
+        int(_is_in_place(product)),
+        _phases(product)[1],
+        *_places(product, blocks, workspace),
+    )
+    views = (*product.source.view(), *product.other.view(), *product.result.view())
+    return Stage(
+        kind=kind,
+        units=1 + -(-groups * blocks.count // unit_blocks),
+        parameters=(
+            *(product.source.place, product.other.place, product.result.place),
+            *convolution.encode(),
+            *numbers,
+            *blocks.extent,
+            *(axes[axis].lowest if axis == blocks.axis else 0 for axis in range(SPATIAL_RANK)),
+            *chain(*plain),
+            *views,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Axis:
+    """A dimension, within phases.
+
+    Attributes:
+        source: Positions of the source's first phase.
+        result: Positions of the sums: of the result's first phase, or of Y.
+        lowest: The lowest shift of a tap.
+        highest: The highest.
+    """
+
+    source: int
+    result: int
+    lowest: int
+    highest: int
+
+    @staticmethod
+    def of(product: DepthwiseProduct, axis: int) -> "_Axis":
+        """Of one dimension."""
+        convolution = product.convolution
+        image, output = convolution.input_size[axis], convolution.output_size[axis]
+        stride, padding = convolution.stride[axis], convolution.padding[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        image_phase = -(-image // stride)
+        if product.kind == WEIGH_OUTPUT:
+            lowest, highest = -((span - padding) // stride), (stride - 1 + padding) // stride
+            return _Axis(source=output, result=image_phase, lowest=lowest, highest=highest)
+        lowest, highest = -padding // stride, (span - padding) // stride
+        return _Axis(source=image_phase, result=output, lowest=lowest, highest=highest)
+
+    @property
+    def before(self) -> int:
+        """Positions before the source that a shift reads."""
+        return max(0, -self.lowest)
+
+    @property
+    def extent(self) -> int:
+        """Positions of a row of the copy, so that what lies beyond one is padding."""
+        after = self.result - 1 + self.highest - (self.source - 1)
+        return max(self.source + max(self.before, after, 0), self.result)
+
+    @property
+    def reach(self) -> int:
+        """Positions that all shifts of one position span, but for one."""
+        return self.highest - self.lowest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GroupBlocks:
+    """How a group is cut: entries of the batch, or, where one is too long, rows of one.
+
+    Attributes:
+        entries: Of a block.
+        axis: Along which entries are cut, or -1.
+        rows: Of the sums in a block, along that axis; of which others may have fewer.
+        row_blocks: Blocks of an entry.
+        count: Blocks of a group.
+        extent: Of a plane of the copy.
+        front: Values before the first plane that are read.
+    """
+
+    entries: int
+    axis: int
+    rows: int
+    row_blocks: int
+    count: int
+    extent: tuple[int, ...]
+    front: int
+
+    @property
+    def elements(self) -> int:
+        """Values of a phase of the copy."""
+        return self.entries * prod(self.extent)
+
+    @staticmethod
+    def of(product: DepthwiseProduct) -> "_GroupBlocks":
+        """Blocks that fit, or else whose rows overlap by half at most if products are few."""
+        axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
+        extent = [axis.extent for axis in axes]
+        channels = product.convolution.output_channels if product.kind == WEIGH_OUTPUT else 1
+        elements = prod(extent) * channels * _phases(product)[0]
+        batch = product.convolution.batch
+        cut = next((axis for axis in range(SPATIAL_RANK) if axes[axis].result > 1), -1)
+        results = prod(axis.result for axis in axes)
+        products = results * product.convolution.output_channels * product.convolution.taps
+        is_short = products <= _BLOCK_PRODUCTS or _is_in_place(product)
+        if (elements <= _COPY_ELEMENTS and is_short) or cut < 0:
+            most = max(1, min(batch, _COPY_ELEMENTS // elements))
+            batches = -(-batch // most)
+            return _GroupBlocks(
+                entries=-(-batch // batches),
+                axis=-1,
+                rows=axes[0].result,
+                row_blocks=1,
+                count=batches,
+                extent=tuple(extent),
+                front=_front(axes, extent, -1),
+            )
+        reach, result = axes[cut].reach, axes[cut].result
+        fitting = _COPY_ELEMENTS * extent[cut] // elements - reach
+        most = max(1, _BLOCK_PRODUCTS * result // products)
+        row_blocks = -(-result // min(most, max(1, fitting, 2 * reach)))
+        rows = -(-result // row_blocks)
+        extent[cut] = rows + reach
+        return _GroupBlocks(
+            entries=1,
+            axis=cut,
+            rows=rows,
+            row_blocks=-(-result // rows),
+            count=batch * -(-result // rows),
+            extent=tuple(extent),
+            front=_front(axes, extent, cut),
+        )
+
+
+def _front(axes: list[_Axis], extent: list[int], cut: int) -> int:
+    before = [0 if number == cut else axis.before for number, axis in enumerate(axes)]
+    return (before[0] * extent[1] + before[1]) * extent[2] + before[2]
+
+
+def _unit_blocks(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
+    convolution = product.convolution
+    products = blocks.elements * convolution.output_channels * convolution.taps
+    return min(max(1, _UNIT_PRODUCTS // products), convolution.groups * blocks.count)
+
+
+def _places(
+    product: DepthwiseProduct, blocks: _GroupBlocks, workspace: Workspace
+) -> tuple[int, ...]:
+    """Pitches and places, from PHASE_PITCH to END."""
+    convolution = product.convolution
+    source_phases, result_phases = _phases(product)
+    taps, channels = convolution.taps, convolution.output_channels
+    scatters, compares = product.kind == WEIGH_OUTPUT, product.kind == COMPARE
+    phase_pitch = blocks.elements
+    channel_pitch = source_phases * phase_pitch
+    copies = channels if scatters else 1
+    total_pitch = taps + SUM_LANES + 1 if compares else blocks.elements + _SLACK
+    totals = convolution.stride[-1] if scatters else 1
+    table = workspace.reserve(result_phases + 1 + taps + taps * copies)
+    at_once = _unit_blocks(product, blocks) if _is_in_place(product) and blocks.count == 1 else 0
+    weights = workspace.reserve(max(1 if compares else 2, at_once) * channels * taps)
+    line = workspace.reserve(_line(product, blocks))
+    copy = workspace.reserve(blocks.front + copies * channel_pitch + _SLACK)
+    other = workspace.reserve(blocks.elements + _SLACK if compares else 0)
+    total = workspace.reserve(totals * total_pitch)
+    end = workspace.reserve(0)
+    return (
+        *(phase_pitch, channel_pitch, total_pitch),
+        *(table, weights, line, copy, copy + blocks.front, other, total, end),
+    )
+
+
+def _line(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
+    """Values of images that are not plain: all of a block, or those of a plane that are moved."""
+    convolution, plain = product.convolution, _plain_images(product)
+    if _is_in_place(product):
+        second = plain[1] if product.kind == COMPARE else plain[2]
+        images = zip((plain[0], second), _sizes(product), strict=True)
+        return blocks.entries * sum(prod(size) for image, size in images if image == _NOT_PLAIN)
+    if _NOT_PLAIN not in plain:
+        return 0
+    stride = convolution.stride[blocks.axis]
+    return max(
+        _rows_values(convolution.input_size, stride, blocks),
+        _rows_values(convolution.output_size, 1, blocks),
+    )
+
+
+def _sizes(product: DepthwiseProduct) -> tuple[Triple, Triple]:
+    """Of the source and of the other image."""
+    image, output = product.convolution.input_size, product.convolution.output_size
+    return (output, image) if product.kind == WEIGH_OUTPUT else (image, output)
+
+
+def _rows_values(size: Triple, stride: int, blocks: _GroupBlocks) -> int:
+    """Values of a plane that a block reads: all, unless it is cut along its outermost axis."""
+    if blocks.axis < 0 or prod(size[: blocks.axis]) > 1:
+        return prod(size)
+    rows = min(size[blocks.axis], blocks.extent[blocks.axis] * stride)
+    return rows * prod(size[blocks.axis + 1 :])
+
+
+def _phases(product: DepthwiseProduct) -> tuple[int, int]:
+    """Of the source and of the result."""
+    phases = prod(product.convolution.stride)
+    return (1, phases) if product.kind == WEIGH_OUTPUT else (phases, 1)
+
+
+def _is_in_place(product: DepthwiseProduct) -> bool:
+    """Whether planes are computed where they lie: usual kernels of one output channel."""
+    convolution = product.convolution
+    kernel, padding = convolution.kernel_size, convolution.padding
+    depths = (padding[0], convolution.input_size[0], convolution.output_size[0])
+    gathers = product.kind == WEIGH_IMAGE
+    return (
+        kernel in _IN_PLACE_KERNELS
+        and convolution.stride in (_IN_PLACE_STRIDES[:1] if gathers else _IN_PLACE_STRIDES)
+        and convolution.dilation == (1, 1, 1)
+        and depths == (0, 1, 1)
+        and convolution.output_channels == 1
+        and (max(padding) < kernel[-1] or not gathers)
+        and max(map(prod, _sizes(product))) <= _MOST_IN_PLACE
+    )
+
+
+def _plain_images(product: DepthwiseProduct) -> tuple[_Plain, _Plain, _Plain]:
+    """Of source, other and result, which are images but for one."""
+    return (
+        _plain(product.source),
+        _plain(product.other) if product.kind == COMPARE else _NO_IMAGE,
+        _plain(product.result) if product.kind != COMPARE else _NO_IMAGE,
+    )
+
+
+def _plain(image: Operand) -> _Plain:
+    """1, offset and pitches, if every plane is a run of float32 that need no rounding."""
+    channels = [axis for axis in image.parts[0] if axis[0] > 1]
+    batch, *positions = image.parts[1]
+    if image.dtype != DataType.FLOAT or image.number_format != FLOAT or len(channels) > 1:
+        return _NOT_PLAIN
+    pitch = 1
+    for size, step in reversed(positions):
+        if size > 1 and step != pitch:
+            return _NOT_PLAIN
+        pitch *= size
+    return 1, image.offset, channels[0][1] if channels else 0, batch[1]

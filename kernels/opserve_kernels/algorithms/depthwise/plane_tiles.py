@@ -1,0 +1,302 @@
+"""The generator of the depthwise plane kernels: shifted planes where they lie, without a copy.
+
+A kernel takes a strip of planes, as many columns as a vector has lanes, and goes down its rows.
+Lanes beyond a row take no part in loads and stores: what a shift reads there is a zero. The stride
+is that of the convolution, 1 or 2; with 2 the image's even and odd columns are apart in vectors.
+
+Both take three arrays and these numbers: the places of what the arrays hold (planes A, weights or
+totals, planes B, in the order of the arrays); from plane to plane of A and of B; how many planes;
+rows and columns of A, rows and columns of B; padding before rows and before columns; the strip's
+first column; from a plane of A and of B to those that come next, which caches then fetch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opserve_kernels.algorithms.codegen.vectors import (
+    Value,
+    Vectors,
+    ahead,
+    function_of_three,
+    integer,
+    loop,
+    prefetch,
+)
+
+
+def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN401  # numba's
+    """A = source, weights, B = target.
+
+    target[p, q] = sum over i, j < taps of
+        weights[i, j] * source[(p + up - i) / stride, (q + before - j) / stride], where both divide
+
+    The strip's columns u are those of the source, moved: of the targets u * stride - before and on.
+
+    Args:
+        taps: Rows and columns of the weights, at least the stride.
+        stride: Rows and columns of the target for one of the source.
+        width: Lanes of a vector.
+    """
+
+    def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
+        up, column = numbers[10], numbers[12]
+        lanes = Vectors(builder, width)
+        shifts = [builder.sub(column, integer(shift)) for shift in range(-(-taps // stride))]
+        source = _Rows.of(lanes, arrays, numbers, 0, shifts)
+        parts = _in_image(builder, numbers, stride, [part * width for part in range(stride)])
+        target = _Rows.of(lanes, arrays, numbers, 1, parts, side_by_side=stride)
+        factors = _everywhere(lanes, ahead(builder, arrays[1], numbers[1]), taps * taps)
+        stop = _quotient_up(builder, builder.add(target.rows, up), stride)
+
+        def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
+            read, written = source.plane(number), target.plane(number)
+
+            def keep(row: Value, totals: Sequence[Value]) -> Sequence[Value]:
+                """Stores the rows that nothing is added to any more; the others go on."""
+                above = builder.sub(builder.mul(row, integer(stride)), up)
+                for at in range(stride):
+                    values = _joined(lanes, totals[at * stride : (at + 1) * stride])
+                    target.store(written, builder.add(above, integer(at)), values)
+                return totals[stride * stride :]
+
+            def add_row(row: Value, sums: Sequence[Value]) -> Sequence[Value]:
+                totals = _weighted(lanes, factors, source.load(read, row), (taps, stride))
+                so_far = zip(sums, totals[: len(sums)], strict=True)
+                return keep(row, [lanes.add(*pair) for pair in so_far] + totals[len(sums) :])
+
+            def end_row(row: Value, sums: Sequence[Value]) -> Sequence[Value]:
+                return keep(row, [*sums, *[lanes.zero()] * stride * stride])
+
+            zeros = [lanes.zero()] * ((taps - stride) * stride)
+            last = _least(builder, stop, source.rows)
+            row, sums = loop(builder, (integer(0), last, 1), zeros, add_row)
+            loop(builder, (row, stop, 1), sums, end_row)
+            return state
+
+        loop(builder, (integer(0), numbers[5], 1), [], plane)
+
+    return function_of_three(emit)
+
+
+def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN401  # numba's
+    """A = left, totals, B = source.
+
+    totals[i, j] += sum over r and the strip's c of
+        left[r, c] * source[r * stride + i - up, c * stride + j - before]
+
+    Args:
+        taps: Rows and columns of the totals.
+        stride: Rows and columns of the source for one of left.
+        width: Lanes of a vector.
+    """
+    shifts = range(-(-taps // stride))
+
+    def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
+        up, column = numbers[10], numbers[12]
+        lanes = Vectors(builder, width)
+        left = _Rows.of(lanes, arrays, numbers, 0, [column])
+        further = [shift * stride + part * width for shift in shifts for part in range(stride)]
+        parts = _in_image(builder, numbers, stride, further)
+        source = _Rows.of(lanes, arrays, numbers, 1, parts, side_by_side=stride)
+        start, stop = _meeting_rows(left, source, up, stride, shifts[-1])
+
+        def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
+            of_left, of_source = left.plane(number), source.plane(number)
+
+            def add_rows(row: Value, carried: Sequence[Value]) -> list[Value]:
+                sums, rows = list(carried[: taps * taps]), list(carried[taps * taps :])
+                rows = left.load_if_any(of_left, row) + rows
+                for phase in range(stride):
+                    at = builder.sub(
+                        builder.add(builder.mul(row, integer(stride)), integer(phase)), up
+                    )
+                    values = _under_taps(lanes, source.load_if_any(of_source, at), stride)
+                    _add_products(lanes, sums, rows, values[:taps], range(phase, taps, stride))
+                return sums + rows[:-1]
+
+            above = [builder.sub(start, integer(shift)) for shift in shifts[1:]]
+            rows_above = [value for row in above for value in left.load_if_any(of_left, row)]
+            _, after = loop(builder, (start, stop, 1), [*state, *rows_above], add_rows)
+            return after[: taps * taps]
+
+        zeros = [lanes.zero()] * (taps * taps)
+        _, sums = loop(builder, (integer(0), numbers[5], 1), zeros, plane)
+        _add_lanes(lanes, ahead(builder, arrays[1], numbers[1]), sums)
+
+    return function_of_three(emit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Some vectors of every row of planes.
+
+    Attributes:
+        lanes: What emits code.
+        start: The first plane.
+        step: From plane to plane.
+        rows: Of a plane.
+        columns: Of a row.
+        places: The columns that vectors begin with.
+        masks: Which of their lanes a row has.
+        following: From a plane to the one to fetch.
+        side_by_side: How many of the places, which cover the others.
+    """
+
+    lanes: Vectors
+    start: Value
+    step: Value
+    rows: Value
+    columns: Value
+    places: Sequence[Value]
+    masks: Sequence[Value]
+    following: Value
+    side_by_side: int
+
+    @staticmethod
+    def of(
+        lanes: Vectors,
+        arrays: Sequence[Value],
+        numbers: Sequence[Value],
+        which: int,
+        places: Sequence[Value],
+        *,
+        side_by_side: int = 1,
+    ) -> "_Rows":
+        """Of A (0) or B (1) of a kernel's arrays and numbers."""
+        columns = numbers[7 + 2 * which]
+        return _Rows(
+            lanes=lanes,
+            start=ahead(lanes.builder, arrays[2 * which], numbers[2 * which]),
+            step=numbers[3 + which],
+            rows=numbers[6 + 2 * which],
+            columns=columns,
+            places=places,
+            masks=[lanes.within(place, columns) for place in places],
+            following=numbers[13 + which],
+            side_by_side=side_by_side,
+        )
+
+    def plane(self, number: Value) -> Value:
+        """Where a plane begins."""
+        return ahead(self.lanes.builder, self.start, self.lanes.builder.mul(number, self.step))
+
+    def load(self, plane: Value, row: Value) -> list[Value]:
+        """A row that the plane has."""
+        places = self._places(plane, row)
+        self._fetch(places)
+        pairs = zip(places, self.masks, strict=True)
+        return [self.lanes.load_some(place, mask) for place, mask in pairs]
+
+    def load_if_any(self, plane: Value, row: Value) -> list[Value]:
+        """A row, or zeros if the plane has none of that number."""
+        places, exists = self._places(plane, row), self._has(row)
+        self._fetch(places)
+        masks = [self.lanes.only_if(exists, mask) for mask in self.masks]
+        pairs = zip(places, masks, strict=True)
+        return [self.lanes.load_some(place, mask) for place, mask in pairs]
+
+    def store(self, plane: Value, row: Value, values: Sequence[Value]) -> None:
+        """Stores a row, unless the plane has none of that number."""
+        with self.lanes.builder.if_then(self._has(row)):
+            places = self._places(plane, row)
+            for place, value, mask in zip(places, values, self.masks, strict=True):
+                self.lanes.store_some(value, place, mask)
+            self._fetch(places)
+
+    def _has(self, row: Value) -> Value:
+        return self.lanes.builder.icmp_unsigned("<", row, self.rows)
+
+    def _places(self, plane: Value, row: Value) -> list[Value]:
+        builder = self.lanes.builder
+        start = builder.mul(row, self.columns)
+        return [ahead(builder, plane, builder.add(start, place)) for place in self.places]
+
+    def _fetch(self, places: Sequence[Value]) -> None:
+        for place in places[: self.side_by_side]:
+            prefetch(self.lanes.builder, ahead(self.lanes.builder, place, self.following))
+
+
+def _in_image(
+    builder: Value, numbers: Sequence[Value], stride: int, further: Sequence[int]
+) -> list[Value]:
+    """Columns of the image: the one under a strip's first tap, and those so far behind it."""
+    before, column = numbers[11:13]
+    first = builder.sub(builder.mul(column, integer(stride)), before)
+    return [builder.add(first, integer(distance)) for distance in further]
+
+
+def _meeting_rows(
+    left: _Rows, source: _Rows, up: Value, stride: int, later: int
+) -> tuple[Value, Value]:
+    """The rows of left, and `later` behind each, that the rows of the source meet."""
+    builder = left.lanes.builder
+    met = _quotient_up(builder, builder.add(source.rows, up), stride)
+    stop = _least(builder, builder.add(left.rows, integer(later)), met)
+    return builder.udiv(up, integer(stride)), stop
+
+
+def _under_taps(lanes: Vectors, loaded: Sequence[Value], stride: int) -> list[Value]:
+    """The vectors of a row of the source that taps beside each other meet."""
+    pairs = [loaded[at : at + stride] for at in range(0, len(loaded), stride)]
+    return [value for pair in pairs for value in _split(lanes, pair)]
+
+
+def _split(lanes: Vectors, parts: Sequence[Value]) -> Sequence[Value]:
+    """Vectors that follow each other, as many as the stride, to phases."""
+    return parts if len(parts) == 1 else lanes.split(*parts)
+
+
+def _joined(lanes: Vectors, phases: Sequence[Value]) -> Sequence[Value]:
+    """The reverse of _split."""
+    return phases if len(phases) == 1 else lanes.joined(*phases)
+
+
+def _everywhere(lanes: Vectors, place: Value, count: int) -> list[Value]:
+    """Values side by side, each in every lane of a vector."""
+    places = [ahead(lanes.builder, place, integer(number)) for number in range(count)]
+    return [lanes.load_everywhere(value) for value in places]
+
+
+def _weighted(
+    lanes: Vectors, factors: Sequence[Value], values: Sequence[Value], geometry: tuple[int, int]
+) -> list[Value]:
+    """What a row of the source adds to each row of the target (taps), by phase of the columns."""
+    taps, stride = geometry
+    totals = [lanes.zero()] * (taps * stride)
+    for tap, factor in enumerate(factors):
+        at = tap // taps * stride + tap % taps % stride
+        totals[at] = lanes.multiply_add(factor, values[tap % taps // stride], totals[at])
+    return totals
+
+
+def _add_products(
+    lanes: Vectors,
+    sums: list[Value],
+    rows: Sequence[Value],
+    values: Sequence[Value],
+    taps: range,
+) -> None:
+    """Adds the products of rows of left with the values of a row of the source, to rows `taps`."""
+    for other, row in zip(rows, taps, strict=False):
+        for tap, value in enumerate(values):
+            at = row * len(values) + tap
+            sums[at] = lanes.multiply_add(other, value, sums[at])
+
+
+def _add_lanes(lanes: Vectors, place: Value, vectors: Sequence[Value]) -> None:
+    """Adds the sum of each vector's lanes to values side by side."""
+    while vectors:
+        count = min(lanes.width, 1 << (len(vectors).bit_length() - 1))
+        folded = lanes.sums(vectors[:count])
+        lanes.store(lanes.add(lanes.load_as(place, folded), folded), place)
+        vectors, place = vectors[count:], ahead(lanes.builder, place, integer(count))
+
+
+def _quotient_up(builder: Value, value: Value, divisor: int) -> Value:
+    """Of a value that is not negative."""
+    return builder.udiv(builder.add(value, integer(divisor - 1)), integer(divisor))
+
+
+def _least(builder: Value, left: Value, right: Value) -> Value:
+    return builder.select(builder.icmp_signed("<", left, right), left, right)

@@ -1,0 +1,146 @@
+"""A convolution's products as stages of a call: by direct algorithms, or by Winograd's.
+
+Two kinds of operands are found only while a call runs: those whose range is too wide for
+transforms, which a stage in front of Winograd's measures, and those that are not finite beside the
+padding of dots. A flag is raised then and leaves the product to the stage behind, of an algorithm
+that multiplies no padding.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from opserve_kernels.algorithms.correlation.layout import GATHER, SCATTER
+from opserve_kernels.algorithms.correlation.plan import Correlation
+from opserve_kernels.algorithms.direct.cost import image_costs, weight_costs
+from opserve_kernels.algorithms.dots.plan import plan_dots
+from opserve_kernels.algorithms.names import Algorithm, named
+from opserve_kernels.algorithms.outer.plan import plan_outer
+from opserve_kernels.algorithms.packed.plan import plan_packed
+from opserve_kernels.algorithms.preference import preferred
+from opserve_kernels.algorithms.ranges.plan import plan_ranges
+from opserve_kernels.algorithms.winograd.plan import plan_winograd, plan_winograd_weight
+from opserve_kernels.convolution import Convolution
+from opserve_kernels.gradients import Operand, Product
+from opserve_kernels.stages import Stage
+from opserve_kernels.workspace import Workspace
+
+# Kinds of stages; those of opserve_kernels.gradient_plan and exact_plan have other numbers.
+CORRELATE, MULTIPLY_DOTS, DEPTHWISE, TRANSFORM, TRANSFORM_WEIGHT, ADD_OUTER, RANGES = range(20, 27)
+
+INTO_TENSOR = -1
+"""Where a gradient of the weight goes that is put into its tensor."""
+
+DIRECT = {
+    Product.IMAGE: (Algorithm.PACKED, Algorithm.FLAT),
+    Product.OUTPUT: (Algorithm.PACKED, Algorithm.FLAT),
+    Product.WEIGHT: (Algorithm.DOTS, Algorithm.OUTER),
+}
+"""What computes a gradient without transforms."""
+
+
+def plan_image(
+    convolution: Convolution,
+    workspace: Workspace,
+    *,
+    output: Operand,
+    weight: Operand,
+    result: Operand,
+    algorithm: Algorithm | None = None,
+) -> list[Stage]:
+    """X = scatter(W^T Y), by PACKED, FLAT or WINOGRAD; without a name by one of the first two."""
+    product = Correlation(
+        direction=SCATTER, convolution=convolution, source=output, weight=weight, result=result
+    )
+    return _plan_product(Product.IMAGE, product, algorithm, workspace)
+
+
+def plan_output(
+    convolution: Convolution,
+    workspace: Workspace,
+    *,
+    image: Operand,
+    weight: Operand,
+    result: Operand,
+    algorithm: Algorithm | None = None,
+) -> list[Stage]:
+    """Y = W columns(X), by the same."""
+    product = Correlation(
+        direction=GATHER, convolution=convolution, source=image, weight=weight, result=result
+    )
+    return _plan_product(Product.OUTPUT, product, algorithm, workspace)
+
+
+def plan_weight(  # noqa: PLR0913  # three operands, and where and how
+    convolution: Convolution,
+    workspace: Workspace,
+    *,
+    image: Operand,
+    output: Operand,
+    result: Operand,
+    place: int = INTO_TENSOR,
+    algorithm: Algorithm | None = None,
+) -> list[Stage]:
+    """W = Y columns(X)^T, into its tensor or to a place of the workspace in order of its parts.
+
+    By DOTS, OUTER or WINOGRAD; without a name by one of the first two. The last puts it into its
+    tensor only.
+    """
+    product = Correlation(
+        direction=GATHER, convolution=convolution, source=image, weight=result, result=output
+    )
+
+    def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
+        if by is Algorithm.OUTER:
+            return [plan_outer(ADD_OUTER, product, place, workspace)]
+        flag = workspace.reserve(1)
+        with workspace.passing():
+            if by is Algorithm.DOTS:
+                stages = [plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)]
+            else:
+                assert place == INTO_TENSOR
+                stages = [
+                    _ranges((image, output), flag, workspace),
+                    plan_winograd_weight(TRANSFORM_WEIGHT, product, flag, workspace),
+                ]
+        instead = plan_outer(ADD_OUTER, product, place, workspace)
+        return [*stages, replace(instead, condition=flag)]
+
+    algorithm = algorithm or _preferred(weight_costs(product), planned)
+    return _told(named(Product.WEIGHT, algorithm), planned(algorithm, workspace))
+
+
+def _plan_product(
+    name: Product, product: Correlation, algorithm: Algorithm | None, workspace: Workspace
+) -> list[Stage]:
+    def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
+        if by is not Algorithm.WINOGRAD:
+            return [plan_packed(CORRELATE, product, by, workspace)]
+        flag = workspace.reserve(1)
+        ranges = _ranges((product.source, product.weight), flag, workspace)
+        with workspace.passing():
+            stage = plan_winograd(TRANSFORM, product, flag, workspace)
+        instead = plan_packed(CORRELATE, product, Algorithm.PACKED, workspace)
+        return [ranges, stage, replace(instead, condition=flag)]
+
+    algorithm = algorithm or _preferred(image_costs(product), planned)
+    return _told(named(name, algorithm), planned(algorithm, workspace))
+
+
+def _ranges(operands: tuple[Operand, Operand], flag: int, workspace: Workspace) -> Stage:
+    with workspace.passing():
+        return plan_ranges(RANGES, operands, flag, workspace)
+
+
+def _told(name: str, stages: list[Stage]) -> list[Stage]:
+    return [replace(stages[0], algorithm=name), *stages[1:]]
+
+
+def _preferred(
+    costs: Mapping[Algorithm, float], planned: Callable[[Algorithm, Workspace], list[Stage]]
+) -> Algorithm:
+    def workspace_bytes(algorithm: Algorithm) -> int:
+        workspace = Workspace()
+        planned(algorithm, workspace)
+        return workspace.size_bytes
+
+    return preferred(costs, workspace_bytes)

@@ -1,0 +1,1 @@
+"""The gradient of the weight as dot products, for few channels."""

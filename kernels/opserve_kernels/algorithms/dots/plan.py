@@ -1,0 +1,83 @@
+"""Plans of the gradient of the weight as dot products: chunks, turns, units and workspace."""
+
+from math import prod
+
+from opserve_kernels.algorithms.correlation.plan import (
+    Correlation,
+    ResultBlocks,
+    encode,
+    source_line,
+    steps_of,
+)
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
+from opserve_kernels.convolution import SPATIAL_RANK
+from opserve_kernels.stages import Stage
+from opserve_kernels.workspace import Workspace
+
+_CHUNK_PIXELS = 1024  # positions that are summed in registers
+_DOT_COLUMNS = 3  # opserve_kernels.algorithms.micro_kernels.DOT_COLUMNS
+_UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
+_PITCH_STEP = 4 * LANES  # rows an odd number of them apart do not share a set of the cache
+
+
+def plan_dots(
+    kind: int, product: Correlation, gradient: int, flag: int, workspace: Workspace
+) -> Stage:
+    """The stage of a gradient of the weight.
+
+    Args:
+        kind: The stage's number.
+        product: GATHER, with X as source, the gradient as weight and Y as result.
+        gradient: Place in the workspace of groups, output channels, input channels and taps; -1
+            puts them into the gradient's tensor.
+        flag: Place in the workspace of what is 0 afterwards if every value was finite.
+        workspace: Gets what is needed.
+    """
+    convolution = product.convolution
+    blocks = blocks_of(product)
+    pixels = blocks.batch * prod(blocks.extent)
+    chunks = max(1, round(pixels / _CHUNK_PIXELS))
+    chunk = _round_up(-(-pixels // chunks), LANES)
+    chunks = -(-pixels // chunk)
+    pitch = (_round_up(chunks * chunk, _PITCH_STEP) // _PITCH_STEP | 1) * _PITCH_STEP
+    rows, columns = _round_up(product.result_channels, TILE_ROWS), convolution.column_rows
+    unit_columns = max(1, _UNIT_PRODUCTS // (rows * chunk * _DOT_COLUMNS)) * _DOT_COLUMNS
+    chunk_units = -(-columns // unit_columns)
+    numbers = (0, 0, chunk, chunks, 0, pitch, gradient, unit_columns, chunk_units)
+    copy = convolution.input_channels * product.source_phases * pixels
+    places = (
+        flag,
+        workspace.reserve(2 + 2 * convolution.taps + columns),
+        workspace.reserve(whole_rows(product.result_channels) * pitch),
+        workspace.reserve(_line(product, blocks)),
+        workspace.reserve(copy + TILE_COLUMNS),
+        0,
+        workspace.reserve(convolution.groups * rows * columns),
+    )
+    panels = convolution.groups * rows // TILE_ROWS
+    return Stage(
+        kind=kind,
+        units=1 + convolution.groups * blocks.count * (1 + chunks * chunk_units) + panels,
+        parameters=encode(product, blocks, numbers, places),
+    )
+
+
+def blocks_of(product: Correlation) -> ResultBlocks:
+    """Blocks for chunks of positions, whose rows share padding."""
+    return ResultBlocks.of(product, least_pixels=_CHUNK_PIXELS).with_shared_padding(product)
+
+
+def _line(product: Correlation, blocks: ResultBlocks) -> int:
+    """Values that are at hand at a time: of a panel of sums, the source or the left operand."""
+    inner = range(blocks.axis + 1, SPATIAL_RANK)
+    is_plain = steps_of(product.result, product.result_size)[0] > 0
+    is_spread = any(blocks.extent[axis] != blocks.rows[axis] for axis in inner)
+    return max(
+        TILE_ROWS * product.convolution.column_rows,
+        source_line(product, blocks),
+        prod(blocks.rows) if is_spread and not is_plain else 0,
+    )
+
+
+def _round_up(count: int, step: int) -> int:
+    return -(-count // step) * step

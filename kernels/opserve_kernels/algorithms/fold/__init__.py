@@ -1,0 +1,1 @@
+"""Columns summed back into an image: im2col_backward."""

@@ -1,0 +1,1 @@
+"""The gradient of the weight as outer products, for many channels."""

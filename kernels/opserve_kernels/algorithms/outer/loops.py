@@ -1,0 +1,335 @@
+"""The gradient of the weight as sums of outer products: pixel by pixel, channels by channels.
+
+    W[l, tap, r] = sum over entries and positions of L[pixel, l] * R[pixel under tap, r]
+
+One of L and R is the image, the other the output. A block of each is copied so that channels lie
+beside each other; the micro-kernel finds the pixels that meet under a tap in a table.
+
+    X, Y, block     ->  copies (channels / LANES, pixels, LANES)
+    tap             ->  pixels (2 * pixels that meet), nothing where the tap lies in padding
+    copies, pixels  ->  sums of a tile (rows: left channels, taps, right channels)
+    sums            ->  the gradient, row by row
+
+Nothing is multiplied with padding, so that values that are not finite need no care. Strides and
+dilations are in the table alone.
+
+Units: for each block of every group, both copies, and after them each tap of each tile of the
+gradient; the last block's also store it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.codegen.copies import (
+    copy_run,
+    copy_steps,
+    copy_vectors,
+    interleave,
+    separate,
+)
+from opserve_kernels.algorithms.host import LANES
+from opserve_kernels.algorithms.outer.kernels import TURN_ROWS, TURN_VECTORS, add_outer
+from opserve_kernels.algorithms.outer.layout import DEPTH, OuterOperand, OuterStage, line_pitch
+from opserve_kernels.convolution import Geometry
+from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load, position_of, store
+from opserve_kernels.views import VIEW_LENGTH
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Offsets = NDArray[np.int32]
+Triple = tuple[int, int, int]
+Quad = tuple[int, int, int, int]
+
+_LAST_STEP = VIEW_LENGTH - 1
+
+_copy_run = copy_run(LANES)
+_copy_steps = copy_steps()
+_interleave = interleave(LANES)
+_separate = separate(LANES)
+_copy_vector = copy_vectors(1, width=LANES)
+_line_pitch = compiled("int64(int64)")(line_pitch)
+
+
+@compiled()
+def _block_of(stage: OuterStage, number: int) -> Quad:
+    """First entry of the batch, entries, first row of the output and rows of a block."""
+    row = number % stage.row_blocks * stage.block_rows
+    entry = number // stage.row_blocks * stage.block_batch
+    entries = min(stage.block_batch, stage.geometry.batch - entry)
+    rows = min(stage.block_rows, stage.output.size[stage.block_axis] - row)
+    return entry, entries, row, rows
+
+
+@compiled()
+def _image_rows(stage: OuterStage, block: Quad) -> tuple[int, int]:
+    """The image's rows first .. last-1 that a block needs."""
+    shape, axis = stage.geometry, stage.block_axis
+    stride, size = shape.stride[axis], shape.input_size[axis]
+    low = block[2] * stride - shape.padding[axis]
+    span = (shape.kernel_size[axis] - 1) * shape.dilation[axis]
+    high = low + (block[3] - 1) * stride + span + 1
+    first = min(max(low, 0), size)
+    return first, max(first, min(high, size))
+
+
+@compiled()
+def _row_pixels(size: Triple, cut_axis: int) -> int:
+    """Positions of a row along the axis that blocks are cut along."""
+    pixels = 1
+    for axis in range(cut_axis + 1, 3):
+        pixels *= size[axis]
+    return pixels
+
+
+@compiled()
+def _load_pixels(
+    operand: OuterOperand,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    place: Quad,
+    channels: tuple[int, int],
+) -> None:
+    """Pixels of at most LANES channels beside each other; channels that lack are zeros.
+
+    Args:
+        operand: Its description.
+        scratch: The workspace.
+        floats: The tensor's buffer as float32 values.
+        halves: The same as 16-bit patterns.
+        place: Index of the first pixel of the first channel, pixels, where they go, and where
+            LANES rows of them fit.
+        channels: How many, and the pixels of a channel.
+    """
+    index, count, target, line = place
+    some, channel_pixels = channels
+    layout, step = operand.layout[:], operand.channel_step
+    start, at_once = position_of(layout, index), step > 0 and some == LANES
+    if at_once and step == 1:
+        for i in range(count):
+            _copy_vector(floats, scratch, (start + i * layout[_LAST_STEP], target + i * LANES))
+    elif at_once:
+        _interleave(floats, scratch, (start, step, target, count))
+    else:
+        pitch = _line_pitch(count)
+        for lane in range(LANES):
+            row = scratch[line + lane * pitch :][:count]
+            if lane < some:
+                first = index + lane * channel_pixels
+                load(floats, halves, layout, operand.number_format, first, row)
+            else:
+                row[:] = np.float32(0)
+        _interleave(scratch, scratch, (line, pitch, target, count))
+
+
+@compiled()
+def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
+    stage: OuterStage,
+    operand: OuterOperand,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    group: int,
+    block: Quad,
+    rows: tuple[int, int],
+) -> None:
+    """The copy of an operand's rows first .. last-1 in a block."""
+    size, (first, last) = operand.size, rows
+    pixels = size[0] * size[1] * size[2]
+    row = _row_pixels((size[0], size[1], size[2]), stage.block_axis)
+    count = (last - first) * row
+    for vector in range(-(-operand.channels // LANES)):
+        channel = group * operand.channels + vector * LANES
+        some = min(LANES, operand.channels - vector * LANES, operand.tensor_channels - channel)
+        for i in range(block[1]):
+            index = (channel * stage.geometry.batch + block[0] + i) * pixels + first * row
+            target = operand.copy + vector * operand.vector_pitch + i * count * LANES
+            place = (index, count, target, stage.line)
+            channels = (some, stage.geometry.batch * pixels)
+            _load_pixels(operand, scratch, floats, halves, place, channels)
+
+
+@compiled()
+def _meeting(shape: Geometry, axis: int, tap: int) -> tuple[int, int]:
+    """The output positions first .. last-1 for which a tap lies in the image, along an axis."""
+    stride = shape.stride[axis]
+    before = shape.padding[axis] - tap * shape.dilation[axis]
+    first = max(0, -(-before // stride))
+    last = (shape.input_size[axis] - 1 + before) // stride + 1
+    return first, max(first, min(last, shape.output_size[axis]))
+
+
+@compiled()
+def _tap_of(shape: Geometry, tap: int) -> Triple:
+    """A tap along each axis."""
+    height, width = shape.kernel_size[1], shape.kernel_size[2]
+    return tap // width // height, tap // width % height, tap % width
+
+
+@compiled()
+def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> None:
+    """Counts the pixels of a block that meet under a tap, and says where both lie in the copies."""
+    shape, axis = stage.geometry, stage.block_axis
+    image, output, stride = shape.input_size, shape.output_size, shape.stride
+    dilation, padding = shape.dilation, shape.padding
+    taps = _tap_of(shape, tap)
+    d_first, d_last = _meeting(shape, 0, taps[0])
+    h_first, h_last = _meeting(shape, 1, taps[1])
+    w_first, w_last = _meeting(shape, 2, taps[2])
+    top, bottom = block[2], block[2] + block[3]
+    if axis == 0:
+        d_first, d_last = max(d_first, top), min(d_last, bottom)
+    elif axis == 1:
+        h_first, h_last = max(h_first, top), min(h_last, bottom)
+    else:
+        w_first, w_last = max(w_first, top), min(w_last, bottom)
+    low, high = _image_rows(stage, block)
+    output_row = _row_pixels((output[0], output[1], output[2]), axis)
+    image_row = _row_pixels((image[0], image[1], image[2]), axis)
+    d_at = taps[0] * dilation[0] - padding[0]
+    h_at = taps[1] * dilation[1] - padding[1]
+    w_at = taps[2] * dilation[2] - padding[2]
+    swap = stage.image_is_right
+    place, step = stage.pixels + 1, stride[2]
+    start = place
+    for i in range(block[1]):
+        for d in range(d_first, d_last):
+            for h in range(h_first, h_last):
+                y = (d * output[1] + h) * output[2] + w_first
+                y += i * block[3] * output_row - top * output_row
+                x = (d * stride[0] + d_at) * image[1]
+                x = (x + h * stride[1] + h_at) * image[2]
+                x += w_first * step + w_at + i * (high - low) * image_row - low * image_row
+                for w in range(w_last - w_first):
+                    table[place + 2 * w + 1 - swap] = (y + w) * LANES
+                    table[place + 2 * w + swap] = (x + w * step) * LANES
+                place += 2 * max(0, w_last - w_first)
+    table[stage.pixels] = (place - start) // 2
+
+
+@compiled()
+def _operands(stage: OuterStage) -> tuple[OuterOperand, OuterOperand]:
+    """Left and right."""
+    if stage.image_is_right:
+        return stage.output, stage.image
+    return stage.image, stage.output
+
+
+@compiled()
+def _row_sums(stage: OuterStage) -> int:
+    """Sums of a row and tap, with those that fill up the last vector."""
+    return -(-_operands(stage)[1].channels // LANES) * LANES
+
+
+@compiled()
+def _sums_of(stage: OuterStage, tile: int) -> int:
+    """Where the sums of a tile lie; a single block needs those of one tile at a time."""
+    size = stage.rows * stage.geometry.taps * _row_sums(stage)
+    return stage.sums + (tile * size if stage.blocks > 1 else 0)
+
+
+@compiled()
+def _add_tap(
+    stage: OuterStage, scratch: Floats, table: Offsets, number: int, tile: int, tap: int
+) -> None:
+    """Adds a tap of a block, the number-th, to a tile of the gradient."""
+    left, right = _operands(stage)
+    count, row_sums = int(table[stage.pixels]), _row_sums(stage)
+    sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage.geometry.taps * row_sums
+    first_row = tile * stage.rows
+    rows, columns = min(stage.rows, left.channels - first_row), row_sums // LANES
+    sets, turns = 1 if number == 0 else 0, -(-columns // TURN_VECTORS)
+    chunks = max(-(-count // DEPTH), sets)
+    for chunk in range(chunks):
+        begin = count * chunk // chunks
+        depth = count * (chunk + 1) // chunks - begin
+        pixels, adds = stage.pixels + 1 + 2 * begin, 0 if chunk < sets else 1
+        for turn in range(turns):
+            vector = columns * turn // turns
+            vectors = columns * (turn + 1) // turns - vector
+            source = right.copy + vector * right.vector_pitch
+            for m in range(0, rows, TURN_ROWS):
+                row = first_row + m
+                factors = left.copy + row // LANES * left.vector_pitch + row % LANES
+                total = sums + m * pitch + vector * LANES
+                numbers = (
+                    *(depth, factors, source, pixels),
+                    *(right.vector_pitch, total, pitch, adds),
+                )
+                add_outer(scratch, table, numbers, min(TURN_ROWS, rows - m), vectors)
+
+
+@compiled()
+def _put_tile(stage: OuterStage, scratch: Floats, target: Floats, group: int, tile: int) -> None:
+    """The sums of a tile to where taps lie beside each other, and steps are those of the plan."""
+    taps, row_sums, first = stage.geometry.taps, _row_sums(stage), tile * stage.rows
+    left, right = _operands(stage)
+    sums, step, count = _sums_of(stage, tile), stage.right_step, right.channels
+    run, runs = taps, min(stage.rows, left.channels - first)
+    if stage.left_step == taps and step > 1:
+        run, runs = runs * taps, 1
+    place = stage.gradient + group * left.channels * count * taps + first * stage.left_step
+    for i in range(runs):
+        source, to = sums + i * taps * row_sums, place + i * stage.left_step
+        if step == 1:
+            _copy_run(scratch, target, (source, to, count))
+            continue
+        whole = count // LANES * LANES
+        for r in range(0, whole, LANES):
+            _separate(scratch, target, (source + r, row_sums, to + r * step, step, run))
+        for r in range(whole, count):
+            _copy_steps(scratch, target, (source + r, row_sums, to + r * step, 1, run))
+
+
+@compiled()
+def _store_tile(
+    stage: OuterStage, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
+) -> None:
+    """The sums of a tile as rows of the gradient, rounded."""
+    left, right = _operands(stage)
+    count, taps, place = right.channels, stage.geometry.taps, _sums_of(stage, tile)
+    for m in range(tile * stage.rows, min((tile + 1) * stage.rows, left.channels)):
+        for tap in range(taps):
+            index = ((group * left.channels + m) * taps + tap) * count
+            values, layout = scratch[place : place + count], stage.weight_layout[:]
+            store(values, stage.weight_format, layout, index, floats, halves)
+            place += _row_sums(stage)
+
+
+@compiled()
+def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: OuterStage,
+    scratch: Floats,
+    table: Offsets,
+    image: Floats,
+    image_halves: Halves,
+    gradient: Floats,
+    gradient_halves: Halves,
+    output: Floats,
+    output_halves: Halves,
+    first: int,
+    last: int,
+) -> None:
+    """Runs units first .. last-1; the buffers of X, W and Y come as float32 and as halves."""
+    taps, blocks = stage.geometry.taps, stage.blocks
+    block_units = 1 + stage.tiles * taps
+    for unit in range(first, last):
+        group, number = unit // block_units // blocks, unit // block_units % blocks
+        block, inside = _block_of(stage, number), unit % block_units - 1
+        if inside < 0:
+            rows = _image_rows(stage, block)
+            _load(stage, stage.image, scratch, image, image_halves, group, block, rows)
+            rows = block[2], block[2] + block[3]
+            _load(stage, stage.output, scratch, output, output_halves, group, block, rows)
+            continue
+        tile, tap = inside // taps, inside % taps
+        _fill_pixels(stage, table, block, tap)
+        _add_tap(stage, scratch, table, number, tile, tap)
+        if tap == taps - 1 and number == blocks - 1:
+            if stage.gradient < 0:
+                _store_tile(stage, scratch, gradient, gradient_halves, group, tile)
+            elif stage.in_workspace:
+                _put_tile(stage, scratch, scratch, group, tile)
+            else:
+                _put_tile(stage, scratch, gradient, group, tile)

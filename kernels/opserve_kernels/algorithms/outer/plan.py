@@ -1,0 +1,234 @@
+"""Plans of the gradient of the weight by outer products: blocks, tiles, units and workspace."""
+
+from dataclasses import dataclass
+from math import prod
+
+from opserve_kernels.algorithms.correlation.plan import (
+    Correlation,
+    channels_of,
+    is_plain,
+    is_run,
+    longest_blocks,
+    outermost,
+    rows_inside,
+)
+from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
+from opserve_kernels.algorithms.outer.layout import OuterOperand, OuterStage, line_pitch
+from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.gradients import Operand
+from opserve_kernels.records import encode
+from opserve_kernels.stages import Stage
+from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.workspace import Workspace
+
+_BLOCK_PIXELS = 512  # of the output, if there are
+_TILE_ELEMENTS = 1 << 18  # sums of a tile of the gradient, 1 MiB, unless a row has more
+_UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
+
+
+def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Workspace) -> Stage:
+    """The stage of a gradient of the weight.
+
+    Args:
+        kind: The stage's number.
+        product: GATHER, with X as source, the gradient as weight and Y as result.
+        gradient: Place in the workspace of groups, output channels, input channels and taps; -1
+            puts them into the gradient's tensor.
+        workspace: Gets what is needed.
+    """
+    stage = _stage_of(product, gradient, workspace)
+    units = stage.groups * stage.blocks * (1 + stage.tiles * stage.geometry.taps)
+    places = (product.source.place, product.weight.place, product.result.place)
+    return Stage(kind=kind, units=units, parameters=(*places, *encode(stage)))
+
+
+def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> OuterStage:
+    convolution, blocks = product.convolution, _OutputBlocks.of(product.convolution)
+    inputs, outputs, taps = (
+        convolution.input_channels,
+        convolution.output_channels,
+        convolution.taps,
+    )
+    image_is_right = _image_is_right(product)
+    if image_is_right:
+        left, right, steps, order = outputs, inputs, (inputs * taps, taps), (0, 1, 3, 2)
+    else:
+        left, right, steps, order = inputs, outputs, (taps, inputs * taps), (0, 2, 3, 1)
+    rows, tiles = _tiles(left, right, taps, blocks)
+    sum_rows = _sum_rows(left, rows, tiles, blocks)
+    place, in_workspace = _goal(product.weight, gradient)
+    image_pixels, pixels = blocks.image_pixels, blocks.output_pixels
+    return OuterStage(
+        geometry=convolution.geometry,
+        groups=convolution.groups,
+        block_batch=blocks.batch,
+        block_axis=blocks.axis,
+        block_rows=blocks.rows,
+        row_blocks=blocks.row_blocks,
+        blocks=blocks.count,
+        rows=rows,
+        tiles=tiles,
+        image_is_right=image_is_right,
+        gradient=place,
+        in_workspace=in_workspace,
+        left_step=steps[0],
+        right_step=steps[1],
+        pixels=workspace.reserve(1 + 2 * blocks.meeting_pixels),
+        line=workspace.reserve(_line(product, blocks)),
+        sums=workspace.reserve(sum_rows * taps * _rounded(right, LANES)),
+        weight_format=product.weight.number_format,
+        weight_layout=product.weight.view(*order),
+        image=_describe(product.source, convolution.input_size, inputs, image_pixels, workspace),
+        output=_describe(product.result, convolution.output_size, outputs, pixels, workspace),
+    )
+
+
+def _image_is_right(product: Correlation) -> bool:
+    """Which operand's channels are lanes.
+
+    Those for which less is rounded up, or that lie beside each other in the gradient, or are more:
+    rows of sums are then stored at once, or fewer.
+    """
+    inputs, outputs = product.convolution.input_channels, product.convolution.output_channels
+    image = _rounded(outputs, TILE_ROWS) * _rounded(inputs, LANES)
+    output = _rounded(inputs, TILE_ROWS) * _rounded(outputs, LANES)
+    if image != output:
+        return image < output
+    _, (output_axis, *_), (input_axis, *_), _ = product.weight.parts
+    if 1 in {input_axis[1], output_axis[1]}:
+        return input_axis[1] == 1
+    return inputs >= outputs
+
+
+def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
+    """Where the gradient is put, and whether that is in the workspace."""
+    if gradient < 0 and is_run(weight):
+        return weight.offset, 0
+    return gradient, 1
+
+
+def _tiles(left: int, right: int, taps: int, blocks: "_OutputBlocks") -> tuple[int, int]:
+    """Rows of a tile of the gradient, and tiles."""
+    width = _rounded(right, LANES)
+    most = min(_TILE_ELEMENTS // (width * taps), _UNIT_PRODUCTS // (width * blocks.output_pixels))
+    tiles = -(-left // max(TILE_ROWS, most))
+    rows = _rounded(-(-left // tiles), TILE_ROWS)
+    return rows, -(-left // rows)
+
+
+def _sum_rows(left: int, rows: int, tiles: int, blocks: "_OutputBlocks") -> int:
+    """Rows of sums that are kept: those of all tiles, or of one where a single block has them."""
+    last_rows = whole_rows(left - (tiles - 1) * rows)
+    if blocks.count > 1:
+        return (tiles - 1) * rows + last_rows
+    return rows if tiles > 1 else last_rows
+
+
+def _line(product: Correlation, blocks: "_OutputBlocks") -> int:
+    """Values of LANES channels of an entry, for an operand that is not copied at once."""
+    convolution = product.convolution
+    pixels = 0
+    if not _copied_at_once(product.source, convolution.input_channels):
+        pixels = blocks.image_pixels // blocks.batch
+    if not _copied_at_once(product.result, convolution.output_channels):
+        pixels = max(pixels, blocks.output_pixels // blocks.batch)
+    return (LANES - 1) * line_pitch(pixels) + pixels if pixels else 0
+
+
+def _copied_at_once(operand: Operand, channels: int) -> bool:
+    return (
+        _channel_step(operand) > 0 and channels % LANES == 0 and channels_of(operand) % LANES == 0
+    )
+
+
+def _channel_step(operand: Operand) -> int:
+    """How far channels lie apart, if pixels of an entry are a row of equal steps; else 0."""
+    (_, step), *more = operand.parts[0]
+    _, *axes = operand.parts[1]
+    view = operand.view()
+    width, pixel_step = view[1 + VIEW_RANK], view[-1]
+    pixels = prod(size for size, _ in axes)
+    is_row = not more and width % pixels == 0 and 1 in {step, pixel_step}
+    return step if is_plain(operand) and is_row else 0
+
+
+def _describe(
+    operand: Operand, size: Triple, channels: int, pixels: int, workspace: Workspace
+) -> OuterOperand:
+    """An operand of so many channels and, in a block, so many pixels."""
+    pitch = pixels * LANES
+    return OuterOperand(
+        size=size,
+        channels=channels,
+        tensor_channels=channels_of(operand),
+        channel_step=_channel_step(operand),
+        vector_pitch=pitch,
+        copy=workspace.reserve(-(-channels // LANES) * pitch),
+        number_format=operand.number_format,
+        layout=operand.view(),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OutputBlocks:
+    """How the output is cut: `batch` entries, or `rows` rows of one along an axis.
+
+    Attributes:
+        batch: Entries of a block.
+        axis: The outermost that is longer than 1; only along it are entries cut.
+        rows: Rows of a block, of which others may have fewer.
+        row_blocks: Blocks of an entry.
+        count: Blocks of a group.
+        image_pixels: Of a block, at most.
+        output_pixels: Of a block, at most.
+        meeting_pixels: Of a block, that meet one of the image under a tap, at most.
+    """
+
+    batch: int
+    axis: int
+    rows: int
+    row_blocks: int
+    count: int
+    image_pixels: int
+    output_pixels: int
+    meeting_pixels: int
+
+    @staticmethod
+    def of(convolution: Convolution) -> "_OutputBlocks":
+        """Blocks of about _BLOCK_PIXELS, if the rows of the image overlap by half at most."""
+        size, image = convolution.output_size, convolution.input_size
+        axis = outermost(size, image)
+        pixels_of_row = prod(size[axis + 1 :])
+        stride = convolution.stride[axis]
+        span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        least = max(2 * span // stride, _BLOCK_PIXELS // pixels_of_row, 1)
+        rows = -(-size[axis] // max(1, round(size[axis] / least)))
+        row_blocks = -(-size[axis] // rows)
+        batch = 1
+        if row_blocks == 1:
+            batches = max(1, round(convolution.batch * prod(size) / _BLOCK_PIXELS))
+            batch = -(-convolution.batch // batches)
+        numbers = longest_blocks(-convolution.padding[axis], rows * stride, row_blocks)
+        image_rows = max(
+            rows_inside(image[axis], first * stride - convolution.padding[axis], count)
+            for first, count in (
+                (row, (min(rows, size[axis] - row) - 1) * stride + span + 1)
+                for row in (number * rows for number in numbers)
+            )
+        )
+        meeting = [convolution.most_meeting(other) for other in range(SPATIAL_RANK)]
+        meeting[axis] = min(rows, meeting[axis])
+        return _OutputBlocks(
+            batch=batch,
+            axis=axis,
+            rows=rows,
+            row_blocks=row_blocks,
+            count=-(-convolution.batch // batch) * row_blocks,
+            image_pixels=batch * image_rows * prod(image[axis + 1 :]),
+            output_pixels=batch * rows * pixels_of_row,
+            meeting_pixels=batch * prod(meeting),
+        )
+
+
+def _rounded(count: int, step: int) -> int:
+    return -(-count // step) * step

@@ -1,0 +1,1 @@
+"""The gradient of the image and the forward convolution, as products of panels."""

@@ -1,0 +1,124 @@
+"""Panels of pixels: what the taps read at TILE_COLUMNS positions of the result beside each other.
+
+Positions of the result are counted without padding: row after row, plane after plane, entry after
+entry of the batch. A tile of them is cut into segments, runs of one row; for each tap of each
+channel a segment is a run of the padded copy, wherever the tap's offset points.
+
+    padded copy     . a b c d .        tap's offset + segment     panel row of that tap
+                    . e f g h .   -->  b c d | e f g h     -->    b c d e f g h
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.codegen.copies import copy_lanes, copy_vectors
+from opserve_kernels.algorithms.codegen.tiles import panel_row_tile
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_VECTORS
+from opserve_kernels.loops import compiled
+
+Floats = NDArray[np.float32]
+Offsets = NDArray[np.int32]
+Triple = tuple[int, int, int]
+Quad = tuple[int, int, int, int]
+
+_copy_row = panel_row_tile(TILE_VECTORS, width=LANES)
+_copy_vector = copy_vectors(1, width=LANES)
+_copy_lanes = copy_lanes(LANES)
+
+
+@compiled("int64(UniTuple(int64, 3), UniTuple(int64, 3), int64)")
+def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
+    """Where a pixel of a block (entries, *rows) lies in one whose rows are `extent`."""
+    w, line = pixel % rows[2], pixel // rows[2]
+    h, plane = line % rows[1], line // rows[1]
+    d, entry = plane % rows[0], plane // rows[0]
+    return ((entry * extent[0] + d) * extent[1] + h) * extent[2] + w
+
+
+@compiled("Tuple((UniTuple(int64, 3), UniTuple(int64, 3)))(UniTuple(int64, 3), UniTuple(int64, 3))")
+def joined(extent: Triple, rows: Triple) -> tuple[Triple, Triple]:
+    """The same positions, in longer rows where one row goes on where the one before it ends."""
+    if extent[2] == rows[2]:
+        extent, rows = (extent[0], 1, extent[1] * extent[2]), (rows[0], 1, rows[1] * rows[2])
+    if extent[1] == rows[1] and extent[2] == rows[2]:
+        extent, rows = (1, 1, extent[0] * extent[2]), (1, 1, rows[0] * rows[2])
+    return extent, rows
+
+
+@compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+def _copy_whole_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    target: int,
+    depth: int,
+) -> None:
+    """A tile that is one segment."""
+    for j in range(depth):
+        at, to = source + table[offsets + j], target + j * TILE_COLUMNS
+        _copy_row(memory, scratch, (at, to))
+
+
+@compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, int64)")
+def _copy_segment(  # noqa: PLR0913, PLR0917  # arrays and integers
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    target: int,
+    depth: int,
+    count: int,
+) -> None:
+    """A run of at most TILE_COLUMNS values for each of `depth` offsets."""
+    last = (count - 1) // LANES * LANES
+    rest = count - last
+    for j in range(depth):
+        at, to = source + table[offsets + j], target + j * TILE_COLUMNS
+        for lane in range(0, last, LANES):
+            _copy_vector(memory, scratch, (at + lane, to + lane))
+        _copy_lanes(memory, scratch, (at + last, to + last, rest))
+
+
+@compiled(
+    "void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 2))"
+)
+def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    panel: int,
+    depth: int,
+    extent: Triple,
+    rows: Triple,
+    pixels: tuple[int, int],
+) -> None:
+    """Fills a panel (depth, TILE_COLUMNS); columns beyond the last pixel stay as they are.
+
+    Args:
+        memory: What holds the padded copy, or the source that is read in place.
+        scratch: The workspace.
+        table: The same as int32.
+        source: Where the padded copy starts.
+        offsets: Where the offsets of the panel's rows start.
+        panel: Where the panel starts.
+        depth: Rows of it.
+        extent: Of the padded copy.
+        rows: Of the block of the result.
+        pixels: The tile's first pixel and the one behind its last.
+    """
+    pixel, last = pixels
+    while pixel < last:
+        count = min(rows[2] - pixel % rows[2], last - pixel)
+        start = source + position_in(extent, rows, pixel)
+        if count == TILE_COLUMNS:
+            _copy_whole_rows(memory, scratch, table, start, offsets, panel, depth)
+        else:
+            to = panel + pixel - pixels[0]
+            _copy_segment(memory, scratch, table, start, offsets, to, depth, count)
+        pixel += count

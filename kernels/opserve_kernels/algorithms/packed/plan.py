@@ -1,0 +1,185 @@
+"""Plans of the packed and flat algorithms: groups of lines, units and workspace."""
+
+from dataclasses import dataclass
+from itertools import product as cartesian
+from math import prod
+
+from opserve_kernels.algorithms.correlation.layout import DEPTH_BLOCK, FLAT, PACKED
+from opserve_kernels.algorithms.correlation.plan import (
+    Correlation,
+    ResultBlocks,
+    encode,
+    reads_weight_in_place,
+    source_line,
+    steps_of,
+)
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
+from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.convolution import SPATIAL_RANK, Triple
+from opserve_kernels.stages import Stage
+from opserve_kernels.workspace import Workspace
+
+_LEAST_TILES = 3  # whose totals lie beside each other
+_TOTAL_ELEMENTS = 1 << 17  # of a group's totals, 512 KiB
+_UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
+_BLOCK_PIXELS = 384  # at least so many of a block, if there are
+
+
+def plan_packed(
+    kind: int, product: Correlation, algorithm: Algorithm, workspace: Workspace
+) -> Stage:
+    """The stage of a product with PACKED or FLAT; kind is the stage's number."""
+    blocks = blocks_of(product, algorithm)
+    lines = _Lines.of(product, blocks, algorithm)
+    numbers = (
+        *(PACKED if lines.gathers else FLAT, lines.lines, lines.width, lines.parts, lines.groups),
+        *(lines.pitch, lines.phase_total, lines.unit_steps, lines.step_units),
+    )
+    groups = product.convolution.groups
+    weight_units = groups * -(-product.convolution.output_channels // TILE_ROWS)
+    block_units = 1 + lines.groups * lines.parts * lines.step_units
+    return Stage(
+        kind=kind,
+        units=1 + weight_units + groups * blocks.count * block_units,
+        parameters=encode(product, blocks, numbers, _reserve(product, blocks, lines, workspace)),
+    )
+
+
+def blocks_of(product: Correlation, algorithm: Algorithm) -> ResultBlocks:
+    """Those with the fewest vectors of positions.
+
+    Panels are filled from the source where it lies, if they can. FLAT needs a copy of it, and also
+    computes what lies between entries of a block: often one entry alone takes less.
+    """
+    if algorithm is Algorithm.PACKED:
+        return ResultBlocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
+    found = (_copied(product, least) for least in (1, _BLOCK_PIXELS))
+    return min(found, key=lambda blocks: blocks.count * -(-blocks.flat_positions // LANES))
+
+
+def _copied(product: Correlation, least_pixels: int) -> ResultBlocks:
+    return ResultBlocks.of(product, least_pixels=least_pixels).with_shared_padding(product)
+
+
+def _reserve(
+    product: Correlation, blocks: ResultBlocks, lines: "_Lines", workspace: Workspace
+) -> tuple[int, ...]:
+    """Flags, tables, weight, line, source, panel and totals."""
+    channels, taps = product.source_channels, product.convolution.taps
+    panels = -(-product.result_channels // TILE_ROWS)
+    copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
+    place = product.source.offset
+    if blocks.channel_step == 0:
+        place = workspace.reserve(copy + TILE_COLUMNS)
+    last_row = min(TILE_COLUMNS, lines.lines * lines.width)
+    panel = (min(DEPTH_BLOCK, lines.depth) - 1) * TILE_COLUMNS + last_row
+    return (
+        workspace.reserve(1),
+        workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps),
+        workspace.reserve(product.convolution.groups * panels * TILE_ROWS * channels * taps),
+        workspace.reserve(_line(product, blocks, lines)),
+        place,
+        workspace.reserve(panel if lines.gathers else 0),
+        workspace.reserve(product.result_phases * lines.phase_total),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines:
+    """How a block is cut into groups of lines, or lines into parts, and groups into units.
+
+    Attributes:
+        gathers: Whether there are panels of pixels.
+        grid: Positions that are computed: the block's rows, all of the padded copy, or in a result
+            without phases one line of everything.
+        lines: Of a group.
+        width: Positions of a line's part.
+        parts: Of a line; more than one only where a group is one line.
+        groups: Of a block.
+        pitch: From the totals of one channel to the next.
+        phase_total: From the totals of one phase to the next.
+        depth: Products of a sum, at most.
+        unit_steps: Steps of a unit.
+        step_units: Units of a group.
+    """
+
+    gathers: bool
+    grid: Triple
+    lines: int
+    width: int
+    parts: int
+    groups: int
+    pitch: int
+    phase_total: int
+    depth: int
+    unit_steps: int
+    step_units: int
+
+    @staticmethod
+    def of(product: Correlation, blocks: ResultBlocks, algorithm: Algorithm) -> "_Lines":
+        """Groups whose totals fit into the second-level cache, units of about a millisecond."""
+        inside, entries = blocks.rows, blocks.batch
+        if algorithm is Algorithm.PACKED and product.result_phases == 1:
+            inside, entries = (1, 1, blocks.batch * prod(blocks.rows)), 1
+        grid = blocks.extent if algorithm is Algorithm.FLAT else inside
+        rows = whole_rows(product.result_channels)
+        fitting = _TOTAL_ELEMENTS // (rows * product.result_phases)
+        most = max(_LEAST_TILES * TILE_COLUMNS, fitting // TILE_COLUMNS * TILE_COLUMNS)
+        last_plane = (entries - 1) * grid[0] + inside[0] - 1
+        all_lines = last_plane * grid[1] + inside[1]
+        lines = max(1, min(most // grid[2], all_lines))
+        groups = -(-all_lines // lines)
+        lines = -(-all_lines // groups)
+        whole = grid[2] if lines > 1 else inside[2]
+        part = -(-whole // -(-whole // most))
+        width = min(whole, -(-part // TILE_COLUMNS) * TILE_COLUMNS)
+        used = (lines - 1) * width + min(width, inside[2])
+        pitch = -(-used // LANES) * LANES
+        depths = _phases_by_depth(product)
+        steps = sum(phases * max(1, -(-depth // DEPTH_BLOCK)) for depth, phases in depths)
+        products = rows * lines * width * DEPTH_BLOCK
+        unit_steps = min(steps, max(1, _UNIT_PRODUCTS // products))
+        return _Lines(
+            gathers=algorithm is Algorithm.PACKED,
+            grid=grid,
+            lines=lines,
+            width=width,
+            parts=-(-whole // width),
+            groups=groups,
+            pitch=pitch,
+            phase_total=rows * pitch,
+            depth=max(depth for depth, _ in depths),
+            unit_steps=unit_steps,
+            step_units=-(-steps // unit_steps),
+        )
+
+
+def _phases_by_depth(product: Correlation) -> list[tuple[int, int]]:
+    """Products of a sum, and how many phases of the result have so many."""
+    axes = [product.phases_by_taps(axis).items() for axis in range(SPATIAL_RANK)]
+    return [
+        (product.source_channels * prod(taps), prod(phases))
+        for taps, phases in (zip(*kinds, strict=True) for kinds in cartesian(*axes))
+    ]
+
+
+def _line(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
+    """Values of the rows that are at hand at a time: of the weight, the source or the result."""
+    taps, channels = product.convolution.taps, product.convolution.input_channels
+    ordered = 0
+    if product.result_phases > 1:
+        ordered = min(TILE_ROWS, product.convolution.output_channels)
+    rows = 0 if reads_weight_in_place(product) else -(-channels // TILE_ROWS) * TILE_ROWS
+    weight = TILE_ROWS * taps * (ordered + rows)
+    return max(weight, source_line(product, blocks), _result_rows(product, blocks, lines))
+
+
+def _result_rows(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
+    plain = steps_of(product.result, product.result_size)[0] > 0
+    as_it_is = lines.gathers or lines.grid[2] == blocks.rows[2]
+    if plain or (product.result_phases == 1 and as_it_is):
+        return 0
+    stride, size = product.result_stride, product.result_size
+    high = min(min(lines.lines, blocks.rows[1]) * stride[1], size[1])
+    wide = min(min(lines.width, blocks.rows[2]) * stride[2], size[2])
+    return high * wide

@@ -1,0 +1,173 @@
+"""The weight as panels of the micro-kernels: TILE_ROWS channels of the result beside each other.
+
+W[k, c, tap]  ->  panels (group, phase, channels of the result / TILE_ROWS,
+                          channels of the source, taps of the phase, TILE_ROWS)
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.algorithms.codegen.copies import copy_vectors, interleave
+from opserve_kernels.algorithms.codegen.transfers import fill
+from opserve_kernels.algorithms.correlation.layout import (
+    DIRECTION,
+    FLAGS,
+    GATHER,
+    IMAGE_CHANNELS,
+    LINE,
+    OUTPUT_CHANNELS,
+    TABLE,
+    TAPS,
+    WEIGHT_FORMAT,
+    WEIGHT_IN_PLACE,
+    WEIGHT_VIEW,
+    WEIGHTS,
+)
+from opserve_kernels.algorithms.correlation.taps import (
+    result_channels,
+    result_phases,
+    source_channels,
+    taps_place,
+)
+from opserve_kernels.algorithms.host import TILE_ROWS
+from opserve_kernels.loops import compiled
+from opserve_kernels.strided import load
+from opserve_kernels.sums import are_finite
+
+Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
+Offsets = NDArray[np.int32]
+Integers = NDArray[np.int64]
+
+_copy_row = copy_vectors(1, width=TILE_ROWS)
+_interleave = interleave(TILE_ROWS)
+
+
+@compiled("int64(int64[::1])")
+def panels_of(stage: Integers) -> int:
+    """Panels of a group."""
+    return -(-result_channels(stage) // TILE_ROWS)
+
+
+@compiled("int64(int64[::1])")
+def line_pitch(stage: Integers) -> int:
+    """From one row W[k, :, :] to the next, with room for whole panels of input channels."""
+    return int(-(-stage[IMAGE_CHANNELS] // TILE_ROWS) * TILE_ROWS * stage[TAPS])
+
+
+@compiled("int64(int64[::1], int32[::1], int64, int64, int64)")
+def panel_place(stage: Integers, table: Offsets, group: int, phase: int, panel: int) -> int:
+    """Where a panel starts."""
+    first, last = table[stage[TABLE] + phase], table[stage[TABLE] + phase + 1]
+    whole = panels_of(stage) * source_channels(stage) * TILE_ROWS
+    inside = panel * source_channels(stage) * (last - first) * TILE_ROWS
+    return int(stage[WEIGHTS] + group * whole * stage[TAPS] + whole * first + inside)
+
+
+@compiled("int64(int64[::1])")
+def _ordered_values(stage: Integers) -> int:
+    """Values that are put in order before they go to the phases that meet their taps."""
+    if result_phases(stage) == 1:
+        return 0
+    return int(min(TILE_ROWS, stage[OUTPUT_CHANNELS]) * stage[TAPS] * TILE_ROWS)
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers, scratch: Floats, table: Offsets, phase: int, target: int, row: int, rows: int
+) -> None:
+    """The taps of a phase out of rows that are in order, into a panel of the phase at `target`."""
+    first, last = table[stage[TABLE] + phase], table[stage[TABLE] + phase + 1]
+    taps = taps_place(stage)
+    target += int(row * (last - first) * TILE_ROWS)
+    for i in range(rows):
+        source = stage[LINE] + i * stage[TAPS] * TILE_ROWS
+        for tap in range(first, last):
+            _copy_row(scratch, scratch, (source + table[taps + tap] * TILE_ROWS, target))
+            target += TILE_ROWS
+
+
+@compiled(
+    "void(int64[::1], float32[::1], float32[::1], int32[::1], int64, UniTuple(int64, 2), "
+    "UniTuple(int64, 2))"
+)
+def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
+    stage: Integers,
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    group: int,
+    k: tuple[int, int],
+    lines: tuple[int, int],
+) -> None:
+    """Rows W[k, :, :] into the panels of all input channels.
+
+    Args:
+        stage: The numbers.
+        memory: What holds the rows.
+        scratch: The workspace.
+        table: The same as int32.
+        group: Of channels.
+        k: The first row, and how many.
+        lines: Where the first row is, and from one to the next.
+    """
+    (row, rows), (start, pitch) = k, lines
+    taps, phases = stage[TAPS], result_phases(stage)
+    for panel in range(panels_of(stage)):
+        source, target = start + panel * TILE_ROWS * taps, stage[LINE]
+        if phases == 1:
+            target = panel_place(stage, table, group, 0, panel) + row * taps * TILE_ROWS
+        for i in range(rows):
+            if taps == 1:
+                _copy_row(memory, scratch, (source + i * pitch, target + i * TILE_ROWS))
+            else:
+                to = target + i * taps * TILE_ROWS
+                _interleave(memory, scratch, (source + i * pitch, taps, to, taps))
+        if phases > 1:
+            for phase in range(phases):
+                place = panel_place(stage, table, group, phase, panel)
+                _copy_phase(stage, scratch, table, phase, place, row, rows)
+
+
+@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: Integers,
+    scratch: Floats,
+    floats: Floats,
+    halves: Halves,
+    first: int,
+    rows: int,
+    lines: int,
+) -> None:
+    """Rows W[k, :, :] to lines of the workspace; what panels have beyond them is zero."""
+    length, pitch = stage[IMAGE_CHANNELS] * stage[TAPS], line_pitch(stage)
+    view, number_format = stage[WEIGHT_VIEW:], stage[WEIGHT_FORMAT]
+    for row in range(rows):
+        line = lines + row * pitch
+        values = scratch[line : line + length]
+        load(floats, halves, view, number_format, (first + row) * length, values)
+        fill(scratch, line + length, pitch - length, np.float32(0))
+    fill(scratch, lines + rows * pitch, (TILE_ROWS - rows) * pitch, np.float32(0))
+
+
+@compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64)")
+def pack_weights(
+    stage: Integers, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, unit: int
+) -> None:
+    """TILE_ROWS rows W[k, :, :] of a group; raises the flag if one is not finite."""
+    length = stage[IMAGE_CHANNELS] * stage[TAPS]
+    units = -(-stage[OUTPUT_CHANNELS] // TILE_ROWS)
+    group, row = unit // units, unit % units * TILE_ROWS
+    rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - row)
+    first = group * stage[OUTPUT_CHANNELS] + row
+    memory, lines, pitch = floats, stage[WEIGHT_VIEW + 1] + first * length, length
+    if not stage[WEIGHT_IN_PLACE]:
+        memory, lines, pitch = scratch, stage[LINE] + _ordered_values(stage), line_pitch(stage)
+        _load_rows(stage, scratch, floats, halves, first, rows, lines)
+    if not are_finite(memory[lines : lines + (rows - 1) * pitch + length]):
+        scratch[stage[FLAGS]] = np.float32(1)
+    if stage[DIRECTION] == GATHER:
+        panel = panel_place(stage, table, group, 0, row // TILE_ROWS)
+        _interleave(memory, scratch, (lines, pitch, panel, length))
+    else:
+        _spread_rows(stage, memory, scratch, table, group, (row, rows), (lines, pitch))

@@ -1,0 +1,1 @@
+"""The range of operands, measured before transforms."""
