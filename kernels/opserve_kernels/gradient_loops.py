@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.run_sums import add_run
+from opserve_kernels.algorithms.columns.layout import ColumnsStage
 from opserve_kernels.algorithms.columns.loops import run_columns
 from opserve_kernels.algorithms.columns.plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
 from opserve_kernels.algorithms.depthwise.loops import run_depthwise
@@ -53,6 +54,7 @@ _LAST_SIZE, _LAST_STEP = VIEW_RANK + 1, VIEW_LENGTH - 1  # of a view
 _SUM_VIEW = 11  # of the image, in a stage of sums; that of the result is behind it
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
+_COLUMNS = dtype_of(ColumnsStage)
 _OUTER = dtype_of(OuterStage)
 _NOTHING = np.empty(0, np.uint8)
 
@@ -186,7 +188,7 @@ def _run_stage(  # a case for each kind
     elif kind == KEEP_DIAGONAL:
         _keep_diagonal(stage, scratch, first, last)
     elif kind in (SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT):
-        run_columns(kind, stage, scratch, first, last)
+        run_columns(kind, stage.view(_COLUMNS)[0], scratch, first, last)
     else:
         return False
     return True

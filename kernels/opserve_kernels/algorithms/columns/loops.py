@@ -17,7 +17,9 @@ the batch without a break.
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.columns.layout import ColumnsStage
 from opserve_kernels.algorithms.columns.plan import GATHER_OUTPUT, SCATTER_IMAGE
+from opserve_kernels.convolution import DEPTH, HEIGHT, WIDTH, Geometry
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import (
     PADDING,
@@ -28,70 +30,64 @@ from opserve_kernels.sums import (
 )
 
 Floats = NDArray[np.float32]
-Integers = NDArray[np.int64]
-
-# Where opserve_kernels.convolution.Convolution.encode puts what.
-BATCH, INPUT_CHANNELS, OUTPUT_CHANNELS, TAPS, INPUT_PIXELS, OUTPUT_PIXELS = range(6)
-_INPUT, _OUTPUT, _KERNEL, _STRIDE, _PADDING, _DILATION = 6, 9, 12, 15, 18, 21
-_DEPTH, _HEIGHT, _WIDTH = 0, 1, 2
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _tap_of(geometry: Integers, row: int) -> tuple[int, int, int, int]:
+@compiled()
+def _tap_of(geometry: Geometry, row: int) -> tuple[int, int, int, int]:
     """Channel of a row, and where its tap lies (depth, height, width) at output position 0."""
-    kernel_d, kernel_h = geometry[_KERNEL + _DEPTH], geometry[_KERNEL + _HEIGHT]
-    kernel_w = geometry[_KERNEL + _WIDTH]
-    d = row // (kernel_w * kernel_h) % kernel_d * geometry[_DILATION + _DEPTH]
-    h = row // kernel_w % kernel_h * geometry[_DILATION + _HEIGHT]
-    w = row % kernel_w * geometry[_DILATION + _WIDTH]
+    kernel_d, kernel_h = geometry.kernel_size[DEPTH], geometry.kernel_size[HEIGHT]
+    kernel_w = geometry.kernel_size[WIDTH]
+    d = row // (kernel_w * kernel_h) % kernel_d * geometry.dilation[DEPTH]
+    h = row // kernel_w % kernel_h * geometry.dilation[HEIGHT]
+    w = row % kernel_w * geometry.dilation[WIDTH]
     return (
         row // (kernel_w * kernel_h * kernel_d),
-        d - geometry[_PADDING + _DEPTH],
-        h - geometry[_PADDING + _HEIGHT],
-        w - geometry[_PADDING + _WIDTH],
+        d - geometry.padding[DEPTH],
+        h - geometry.padding[HEIGHT],
+        w - geometry.padding[WIDTH],
     )
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int64)")
-def _inside(geometry: Integers, tap_w: int) -> tuple[int, int]:
+@compiled()
+def _inside(geometry: Geometry, tap_w: int) -> tuple[int, int]:
     """The output columns first .. last-1 whose tap lies between the image's left and right edge."""
-    stride = geometry[_STRIDE + _WIDTH]
+    stride = geometry.stride[WIDTH]
     first = max(0, -(tap_w // stride))
-    return first, (geometry[_INPUT + _WIDTH] - 1 - tap_w) // stride + 1
+    return first, (geometry.input_size[WIDTH] - 1 - tap_w) // stride + 1
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _output_position(geometry: Integers, pixel: int) -> tuple[int, int, int, int]:
+@compiled()
+def _output_position(geometry: Geometry, pixel: int) -> tuple[int, int, int, int]:
     """Batch entry, depth, height and width of an output position."""
-    depth, height = geometry[_OUTPUT + _DEPTH], geometry[_OUTPUT + _HEIGHT]
-    line, width = pixel // geometry[_OUTPUT + _WIDTH], pixel % geometry[_OUTPUT + _WIDTH]
+    depth, height = geometry.output_size[DEPTH], geometry.output_size[HEIGHT]
+    line, width = pixel // geometry.output_size[WIDTH], pixel % geometry.output_size[WIDTH]
     return line // (height * depth), line // height % depth, line % height, width
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64, int64, int64)")
-def _next_line(geometry: Integers, batch: int, d: int, h: int) -> tuple[int, int, int]:
-    if h + 1 < geometry[_OUTPUT + _HEIGHT]:
+@compiled()
+def _next_line(geometry: Geometry, batch: int, d: int, h: int) -> tuple[int, int, int]:
+    if h + 1 < geometry.output_size[HEIGHT]:
         return batch, d, h + 1
-    if d + 1 < geometry[_OUTPUT + _DEPTH]:
+    if d + 1 < geometry.output_size[DEPTH]:
         return batch, d + 1, 0
     return batch + 1, 0, 0
 
 
-@compiled("int64(int64[::1], int64, int64, int64, int64, int64, int64)")
+@compiled()
 def _image_line(  # noqa: PLR0913, PLR0917  # integers
-    geometry: Integers, channel: int, batch: int, d: int, h: int, tap_d: int, tap_h: int
+    geometry: Geometry, channel: int, batch: int, d: int, h: int, tap_d: int, tap_h: int
 ) -> int:
     """Start, in the image, of the line under a tap at an output line; -1 where that is padding."""
-    image_d = d * geometry[_STRIDE + _DEPTH] + tap_d
-    image_h = h * geometry[_STRIDE + _HEIGHT] + tap_h
-    depth, height = geometry[_INPUT + _DEPTH], geometry[_INPUT + _HEIGHT]
+    image_d = d * geometry.stride[DEPTH] + tap_d
+    image_h = h * geometry.stride[HEIGHT] + tap_h
+    depth, height = geometry.input_size[DEPTH], geometry.input_size[HEIGHT]
     if image_d < 0 or image_d >= depth or image_h < 0 or image_h >= height:
         return -1
-    line = ((channel * geometry[BATCH] + batch) * depth + image_d) * height + image_h
-    return int(line * geometry[_INPUT + _WIDTH])
+    line = ((channel * geometry.batch + batch) * depth + image_d) * height + image_h
+    return line * geometry.input_size[WIDTH]
 
 
-@compiled("void(float32[::1], int64, float32[::1], int64, int64)")
+@compiled()
 def _copy_steps(source: Floats, step: int, target: Floats, target_step: int, count: int) -> None:
     if step == 1 and target_step == 1:
         for i in range(count):
@@ -101,18 +97,16 @@ def _copy_steps(source: Floats, step: int, target: Floats, target_step: int, cou
             target[i * target_step] = source[i * step]
 
 
-@compiled("void(float32[::1], int64, int64, int64)")
+@compiled()
 def _pad(target: Floats, step: int, first: int, last: int) -> None:
     for i in range(first, last):
         target[i * step] = PADDING
 
 
-@compiled(
-    "boolean(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1], int64, int64)"
-)
+@compiled()
 def _gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     image: Floats,
-    geometry: Integers,
+    geometry: Geometry,
     row: int,
     rows: int,
     pixel: int,
@@ -126,7 +120,7 @@ def _gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     Returns:
         Whether there is padding in the block.
     """
-    width, stride = geometry[_OUTPUT + _WIDTH], geometry[_STRIDE + _WIDTH]
+    width, stride = geometry.output_size[WIDTH], geometry.stride[WIDTH]
     padded = False
     for r in range(row, row + rows):
         channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
@@ -151,7 +145,7 @@ def _gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     return padded
 
 
-@compiled("void(float32[::1], float32[::1], int64)")
+@compiled()
 def _add_steps(source: Floats, target: Floats, step: int) -> None:
     if step == 1:
         for i in range(source.size):
@@ -161,12 +155,12 @@ def _add_steps(source: Floats, target: Floats, step: int) -> None:
             target[i * step] += source[i]
 
 
-@compiled("void(float32[::1], int64[::1], int64, int64, int64, int64, float32[::1])")
+@compiled()
 def _scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
-    block: Floats, geometry: Integers, row: int, rows: int, pixel: int, pixels: int, image: Floats
+    block: Floats, geometry: Geometry, row: int, rows: int, pixel: int, pixels: int, image: Floats
 ) -> None:
     """Adds every entry of a block (rows, pixels), but for padding, to the image under its tap."""
-    width, stride = geometry[_OUTPUT + _WIDTH], geometry[_STRIDE + _WIDTH]
+    width, stride = geometry.output_size[WIDTH], geometry.stride[WIDTH]
     for r in range(row, row + rows):
         channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
         leftmost, rightmost = _inside(geometry, tap_w)
@@ -184,55 +178,49 @@ def _scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
             batch, d, h = _next_line(geometry, batch, d, h)
 
 
-_NUMBERS = 9  # of a product's stage, before the geometry
-_BLOCK, _PRODUCT, _IMAGE, _OUTPUT, _WEIGHT, _PIXEL_TILE, _PIXEL_TILES, _ROW_TILE, _ROW_TILES = (
-    range(_NUMBERS)
-)
-
-
-@compiled("UniTuple(int64, 5)(int64[::1], int64)")
-def _block_of(stage: Integers, unit: int) -> tuple[int, int, int, int, int]:
+@compiled()
+def _block_of(stage: ColumnsStage, unit: int) -> tuple[int, int, int, int, int]:
     """Group, first row, rows, first pixel and pixels of a unit's block of columns."""
-    geometry = stage[_NUMBERS:]
-    row_tile, pixel_tile = stage[_ROW_TILE], stage[_PIXEL_TILE]
-    row = unit % stage[_ROW_TILES] * row_tile
-    tile = unit // stage[_ROW_TILES]
-    pixel = tile % stage[_PIXEL_TILES] * pixel_tile
-    rows = min(row_tile, geometry[INPUT_CHANNELS] * geometry[TAPS] - row)
-    pixels = min(pixel_tile, geometry[OUTPUT_PIXELS] - pixel)
-    return tile // stage[_PIXEL_TILES], row, rows, pixel, pixels
+    geometry = stage.geometry
+    row_tile, pixel_tile = stage.row_tile, stage.pixel_tile
+    row = unit % stage.row_tiles * row_tile
+    tile = unit // stage.row_tiles
+    pixel = tile % stage.pixel_tiles * pixel_tile
+    rows = min(row_tile, geometry.input_channels * geometry.taps - row)
+    pixels = min(pixel_tile, geometry.output_pixels - pixel)
+    return tile // stage.pixel_tiles, row, rows, pixel, pixels
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64)")
-def _scatter_image(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def _scatter_image(stage: ColumnsStage, scratch: Floats, first: int, last: int) -> None:
     """W^T (rows, K) @ Y (K, pixels) is a block of columns, added to the image."""
-    geometry = stage[_NUMBERS:]
-    k_size, q_size = geometry[OUTPUT_CHANNELS], geometry[OUTPUT_PIXELS]
-    r_size = geometry[INPUT_CHANNELS] * geometry[TAPS]
+    geometry = stage.geometry
+    k_size, q_size = geometry.output_channels, geometry.output_pixels
+    r_size = geometry.input_channels * geometry.taps
     for unit in range(first, last):
         group, row, rows, pixel, pixels = _block_of(stage, unit)
-        block = scratch[stage[_BLOCK] :][: rows * pixels]
-        weight = scratch[stage[_WEIGHT] + (group * r_size + row) * k_size :]
-        output = scratch[stage[_OUTPUT] + group * k_size * q_size + pixel :]
-        image = scratch[stage[_IMAGE] + group * geometry[INPUT_CHANNELS] * geometry[INPUT_PIXELS] :]
+        block = scratch[stage.block :][: rows * pixels]
+        weight = scratch[stage.weight + (group * r_size + row) * k_size :]
+        output = scratch[stage.output + group * k_size * q_size + pixel :]
+        image = scratch[stage.image + group * geometry.input_channels * geometry.input_pixels :]
         block[:] = np.float32(0)
         add_product(weight, k_size, output, q_size, block, pixels, rows, k_size, pixels)
         _scatter_columns(block, geometry, row, rows, pixel, pixels, image)
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64)")
-def _gather_output(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def _gather_output(stage: ColumnsStage, scratch: Floats, first: int, last: int) -> None:
     """Adds W (K, rows) @ a block (rows, pixels) of columns to Y (K, pixels)."""
-    geometry = stage[_NUMBERS:]
-    k_size, q_size = geometry[OUTPUT_CHANNELS], geometry[OUTPUT_PIXELS]
-    r_size = geometry[INPUT_CHANNELS] * geometry[TAPS]
+    geometry = stage.geometry
+    k_size, q_size = geometry.output_channels, geometry.output_pixels
+    r_size = geometry.input_channels * geometry.taps
     for unit in range(first, last):
         group, row, rows, pixel, pixels = _block_of(stage, unit)
-        block = scratch[stage[_BLOCK] :][: rows * pixels]
-        product = scratch[stage[_PRODUCT] :][: k_size * pixels]
-        weight = scratch[stage[_WEIGHT] + group * k_size * r_size + row :]
-        output = scratch[stage[_OUTPUT] + group * k_size * q_size + pixel :]
-        image = scratch[stage[_IMAGE] + group * geometry[INPUT_CHANNELS] * geometry[INPUT_PIXELS] :]
+        block = scratch[stage.block :][: rows * pixels]
+        product = scratch[stage.product :][: k_size * pixels]
+        weight = scratch[stage.weight + group * k_size * r_size + row :]
+        output = scratch[stage.output + group * k_size * q_size + pixel :]
+        image = scratch[stage.image + group * geometry.input_channels * geometry.input_pixels :]
         padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, pixels, 1)
         product[:] = np.float32(0)
         if padded and not all_finite(weight, r_size, k_size, rows):
@@ -242,19 +230,19 @@ def _gather_output(stage: Integers, scratch: Floats, first: int, last: int) -> N
         add_matrix(product, output, q_size, k_size, pixels)
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64)")
-def _gather_weight(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def _gather_weight(stage: ColumnsStage, scratch: Floats, first: int, last: int) -> None:
     """Adds Y (K, pixels) @ a block (pixels, rows) of transposed columns to W (K, rows)."""
-    geometry = stage[_NUMBERS:]
-    k_size, q_size = geometry[OUTPUT_CHANNELS], geometry[OUTPUT_PIXELS]
-    r_size = geometry[INPUT_CHANNELS] * geometry[TAPS]
+    geometry = stage.geometry
+    k_size, q_size = geometry.output_channels, geometry.output_pixels
+    r_size = geometry.input_channels * geometry.taps
     for unit in range(first, last):
         group, row, rows, pixel, pixels = _block_of(stage, unit)
-        block = scratch[stage[_BLOCK] :][: rows * pixels]
-        product = scratch[stage[_PRODUCT] :][: k_size * rows]
-        weight = scratch[stage[_WEIGHT] + group * k_size * r_size + row :]
-        output = scratch[stage[_OUTPUT] + group * k_size * q_size + pixel :]
-        image = scratch[stage[_IMAGE] + group * geometry[INPUT_CHANNELS] * geometry[INPUT_PIXELS] :]
+        block = scratch[stage.block :][: rows * pixels]
+        product = scratch[stage.product :][: k_size * rows]
+        weight = scratch[stage.weight + group * k_size * r_size + row :]
+        output = scratch[stage.output + group * k_size * q_size + pixel :]
+        image = scratch[stage.image + group * geometry.input_channels * geometry.input_pixels :]
         padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, 1, rows)
         product[:] = np.float32(0)
         if padded and not all_finite(output, q_size, k_size, pixels):
@@ -264,8 +252,8 @@ def _gather_weight(stage: Integers, scratch: Floats, first: int, last: int) -> N
         add_matrix(product, weight, r_size, k_size, rows)
 
 
-@compiled("void(int64, int64[::1], float32[::1], int64, int64)")
-def run_columns(kind: int, stage: Integers, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def run_columns(kind: int, stage: ColumnsStage, scratch: Floats, first: int, last: int) -> None:
     """Runs units first .. last-1 of a product."""
     if kind == SCATTER_IMAGE:
         _scatter_image(stage, scratch, first, last)

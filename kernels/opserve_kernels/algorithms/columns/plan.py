@@ -6,9 +6,11 @@ block of columns is made of an image and multiplied, or is a product that is add
 
 from typing import NamedTuple
 
+from opserve_kernels.algorithms.columns.layout import ColumnsStage
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.copy_stages import fill, keep_diagonal, load, store
 from opserve_kernels.gradients import Gradients, Operand
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
@@ -18,7 +20,6 @@ SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT = range(10, 13)
 _PIXEL_TILE = 512  # columns of a block: two rows of it and of its product stay in the first cache
 _BLOCK_ELEMENTS = 1 << 15  # a block of columns: 128 KiB, so that it stays in the second-level cache
 _PRODUCT_ELEMENTS = 1 << 17  # a block's product with all channels of the other side: 512 KiB
-_PRODUCT_PARTS = 5  # the parts of the workspace that a product reads or writes
 _GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP = range(4)  # parts of a weight
 
 
@@ -143,12 +144,20 @@ def _product(kind: int, convolution: Convolution, tiles: _Tiles, parts: _Parts) 
     """One unit for each block of columns of each group."""
     pixel_tiles = -(-convolution.output_pixels // tiles.pixels)
     row_tiles = -(-convolution.column_rows // tiles.rows)
-    numbers = (*parts[:_PRODUCT_PARTS], tiles.pixels, pixel_tiles, tiles.rows, row_tiles)
-    return Stage(
-        kind=kind,
-        units=convolution.groups * pixel_tiles * row_tiles,
-        parameters=(*numbers, *convolution.encode()),
+    stage = ColumnsStage(
+        block=parts.block,
+        product=parts.product,
+        image=parts.image,
+        output=parts.output,
+        weight=parts.weight,
+        pixel_tile=tiles.pixels,
+        pixel_tiles=pixel_tiles,
+        row_tile=tiles.rows,
+        row_tiles=row_tiles,
+        geometry=convolution.geometry,
     )
+    units = convolution.groups * pixel_tiles * row_tiles
+    return Stage(kind=kind, units=units, parameters=encode(stage))
 
 
 def _tiles(convolution: Convolution, *, by_entry: bool) -> _Tiles:
