@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.constants_ast import Constants
 
 from absent import pytest_collection_modifyitems
 from opserve_client.private_service import Addresses, private_service
@@ -23,6 +24,10 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
+# Otherwise Hypothesis also draws constants of all loaded modules: other examples by other tests.
+pytest.MonkeyPatch().setattr(
+    "hypothesis.internal.conjecture.providers._get_local_constants", Constants
+)
 
 
 def pytest_configure() -> None:
