@@ -108,6 +108,8 @@ def test_a_line_that_a_forked_process_executes_maps_to_the_file_that_started_it(
             "    process.start()\n"
             "    process.join()\n"
             "    assert process.exitcode == 0\n"
+            "def test_broken():\n"
+            "    assert False\n"
         )
     record(tmp_path / "map", [f"{tmp_path / name}.py" for name in calls])
     found = load(tmp_path / "map")
@@ -115,6 +117,7 @@ def test_a_line_that_a_forked_process_executes_maps_to_the_file_that_started_it(
     for name, text in (("test_sum", "return _value(np"), ("test_size", "value = 0")):
         [line] = [at for at, one in enumerate(lines, 1) if one.startswith(text)]
         assert found.tests(CHUNKS, line, limit_s=100) == [f"{name}.py::test_it"]
+    assert not any("test_broken" in test for test in found.durations)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The tests that execute each line, and their durations, as one run of pytest recorded them."""
+"""The tests that execute each line and pass, with their durations, from one run of pytest."""
 
 import json
 import sqlite3
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
+import pytest
 from coverage.numbits import num_in_numbits, numbits_to_nums
 
 DURATIONS = "durations.json"
@@ -85,17 +86,21 @@ def load(folder: Path) -> CoverageMap:
 def record(folder: Path, arguments: list[str]) -> None:
     """Runs pytest with these arguments, with the tests as coverage's contexts.
 
+    Tests that fail without any mutant are left out: a mutant would seem killed by them.
+
     Raises:
-        subprocess.CalledProcessError: a test fails: a mutant would seem killed by it.
+        subprocess.CalledProcessError: pytest itself fails.
     """
     folder.mkdir(parents=True)
     settings = folder / "settings.ini"
     settings.write_text(_SETTINGS.format(data=folder / _DATA))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.mutants.recording"]
     options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
-    subprocess.run(
-        [*command, *options, f"--mutants-map={folder}", *arguments], check=True, timeout=3600
+    run = subprocess.run(
+        [*command, *options, f"--mutants-map={folder}", *arguments], check=False, timeout=3600
     )
+    if run.returncode != pytest.ExitCode.TESTS_FAILED:
+        run.check_returncode()
 
 
 def _words(path: str) -> set[str]:

@@ -44,11 +44,15 @@ class _Durations:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Adds the duration of set-up, call or tear-down."""
         self._seconds[report.nodeid] += report.duration
+        if report.failed:
+            self._failed.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        """Writes the durations."""
-        (self._folder / DURATIONS).write_text(json.dumps(self._seconds))
+        """Writes the durations of tests that passed."""
+        passed = {name: s for name, s in self._seconds.items() if name not in self._failed}
+        (self._folder / DURATIONS).write_text(json.dumps(passed))
