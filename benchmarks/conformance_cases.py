@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -18,11 +19,15 @@ from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import digest_of, suite_named
 from opserve_client.conform.service import REFERENCE, contracts_of
 from opserve_client.conform.targets.named import ITSELF, Access
-from opserve_client.conform.targets.target import Ran
+from opserve_client.conform.trial import at_once
 from opserve_client.conform.workers import Setup, Workers, make_trial
 from opserve_client.private_service import private_service
-from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.cases.arrays import inputs_in, memory_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.expected import expected_values
+from opserve_kernels.conformance.target import Ran
+from opserve_kernels.conformance.trial import settled
+from opserve_kernels.verdict.judge_case import sized_outputs
 
 _PROFILE = "ascend910b"
 _STEP = 2  # one case of so many: a fraction of `standard` tells its rate
@@ -93,11 +98,14 @@ def _costs(cases: Sequence[Case]) -> tuple[float, float]:
     with _begun(cases, [REFERENCE, _PROFILE]) as setup:
         trial = make_trial(setup)
         for case in cases:
-            tensors = arrays_of(case, 0)
+            memory = memory_of(case, 0)
+            find = partial(
+                expected_values, inputs=partial(inputs_in, case, memory), sized=sized_outputs(case)
+            )
             started = perf_counter()
-            trial.goldens.of(case, tensors, 0)
+            at_once(settled(trial.backend, trial.task(case), find))
             golden += perf_counter() - started
-            outcome = trial.target.run(case, tensors)
+            outcome = at_once(trial.target.run(case, memory, read=memory))
             kernels += outcome.seconds if isinstance(outcome, Ran) else 0.0
         trial.close()
     return golden, kernels

@@ -20,7 +20,7 @@ from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.targets.device import Terms
 from opserve_client.conform.targets.named import ITSELF, Access
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_client.conform.trial import Trial
+from opserve_client.conform.trial import LocalTrial
 from opserve_client.conform.workers import Setup, make_trial
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.case import Case
@@ -53,7 +53,7 @@ class Held:
     access: Access
     client: Client
     terms: Terms
-    trial: Trial | None = None
+    trial: LocalTrial | None = None
     header: Header | None = None
     results: dict[str, Result] = field(default_factory=dict[str, Result])
 

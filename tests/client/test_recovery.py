@@ -23,13 +23,13 @@ from opserve_client import (
 )
 from opserve_client.conform.on_device import plan_on, run_on
 from opserve_client.conform.targets.device import Sessions, Terms
-from opserve_client.conform.targets.target import Broken, Ran, Refused
 from opserve_client.recovery import LONGEST_PAUSE_S, RECOVERY_S
 from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
 from opserve_client.wire.methods import Method
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.rows import refusals_of
+from opserve_kernels.conformance.target import Broken, Ran, Refused
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 LARGE = convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100, 100))

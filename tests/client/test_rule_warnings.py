@@ -25,9 +25,9 @@ from opserve_client.conform.record import read_record, write_record
 from opserve_client.conform.show import show_summary
 from opserve_client.conform.summary import Summary
 from opserve_client.conform.targets.device import Sessions, Terms
-from opserve_client.conform.targets.target import Ran
 from opserve_client.transports import AsyncMemoryTransport
 from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.conformance.target import Ran
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 BROKEN = RuleWarning(

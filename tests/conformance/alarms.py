@@ -20,9 +20,12 @@ from conformance.survey import cases_of_seed
 from kernels.cases.runs import golden_of, run
 from opserve_client.conform.targets import onnx_runtime, torch_cpu
 from opserve_client.conform.targets.function import FunctionTarget
-from opserve_client.conform.targets.target import Broken, Ran
+from opserve_client.conform.trial import at_once
+from opserve_kernels.cases.arrays import Placed, view_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.target import Broken, Ran
 from opserve_kernels.tensor import DataType
+from opserve_kernels.verdict.judge_case import Arrays
 
 _TARGETS = {
     "torch": FunctionTarget(torch_cpu.kernels),
@@ -73,12 +76,19 @@ def _results(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     yield case.profile, alarm(ours)
     if next(iter(case.inputs.values())).dtype in _JUDGED_DTYPES:
         for name, target in _TARGETS.items():
-            theirs = copied(case, before)
-            outcome = target.run(case, theirs)
+            memory = {tensor: placed.storage for tensor, placed in before.items()}
+            outcome = at_once(target.run(case, memory, read=memory))
             if isinstance(outcome, Broken):
                 yield name, outcome.reason
             elif isinstance(outcome, Ran):
-                yield name, alarm(theirs)
+                yield name, alarm(_placed(case, outcome.storages))
+
+
+def _placed(case: Case, storages: Arrays) -> Memory:
+    return {
+        name: Placed(storage=storage, elements=view_of(storage, case.tensors[name]))
+        for name, storage in storages.items()
+    }
 
 
 if __name__ == "__main__":

@@ -9,15 +9,15 @@ from opserve.v1.command_service_pb2 import Command, CommandResult
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import DestroyExecutorRequest, GetWorkspaceSizeRequest
 from opserve_client._sync.session import Session
-from opserve_client.conform.targets.target import Array, Broken, Ran, Refused
 from opserve_client.data_types import DataType, Format
 from opserve_client.errors import ExecutionFailed, OpserveError, QuotaExceeded, may_pass
 from opserve_client.operators import OPERATORS, get_workspace_size_request
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.run_batches import SMALL_BYTES, History, execute_and_wait
 from opserve_client.tensors import TensorSpec
-from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.cases.fill import Array
+from opserve_kernels.conformance.target import Broken, Ran, Refused
 from opserve_kernels.verdict.verdict import Code
 
 _BATCH_BYTES = 16 * SMALL_BYTES
@@ -105,7 +105,7 @@ def _run_at_once(
         )
         for name in wanted
     }
-    return _ran(case, found, seconds, _warnings_in(results))
+    return Ran(storages=found, seconds=seconds, warnings=_warnings_in(results))
 
 
 def _run_in_steps(
@@ -139,7 +139,7 @@ def _run_in_steps(
         )
         for name in wanted
     }
-    return _ran(case, found, seconds, _warnings_in(results))
+    return Ran(storages=found, seconds=seconds, warnings=_warnings_in(results))
 
 
 def _submitted(session: Session, commands: list[Command], history: History) -> list[CommandResult]:
@@ -197,16 +197,6 @@ def _failed(error: OpserveError, *, phase_one: int) -> Refused | Broken:
     if isinstance(error, ExecutionFailed):
         return Broken(reason=str(error))
     raise error
-
-
-def _ran(
-    case: Case,
-    storages: Mapping[str, Array],
-    seconds: float,
-    warnings: tuple[DocumentedRuleWarning, ...],
-) -> Ran:
-    outputs = {name: view_of(storages[name], case.tensors[name]) for name in case.written}
-    return Ran(outputs=outputs, storages=storages, seconds=seconds, warnings=warnings)
 
 
 def _warnings_in(results: Iterable[CommandResult]) -> tuple[DocumentedRuleWarning, ...]:

@@ -17,15 +17,15 @@ from time import monotonic
 from traceback import format_exc
 from typing import Self
 
-from opserve_client.conform.goldens import Goldens
+from opserve_client.conform.backend import LocalBackend
 from opserve_client.conform.record import Header, Result
 from opserve_client.conform.targets.device import Sessions, Terms
 from opserve_client.conform.targets.named import Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_client.conform.trial import Trial, unjudged
+from opserve_client.conform.trial import LocalTrial
 from opserve_client.errors import OpserveError
-from opserve_kernels.cases.cache import Cache, cache_folder
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.trial import unjudged
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Status
 
@@ -51,7 +51,7 @@ class Setup:
     standards: Standards = NO_STANDARDS
 
 
-def make_trial(setup: Setup) -> Trial:
+def make_trial(setup: Setup) -> LocalTrial:
     """What a process tries cases with.
 
     Raises:
@@ -60,13 +60,13 @@ def make_trial(setup: Setup) -> Trial:
     header = setup.header
     terms = Terms(accuracy=header.accuracy, documented_rules=header.documented_rules)
     sessions = Sessions(setup.access.client(), terms)
-    return Trial(
+    return LocalTrial(
         target=target_named(header.target, setup.access, timeout_s=setup.timeout_s, terms=terms),
-        goldens=Goldens(sessions, header.contracts, Cache(cache_folder())),
+        backend=LocalBackend(sessions),
         contracts=header.contracts,
         seed=header.seed,
         repeats=header.repeats,
-        documented_rules=header.documented_rules,
+        warns=header.documented_rules == "warn",
         standards=setup.standards,
     )
 
@@ -170,7 +170,7 @@ class Workers:
         if case is None:
             raise InfrastructureError(f"a process that tries cases did not start: {reason}")
         contract = self._setup.header.contracts[case.operator]
-        return Result(case=case, verdict=unjudged(case, Status.ERROR, reason, contract))
+        return Result(case=case, verdict=unjudged(case, contract, Status.ERROR, reason))
 
     def _replace(self, left: deque[Case]) -> None:
         if left:
@@ -221,7 +221,7 @@ def _work(connection: Connection) -> None:
         trial.close()
 
 
-def _tried(trial: Trial, case: Case) -> Result | _Failed:
+def _tried(trial: LocalTrial, case: Case) -> Result | _Failed:
     try:
         return trial.run(case)
     except InfrastructureError as error:

@@ -1,21 +1,27 @@
 """The arbiter: what must come out of cases, by a device of the profile `reference`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.sums import multiply_adds
+from opserve_kernels.conformance.expected import (
+    Answer,
+    Asked,
+    Question,
+    Shelf,
+    Task,
+    answers_to,
+)
+from opserve_kernels.conformance.target import Broken, Ran, Refused
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
-from opserve_kernels.verdict.golden_values import kept_arrays
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
-from opserve_kernels.verdict.verdict import Code
-from opserve_server.conformance import tasks
 from opserve_server.conformance.desk import Desk, TurnByTurn
-from opserve_server.conformance.execution import Broken, Ran, run_case
+from opserve_server.conformance.execution import run_case
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import LimitExceeded, Unavailable
 from opserve_server.core.leases import Lease, leased
@@ -63,7 +69,7 @@ class Arbiter:
 
     def __init__(self, service: Service, limits: ConformanceLimits) -> None:
         self._service, self.limits = service, limits
-        self._shelf = tasks.Shelf(folder=limits.golden_folder, limit_bytes=limits.golden_bytes)
+        self._shelf = Shelf(folder=limits.golden_folder, limit_bytes=limits.golden_bytes)
 
     def check_size(self, case: Case) -> None:
         """Refuses a case that costs more than the limits allow (207012)."""
@@ -84,9 +90,9 @@ class Arbiter:
                     allowed=limit,
                 )
 
-    def sought(self, case: Case, seed: int, standards: Standards = NO_STANDARDS) -> tasks.Sought:
-        """What is asked of a case."""
-        return tasks.Sought(
+    def task(self, case: Case, seed: int, standards: Standards = NO_STANDARDS) -> Task:
+        """A case that is to be judged."""
+        return Task(
             case=case,
             seed=seed,
             contract=str(OPERATORS[case.operator].revision),
@@ -94,53 +100,55 @@ class Arbiter:
             shelf=self._shelf,
         )
 
-    async def settled(
-        self,
-        desk: Desk | TurnByTurn,
-        principal: Principal,
-        sought: tasks.Sought,
-        task: Callable[[tasks.Sought], ResultT | tasks.Open],
-    ) -> ResultT:
-        """What a task comes to at a desk, once the arbiter has answered what it asks."""
-        found = await desk.do(task, sought)
-        if isinstance(found, tasks.Open):
-            answered = replace(sought, answers=await self._answers(principal, found))
-            found = await desk.do(task, answered)
-            assert not isinstance(found, tasks.Open), "all was answered"
-        return found
+    def backend(self, desk: Desk | TurnByTurn, principal: Principal) -> "DeskBackend":
+        """A desk beside a device of `reference`, for a caller."""
+        return DeskBackend(service=self._service, desk=desk, principal=principal)
 
-    async def _answers(self, principal: Principal, asked: tasks.Open) -> Sequence[tasks.Answer]:
-        """Golden values and magnitudes, computed in a session of the caller's."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeskBackend:
+    """Computes for a caller.
+
+    Attributes:
+        service: With a device of the profile `reference`.
+        desk: Draws and judges.
+        principal: The caller.
+    """
+
+    service: Service
+    desk: Desk | TurnByTurn
+    principal: Principal
+
+    async def do(self, work: Callable[[], ResultT]) -> ResultT:
+        """The result of a function, in another process."""
+        return await self.desk.do(work)
+
+    async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
+        """Expected values, computed in a session of the caller's."""
         sizes = [
             sum(storage.nbytes for storage in question.storages.values())
-            for call in asked.calls
+            for call in calls
             for question in call.questions
         ]
-        account = self._service.accounts.of(principal.tenant)
+        account = self.service.accounts.of(self.principal.tenant)
         # Operands that wait count as bytes under way; those at work run_case counts.
         with account.in_flight(sum(sizes) - max(sizes)):
-            async with leased(self._service, principal, _REFERENCE) as lease:
-                return [await _answer(lease, call) for call in asked.calls]
+            async with leased(self.service, self.principal, _REFERENCE) as lease:
+                return await answers_to(calls, lambda question: _answered(lease, question))
 
 
-async def _answer(lease: Lease, call: tasks.Asked) -> tasks.Answer:
-    """What is kept of a call's outputs."""
-    arrays: dict[str, Array] = {}
-    for question in call.questions:
-        outcome = await run_case(
-            lease, question.case, question.storages, read=question.case.written
-        )
-        if not isinstance(outcome, Ran):
-            raise _no_answer(outcome)
-        arrays |= kept_arrays(question, outcome.storages)
-    return tasks.Answer(key=call.key, arrays=arrays, projection=call.projection)
+async def _answered(lease: Lease, question: Question) -> Mapping[str, Array]:
+    case = question.case
+    outcome = await run_case(lease, case, question.storages, read=case.written)
+    if not isinstance(outcome, Ran):
+        raise _no_answer(outcome)
+    return outcome.storages
 
 
-def _no_answer(outcome: Code | Broken) -> Unavailable:
-    reason = outcome.text if isinstance(outcome, Code) else outcome.reason
+def _no_answer(outcome: Refused | Broken) -> Unavailable:
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
-        f"golden values: given no answer of the arbiter ({reason}), allowed a later try",
+        f"golden values: given no answer of the arbiter ({outcome.reason}), allowed a later try",
         parameter="golden values",
         given="no answer of the arbiter",
         allowed="a later try",

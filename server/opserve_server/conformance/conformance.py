@@ -9,6 +9,7 @@ from typing import TypeVar
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.conformance.trial import settled
 from opserve_kernels.status import DeconvStatus, Status, TbeStatus
 from opserve_kernels.verdict.json_form import to_json
 from opserve_kernels.verdict.judge_case import judge_code, standards_of
@@ -31,7 +32,7 @@ from opserve_server.conformance.answers import (
     Suites,
     Verified,
 )
-from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.arbiter import Arbiter, DeskBackend
 from opserve_server.conformance.calls import (
     GetCase,
     GetGolden,
@@ -144,8 +145,8 @@ class Conformance:
             if isinstance(asked, GetInputs):
                 data = await self._desk.do(tasks.inputs_of, case, asked.seed)
             else:
-                sought = self._arbiter.sought(case, asked.seed)
-                data = await self._arbiter.settled(self._desk, caller(), sought, tasks.golden_of)
+                task = self._arbiter.task(case, asked.seed)
+                data = await settled(self._backend(), task, tasks.golden_of)
         with self._service.accounts.of(caller().tenant).in_flight(len(data)):
             for start in range(0, len(data), _PIECE_BYTES):
                 yield data[start : start + _PIECE_BYTES].tobytes()
@@ -176,22 +177,21 @@ class Conformance:
         sent = self._sent.of(self._service.accounts.of(caller().tenant))
         async with self._desk.turn(caller().tenant):
             case = await self._case(asked)
-            sought = self._arbiter.sought(case, asked.seed, standards)
+            task = self._arbiter.task(case, asked.seed, standards)
             if case.is_refused or code is not None:
-                refusal = _verified(judge_code(case, code, sought.contract))
+                refusal = _verified(judge_code(case, code, task.contract))
                 return Submitted(verified=refusal, missing=())
             self._arbiter.check_size(case)
             reading = asyncio.to_thread(submission_of, case, await read(), asked.digests)
             given = await to_its_end(reading)
-            verified = sent.verdict(sought, given)
+            verified = sent.verdict(task, given)
             if verified is None:
                 outputs = sent.outputs(given)
                 if missing := sorted(given.digests.keys() - outputs.keys()):
                     return Submitted(verified=None, missing=missing)
-                judge = partial(tasks.verdict_on, outputs=outputs)
-                verdict = await self._arbiter.settled(self._desk, caller(), sought, judge)
-                verified = _verified(verdict)
-            sent.keep(sought, given, verified)
+                judge = partial(tasks.verdict_on_outputs, outputs=outputs)
+                verified = _verified(await settled(self._backend(), task, judge))
+            sent.keep(task, given, verified)
             self._sent.make_room()
         return Submitted(verified=verified, missing=())
 
@@ -215,6 +215,9 @@ class Conformance:
             allowed = f"a case of suite {asked.suite} with seed {asked.seed}"
             raise HandleNotFound("case", asked.case[:TEXT_LIMIT], allowed=allowed)
         return case
+
+    def _backend(self) -> DeskBackend:
+        return self._arbiter.backend(self._desk, caller())
 
     async def _own_case(self, asked: OfAnyCase) -> Case:
         check_own(asked)

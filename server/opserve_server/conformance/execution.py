@@ -1,76 +1,76 @@
-"""A case on a session of the core: its tensors as they lie in memory, the call, memory after it."""
+"""A device of this service as a target: a case's tensors as they lie in memory, and the call."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.cases.refusals.warned import stands_for_refusal
 from opserve_kernels.cases.schema_form import arguments_of
-from opserve_kernels.operator import DocumentedRules
+from opserve_kernels.conformance.target import Broken, Ran, Refused
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Code
-from opserve_server.core.errors import ExecutionFailed, InvalidArgument, NotSupported
+from opserve_server.core.errors import (
+    ExecutionFailed,
+    InvalidArgument,
+    LimitExceeded,
+    NotSupported,
+)
 from opserve_server.core.leases import Lease
 from opserve_server.core.memory_commands import Allocate, Free
 from opserve_server.core.operator_commands import DestroyExecutor, Execute, GetWorkspaceSize
-from opserve_server.core.results import Planned, RuleWarning
+from opserve_server.core.results import Planned
 from opserve_server.core.stream_commands import SynchronizeStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """The call succeeded.
+class LeasedDevice:
+    """The device of a session.
 
     Attributes:
-        storages: Memory after it, of the tensors that were to be read.
-        seconds: From its submission to its end.
-        warnings: Broken rules of the vendor's page.
+        lease: The session, on a device of the profile of every case.
+        check_size: Refuses a case that is too large to be tried (207012).
+        alone: Held by the call that has the session.
     """
 
-    storages: Mapping[str, Array]
-    seconds: float
-    warnings: tuple[RuleWarning, ...]
+    lease: Lease
+    check_size: Callable[[Case], None]
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def skips(self, case: Case) -> str:
+        """Why a case is too large; "" if it is not."""
+        if not case.is_refused:
+            try:
+                self.check_size(case)
+            except LimitExceeded as error:
+                return error.message
+        return ""
+
+    async def run(
+        self, case: Case, before: Mapping[str, Array], *, read: Collection[str]
+    ) -> Ran | Refused | Broken:
+        """Makes the call once."""
+        async with self.alone:
+            if case.is_refused:
+                return await plan_case(self.lease, case)
+            return await run_case(self.lease, case, before, read=read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """The device failed."""
-
-    reason: str
-
-
-async def plan_case(
-    lease: Lease, case: Case, documented_rules: DocumentedRules
-) -> tuple[Code | None, tuple[RuleWarning, ...]]:
-    """Phase one alone, with tensors that lie nowhere.
-
-    Args:
-        lease: On a device of the case's profile.
-        case: Of a call that must be refused.
-        documented_rules: Of the lease's session.
-
-    Returns:
-        The code of the refusal, or of the expected warning; the broken rules of an accepted call.
-    """
+async def plan_case(lease: Lease, case: Case) -> Ran | Refused:
+    """Phase one alone, with tensors that lie nowhere."""
     planned = await _planned(lease, case, {})
-    if isinstance(planned, Code):
-        return planned, ()
+    if isinstance(planned, Refused):
+        return planned
     await lease.run(DestroyExecutor(executor=planned.executor))
-    codes = (
-        Code(number=broken.code, name=broken.name)
-        for broken in planned.warnings
-        if stands_for_refusal(case, broken, warns=documented_rules is DocumentedRules.WARN)
-    )
-    return next(codes, None), planned.warnings
+    return Ran(outputs={}, warnings=planned.warnings)
 
 
 async def run_case(
     lease: Lease, case: Case, storages: Mapping[str, Array], *, read: Collection[str]
-) -> Ran | Code | Broken:
+) -> Ran | Refused | Broken:
     """The whole call; the session has no more afterwards than before.
 
     Args:
@@ -80,7 +80,7 @@ async def run_case(
         read: The tensors that are read back.
 
     Returns:
-        What came of it; a code, if the call was refused.
+        What came of it.
 
     Raises:
         OpserveError: Something else than the call was refused or failed.
@@ -93,7 +93,7 @@ async def run_case(
                 buffers[name] = await lease.allocate(Allocate(size_bytes=max(storage.nbytes, 1)))
                 await lease.write(buffers[name], storage)
             planned = await _planned(lease, case, buffers)
-            if isinstance(planned, Code):
+            if isinstance(planned, Refused):
                 return planned
             seconds = await _executed(lease, planned)
             if isinstance(seconds, Broken):
@@ -126,11 +126,12 @@ async def _executed(lease: Lease, planned: Planned) -> float | Broken:
     return perf_counter() - began
 
 
-async def _planned(lease: Lease, case: Case, buffers: Mapping[str, int]) -> Planned | Code:
+async def _planned(lease: Lease, case: Case, buffers: Mapping[str, int]) -> Planned | Refused:
     arguments = arguments_of(case, OPERATORS[case.operator].schema, buffers)
     try:
         planned = await lease.run(GetWorkspaceSize(operator=case.operator, arguments=arguments))
     except (InvalidArgument, NotSupported) as error:
-        return Code(number=error.status.value, name=error.status.name)
+        code = Code(number=error.status.value, name=error.status.name)
+        return Refused(code=code, reason=error.message)
     assert isinstance(planned, Planned)
     return planned

@@ -8,11 +8,14 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
-from typing import assert_never
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, assert_never
 
 from opserve_kernels.cases.case import Case
-from opserve_kernels.conformance.record import CaseResult, Tally
+from opserve_kernels.cases.refusals.warned import BrokenRule
+from opserve_kernels.conformance.expected import Task
+from opserve_kernels.conformance.record import CaseResult, Tally, result_of
+from opserve_kernels.conformance.trial import Trial, unjudged
 from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import Status as Code
@@ -42,8 +45,8 @@ from opserve_server.conformance.choice import (
 )
 from opserve_server.conformance.definitions import Unreadable
 from opserve_server.conformance.desk import Desk, TurnByTurn
-from opserve_server.conformance.tasks import Part, Sought
-from opserve_server.conformance.trial import Trial, unjudged
+from opserve_server.conformance.execution import LeasedDevice
+from opserve_server.conformance.tasks import Part
 from opserve_server.core.asking import SessionRequest, accuracy_of, documented_rules_of
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -56,6 +59,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.leases import leased
 from opserve_server.core.principal import Principal
+from opserve_server.core.results import RuleWarning
 from opserve_server.core.runs import Origin, Run, RunState, Stage
 from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.core.waiting import to_its_end
@@ -83,12 +87,12 @@ class UnderWay:
     """A case that is being tried.
 
     Attributes:
-        sought: The case.
+        wanted: The case, and how it is judged.
         trial: What it is tried with; why it cannot be, where no device has its profile.
         task: Comes to its result.
     """
 
-    sought: Sought
+    wanted: Task
     trial: Trial | str
     task: asyncio.Task[CaseResult]
 
@@ -400,7 +404,7 @@ def _told(run: Run, live: LiveRun | None) -> RunInfo:
         accuracy=run.accuracy.value if is_ours else "",
         documented_rules=run.documented_rules.value if is_ours else "",
         stage="" if live is None else live.stage.value,
-        case=live.under_way[0].sought.case.id if live is not None and live.under_way else "",
+        case=live.under_way[0].wanted.case.id if live is not None and live.under_way else "",
         origin=run.origin.value,
         tool=run.tool,
     )
@@ -495,8 +499,8 @@ class Carrier:
             return await self._desk.do(tasks.part_of, live.run, place, _PART)
 
     def _begun(self, case: Case, trial: Trial | str, live: LiveRun) -> UnderWay:
-        sought = self._arbiter.sought(case, live.run.seed, live.standards)
-        return UnderWay(sought, trial, asyncio.create_task(_tried(trial, sought)))
+        wanted = self._arbiter.task(case, live.run.seed, live.standards)
+        return UnderWay(wanted, trial, asyncio.create_task(_tried(trial, wanted)))
 
     async def _end_first(self, live: LiveRun, kept: KeptRuns) -> None:
         """Waits for the result of the case that is at work for longest, and notes it."""
@@ -505,7 +509,7 @@ class Carrier:
             result = await first.task
         except LimitExceeded:  # beside the others there may have been no room for it
             await asyncio.wait([one.task for one in live.under_way])
-            result = await _tried(first.trial, first.sought)
+            result = await _tried(first.trial, first.wanted)
         live.under_way.popleft()
         self._note(live, result)
         if self._clock() - live.run.seen_at >= _WRITE_INTERVAL_S:
@@ -525,10 +529,9 @@ class Carrier:
         lease.set_deterministic_level(live.run.deterministic_level)
         desk = TurnByTurn(self._desk, live.run.tenant)
         return Trial(
-            arbiter=self._arbiter,
-            desk=desk,
-            lease=lease,
-            documented_rules=live.run.documented_rules,
+            target=LeasedDevice(lease=lease, check_size=self._arbiter.check_size),
+            backend=self._arbiter.backend(desk, live.principal),
+            warns=live.run.documented_rules is DocumentedRules.WARN,
             repeats=live.run.repeats,
         )
 
@@ -544,7 +547,15 @@ class Carrier:
         live.unwritten.clear()
 
 
-async def _tried(trial: Trial | str, sought: Sought) -> CaseResult:
+async def _tried(trial: Trial | str, wanted: Task) -> CaseResult:
     if isinstance(trial, str):
-        return unjudged(sought, Status.UNIMPLEMENTED, trial)
-    return await trial.run(sought)
+        verdict = unjudged(wanted.case, wanted.contract, Status.UNIMPLEMENTED, trial)
+        return result_of(verdict)
+    tried = await trial.run(wanted)
+    warnings = [_as_json(broken) for broken in tried.warnings]
+    return result_of(tried.verdict, seconds=tried.seconds, warnings=warnings)
+
+
+def _as_json(broken: BrokenRule) -> dict[str, Any]:
+    assert isinstance(broken, RuleWarning), "a device of this service warned"
+    return asdict(broken)

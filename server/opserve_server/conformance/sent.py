@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 from opserve.digests import digest_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.conformance.expected import Task
 from opserve_kernels.verdict.judge_case import Standards
 from opserve_server.conformance.answers import Verified
-from opserve_server.conformance.tasks import Sought
 from opserve_server.core.accounts import Account
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -106,9 +106,9 @@ class Sent:
         full = self._verdicts.held_bytes * _VERDICTS_SHARE > self.held_bytes
         (self._verdicts if full else self._outputs).drop()
 
-    def verdict(self, sought: Sought, given: Submission) -> Verified | None:
+    def verdict(self, task: Task, given: Submission) -> Verified | None:
         """What was said of equal outputs of the case, if that is known."""
-        return self._verdicts.get(_key(sought, given))
+        return self._verdicts.get(_key(task, given))
 
     def outputs(self, given: Submission) -> Mapping[str, Array]:
         """The arrays that are given or kept, by output."""
@@ -116,11 +116,11 @@ class Sent:
         there = {name: array for name, array in kept.items() if array is not None}
         return {**there, **given.arrays}
 
-    def keep(self, sought: Sought, given: Submission, verified: Verified) -> None:
+    def keep(self, task: Task, given: Submission, verified: Verified) -> None:
         """Remembers what came, and what was said of it."""
         for name, array in given.arrays.items():
             self._outputs.put(given.digests[name], array, array.nbytes)
-        self._verdicts.put(_key(sought, given), verified, len(verified.verdict))
+        self._verdicts.put(_key(task, given), verified, len(verified.verdict))
 
 
 class AllSent:
@@ -146,6 +146,6 @@ class AllSent:
             max(tenants, key=lambda sent: sent.held_bytes).drop()
 
 
-def _key(sought: Sought, given: Submission) -> VerdictKey:
+def _key(task: Task, given: Submission) -> VerdictKey:
     digests = frozenset(given.digests.items())
-    return sought.case.id, sought.seed, sought.contract, sought.standards, digests
+    return task.case.id, task.seed, task.contract, task.standards, digests

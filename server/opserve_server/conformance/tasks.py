@@ -1,31 +1,21 @@
 """What processes of a desk do: suites, inputs and verdicts, with NumPy and no device."""
 
 import io
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 
-from opserve_kernels.cases.arrays import arrays_of, plain_inputs, typed_outputs, view_of
-from opserve_kernels.cases.cache import Cache
+from opserve_kernels.cases.arrays import inputs_in, memory_of, plain_inputs, typed_outputs
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.cases.golden import golden_calls
-from opserve_kernels.cases.golden_key import golden_key
-from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.conformance.expected import Task, Unanswered, arrays_in, expected_values
+from opserve_kernels.conformance.trial import verdict_on
 from opserve_kernels.operator import DocumentedRules
-from opserve_kernels.verdict.golden_values import Question, goldens_in, questions_of
-from opserve_kernels.verdict.judge_case import (
-    Golden,
-    Results,
-    Standards,
-    judge_case,
-    sized_outputs,
-)
+from opserve_kernels.verdict.judge_case import Results
 from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.answers import CaseInfo, CasePage
 from opserve_server.conformance.calls import ListCases, RunSuite
@@ -34,82 +24,6 @@ from opserve_server.conformance.definitions import Unreadable, own_case
 from opserve_server.core.runs import Run
 
 _SUITES_KEPT = 4
-_Arrays = Mapping[str, Array]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
-    """Where golden values are kept.
-
-    Attributes:
-        folder: On disk.
-        limit_bytes: Of all files.
-    """
-
-    folder: Path
-    limit_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Golden values of a call, as the arbiter has made them.
-
-    Attributes:
-        key: Of them on the shelf.
-        projection: What sums of an output they are; None if they are outputs.
-        arrays: What is kept of them.
-    """
-
-    key: str
-    projection: Projection | None
-    arrays: _Arrays
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
-    """What a case must come to.
-
-    Attributes:
-        case: The case.
-        seed: Of its inputs.
-        contract: Revision of the operator's contract.
-        standards: Told besides.
-        shelf: Where they are kept.
-        answers: All of them, if they were not there.
-    """
-
-    case: Case
-    seed: int
-    contract: str
-    standards: Standards
-    shelf: Shelf
-    answers: Sequence[Answer] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the arbiter is to be asked of a call.
-
-    Attributes:
-        key: Of its golden values on the shelf.
-        projection: What sums of an output they are; None if they are outputs.
-        questions: Calls of the profile `reference`.
-    """
-
-    key: str
-    projection: Projection | None
-    questions: tuple[Question, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
-    """Nothing can be said before the arbiter has answered.
-
-    Attributes:
-        calls: Those that give the golden values of a case.
-    """
-
-    calls: tuple[Asked, ...]
 
 
 def page_of(asked: ListCases, limit: int) -> CasePage | None:
@@ -164,11 +78,6 @@ def part_of_own(asked: RunSuite, documented_rules: DocumentedRules) -> Part | Un
     return Part(cases=chosen, total=len(chosen), digest=suite.digest)
 
 
-def memory_of(case: Case, seed: int) -> Mapping[str, Array]:
-    """Flat memory of every tensor before the call, gaps and all."""
-    return {name: placed.storage for name, placed in arrays_of(case, seed).items()}
-
-
 def case_in(suite: str, seed: int, case: str) -> Case | None:
     """The case of an id, if the suite has it."""
     return _suite(suite, seed)[2].get(case)
@@ -176,95 +85,23 @@ def case_in(suite: str, seed: int, case: str) -> Case | None:
 
 def inputs_of(case: Case, seed: int) -> Array:
     """The inputs as the bytes of an .npz file."""
-    return _packed(plain_inputs(case, arrays_of(case, seed)))
+    return _packed(plain_inputs(case, memory_of(case, seed)))
 
 
-def golden_of(sought: Sought) -> Array | Open:
+def golden_of(task: Task) -> Array | Unanswered:
     """What each output must be, as the bytes of an .npz file."""
-    case = sought.case
-    found = _goldens(sought, partial(_inputs, case, sought.seed), sized=case.written)
-    if isinstance(found, Open):
-        return found
-    values: dict[str, Array] = {f"values.{name}": golden.values for name, golden in found.items()}
-    magnitudes = {
-        f"magnitudes.{name}": golden.magnitudes
-        for name, golden in found.items()
-        if golden.magnitudes is not None
-    }
-    return _packed(values | magnitudes)
+    found = expected_values(task, partial(_inputs, task), sized=task.case.written)
+    return found if isinstance(found, Unanswered) else _packed(arrays_in(found))
 
 
-def verdict_on(sought: Sought, outputs: Mapping[str, Array]) -> Verdict | Open:
-    """What is said of outputs; those of BF16 may be its bits in uint16."""
-    given = typed_outputs(sought.case, outputs)
-    results = Results(outputs=[given], before={}, after={})
-    return _judged(sought, partial(_inputs, sought.case, sought.seed), results)
+def verdict_on_outputs(task: Task, outputs: Mapping[str, Array]) -> Verdict | Unanswered:
+    """The verdict on outputs; those of BF16 may be its bits in uint16."""
+    given = typed_outputs(task.case, outputs)
+    return verdict_on(task, partial(_inputs, task), Results(outputs=[given], before={}, after={}))
 
 
-def verdict_on_memory(
-    sought: Sought, before: Mapping[str, Array], afters: Sequence[Mapping[str, Array]]
-) -> Verdict | Open:
-    """What is said of memory after equal calls: of all tensors, of outputs after further ones."""
-    tensors, written = sought.case.tensors, sought.case.written
-    outputs = [{name: view_of(after[name], tensors[name]) for name in written} for after in afters]
-    inputs = {name: view_of(before[name], tensors[name]) for name in sought.case.inputs}
-    results = Results(outputs=outputs, before=before, after=afters[0])
-    return _judged(sought, lambda: inputs, results)
-
-
-def _judged(sought: Sought, inputs: Callable[[], _Arrays], results: Results) -> Verdict | Open:
-    found = _goldens(sought, inputs, sized=sized_outputs(sought.case))
-    if isinstance(found, Open):
-        return found
-    return judge_case(
-        sought.case,
-        results,
-        golden=found,
-        contract=sought.contract,
-        standards=sought.standards,
-    )
-
-
-def _goldens(
-    sought: Sought, inputs: Callable[[], _Arrays], *, sized: Collection[str]
-) -> dict[str, Golden] | Open:
-    """By output; or what the arbiter must be asked, all of it.
-
-    Args:
-        sought: Which.
-        inputs: Gives the case's inputs, where golden values are looked for.
-        sized: The outputs whose magnitudes are wanted.
-    """
-    cache, case = _cache(sought.shelf), sought.case
-    found: dict[str, Golden] = {}
-    for answer in sought.answers:
-        cache.put(answer.key, answer.arrays)
-        found |= goldens_in(answer.arrays, answer.projection)
-    if found:
-        return found
-    calls = golden_calls(case, inputs(), seed=sought.seed, sized=sized)
-    keys = [golden_key(call, contract=sought.contract) for call in calls]
-    for call, key in zip(calls, keys, strict=True):
-        kept = cache.get(key)
-        if kept is None:
-            return Open(
-                calls=tuple(
-                    Asked(key=key, projection=call.projection, questions=(*questions_of(call),))
-                    for call, key in zip(calls, keys, strict=True)
-                )
-            )
-        found |= goldens_in(kept, call.projection)
-    return found
-
-
-def _inputs(case: Case, seed: int) -> _Arrays:
-    placed = arrays_of(case, seed)
-    return {name: placed[name].elements for name in case.inputs}
-
-
-@lru_cache(maxsize=1)
-def _cache(shelf: Shelf) -> Cache:
-    return Cache(shelf.folder, shelf.limit_bytes)
+def _inputs(task: Task) -> Mapping[str, Array]:
+    return inputs_in(task.case, memory_of(task.case, task.seed))
 
 
 @lru_cache(maxsize=_SUITES_KEPT)

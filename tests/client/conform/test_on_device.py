@@ -6,9 +6,9 @@ import pytest
 from client.fake_service import FakeService
 from opserve_client import Session
 from opserve_client.conform.on_device import run_on
-from opserve_client.conform.targets.target import Ran
 from opserve_client.run_batches import SMALL_BYTES
 from opserve_kernels.cases.arrays import arrays_of
+from opserve_kernels.conformance.target import Ran
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 
 _FLOAT_BYTES = 4

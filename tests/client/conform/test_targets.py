@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,11 @@ from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import FunctionTarget, returned_outputs
 from opserve_client.conform.targets.named import READY, Access, target_named
-from opserve_client.conform.targets.target import (
-    Broken,
-    InfrastructureError,
-    Missing,
-    Outcome,
-    Ran,
-    Target,
-)
-from opserve_kernels.cases.arrays import arrays_of
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.conform.trial import at_once
+from opserve_kernels.cases.arrays import arrays_of, memory_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, Target
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
@@ -44,7 +40,17 @@ np.savez(sys.argv[2], out=given["grad_output"].reshape(1, 1, 2, 2))
 
 
 def tried(target: Target, case: Case = CASE) -> Outcome:
-    return target.run(case, arrays_of(case, 0))
+    before = memory_of(case, 0)
+    copies = {name: storage.copy() for name, storage in before.items()}
+    outcome = at_once(target.run(case, before, read=before))
+    assert all(before[name].tobytes() == copies[name].tobytes() for name in before)
+    return outcome
+
+
+def outputs_of(outcome: Outcome) -> Mapping[str, Any]:
+    assert isinstance(outcome, Ran)
+    assert outcome.outputs is not None
+    return outcome.outputs
 
 
 def program(folder: Path, text: str, *, timeout_s: float = 30.0) -> CommandTarget:
@@ -55,7 +61,7 @@ def program(folder: Path, text: str, *, timeout_s: float = 30.0) -> CommandTarge
 def test_a_function_gets_what_it_has_parameters_for() -> None:
     outcome = tried(FunctionTarget(kernels.fold))
     assert isinstance(outcome, Ran)
-    assert outcome.outputs["out"].shape == (2, 1, 3, 4)
+    assert outputs_of(outcome)["out"].shape == (2, 1, 3, 4)
     assert set(outcome.storages) == {"grad_output", "out"}
 
 
@@ -66,7 +72,7 @@ def test_a_function_may_write_into_its_outputs() -> None:
 
     outcome = tried(FunctionTarget(fill))
     assert isinstance(outcome, Ran)
-    assert np.all(outcome.outputs["out"] == 2)
+    assert np.all(outputs_of(outcome)["out"] == 2)
 
 
 def test_a_function_says_that_it_does_not_have_something() -> None:
@@ -103,9 +109,9 @@ def test_a_tuple_is_in_the_order_of_all_outputs_or_of_those_that_are_written() -
 def test_a_program_reads_and_writes_files_and_bf16_is_its_bits(tmp_path: Path) -> None:
     outcome = tried(program(tmp_path, COPYING), NARROW)
     assert isinstance(outcome, Ran)
-    assert outcome.outputs["out"].dtype == ml_dtypes.bfloat16
+    assert outputs_of(outcome)["out"].dtype == ml_dtypes.bfloat16
     given = arrays_of(NARROW, 0)["grad_output"].elements
-    assert np.array_equal(outcome.outputs["out"].reshape(-1), given.reshape(-1))
+    assert np.array_equal(outputs_of(outcome)["out"].reshape(-1), given.reshape(-1))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def test_files_are_outputs_by_case(tmp_path: Path) -> None:
     np.savez(tmp_path / f"{CASE.id}.npz", out=np.zeros((2, 1, 3, 4), np.float32))
     outcome = tried(target)
     assert isinstance(outcome, Ran)
-    assert outcome.outputs["out"].shape == (2, 1, 3, 4)
+    assert outputs_of(outcome)["out"].shape == (2, 1, 3, 4)
     (tmp_path / f"{CASE.id}.npz").write_bytes(b"x")
     assert isinstance(tried(target), Broken)
 

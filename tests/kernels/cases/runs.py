@@ -12,10 +12,10 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.sums import sums_of
+from opserve_kernels.conformance.expected import Question, goldens_in, kept_arrays, questions_of
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.golden_values import Question, goldens_in, kept_arrays, questions_of
 from opserve_kernels.verdict.judge_case import Golden, judge_output, sized_outputs
 from opserve_kernels.verdict.verdict import OutputVerdict
 

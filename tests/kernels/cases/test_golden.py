@@ -12,13 +12,13 @@ from opserve_kernels.cases.block_calls import BlockCall
 from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.sums import multiply_adds, sums_of
+from opserve_kernels.conformance.expected import questions_of
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
-from opserve_kernels.verdict.golden_values import questions_of
 from opserve_kernels.verdict.verdict import Status
 
 FLOAT, HALF, BF16, DOUBLE = DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE

@@ -48,6 +48,7 @@ class Broken:
     name: str
     parameter: str
     sentence: str
+    code: int = 0
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}: {case.source}")

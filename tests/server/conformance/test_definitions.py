@@ -16,6 +16,7 @@ from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.conformance.expected import Unanswered
 from opserve_kernels.operator import DocumentedRules, PlanOptions
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
@@ -104,8 +105,8 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
         if case.is_refused or not is_small(case):
             return
         assert tasks.inputs_of(case, 7).size
-        asked = tasks.golden_of(ARBITER.sought(case, 7))
-    for call in asked.calls if isinstance(asked, tasks.Open) else ():
+        asked = tasks.golden_of(ARBITER.task(case, 7))
+    for call in asked.calls if isinstance(asked, Unanswered) else ():
         for question in call.questions:
             operator = OPERATORS[question.case.operator]
             arguments = arguments_of(question.case, operator.schema)

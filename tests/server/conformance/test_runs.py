@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.conformance.expected import Task
 from opserve_kernels.conformance.record import CaseResult
 from opserve_kernels.status import Status
 from opserve_kernels.verdict.verdict import Status as Verdict
@@ -19,8 +20,7 @@ from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import CancelRun, GetRun, RunSuite
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.runs import SuiteRuns
-from opserve_server.conformance.tasks import Part, Sought
-from opserve_server.conformance.trial import unjudged
+from opserve_server.conformance.tasks import Part
 from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.runs import Run
 from opserve_server.core.service import Service
@@ -224,18 +224,18 @@ async def test_a_case_for_which_another_left_no_room_is_tried_alone(
 ) -> None:
     at_work, tried = set[str](), list[str]()
 
-    async def crowded(_: object, sought: Sought) -> CaseResult:
-        tried.append(sought.case.id)
-        at_work.add(sought.case.id)
+    async def crowded(_: object, task: Task) -> CaseResult:
+        tried.append(task.case.id)
+        at_work.add(task.case.id)
         await asyncio.sleep(0)
         alone = len(at_work) == 1
         await asyncio.sleep(0)
-        at_work.remove(sought.case.id)
+        at_work.remove(task.case.id)
         if not alone:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_OVER_LIMIT, "full", parameter="", given="", allowed=""
             )
-        return unjudged(sought, Verdict.PASSED, "")
+        return CaseResult(case=task.case.id, status=Verdict.PASSED)
 
     monkeypatch.setattr("opserve_server.conformance.runs._tried", crowded)
     store, desk = SlowStore(), OneDesk()

@@ -20,12 +20,12 @@ from opserve.digests import digest_of
 from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.golden_key import golden_key
 from opserve_kernels.cases.suites import smoke
+from opserve_kernels.conformance.expected import kept_arrays, questions_of
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.golden_values import kept_arrays, questions_of
 from opserve_kernels.verdict.judge_case import sized_outputs
 from opserve_server.calls import AtWork
 from opserve_server.conformance.answers import Submitted, Verified
-from opserve_server.conformance.arbiter import Arbiter
+from opserve_server.conformance.arbiter import Arbiter, DeskBackend
 from opserve_server.conformance.calls import SubmitOutputs, Verify
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.desk import Desk
@@ -160,7 +160,7 @@ async def test_a_verdict_that_is_known_is_not_made_again(
     async def never(*_: object) -> None:
         raise AssertionError("judged")
 
-    monkeypatch.setattr(Arbiter, "settled", never)
+    monkeypatch.setattr(DeskBackend, "do", never)
     assert (await bench.submit("lab", KNOWN)).verified == told
     assert await bench.verify("lab", {"out": ONES}) == told
     with pytest.raises(AssertionError, match="judged"):
@@ -213,7 +213,7 @@ def test_of_all_tenants_the_one_with_most_makes_room() -> None:
     accounts = Accounts()
     accounts.renew(TENANTS)
     lab, mill = (accounts.of(tenant.name) for tenant in TENANTS)
-    sought = Arbiter(mock.Mock(), LIMITS).sought(CASE, SEED)
+    task = Arbiter(mock.Mock(), LIMITS).task(CASE, SEED)
     told = Verified(case=CASE.id, status="PASSED", reason="", verdict="")
     arrays = [np.full(2**14, n, np.float32) for n in range(9)]
     given = [Submission(arrays={"out": one}, digests={"out": digest_of(one)}) for one in arrays]
@@ -222,7 +222,7 @@ def test_of_all_tenants_the_one_with_most_makes_room() -> None:
     sent = AllSent(limit_bytes, of_one_bytes=2**20)
 
     def keep(account: Account, number: int) -> None:
-        sent.of(account).keep(sought, given[number], told)
+        sent.of(account).keep(task, given[number], told)
         sent.make_room()
 
     def kept(account: Account) -> list[int]:

@@ -5,20 +5,16 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from opserve_client.conform.targets.arrays_files import read_outputs, write_inputs
-from opserve_client.conform.targets.target import (
-    Broken,
-    InfrastructureError,
-    Missing,
-    Outcome,
-    Ran,
-    Tensors,
-)
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
+from opserve_kernels.verdict.judge_case import Arrays
 
 MISSING_STATUS = 77  # as make's test drivers have it: skipped
 _TOLD_CHARACTERS = 400  # of what the program wrote to standard error
@@ -36,7 +32,7 @@ class CommandTarget:
         timeout_s: Seconds that it may take.
     """
 
-    has_codes = False
+    skips = staticmethod(without_codes)
 
     def __init__(self, command: str, timeout_s: float) -> None:
         self._words, self._timeout_s = shlex.split(command), timeout_s
@@ -45,11 +41,18 @@ class CommandTarget:
                 f"target: given cmd:{command}, allowed a program with {{out}} among its words"
             )
 
-    def run(self, case: Case, tensors: Tensors) -> Outcome:
+    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
         """In a process of its own."""
+        del read  # of its memory nothing is known
+        return self._carried_out(case, before)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _carried_out(self, case: Case, before: Arrays) -> Outcome:
         with TemporaryDirectory(prefix="opserve-conform-") as folder:
             places = {name: Path(folder, name) for name in ("in.npz", "out.npz", "case.json")}
-            write_inputs(case, tensors, places["in.npz"])
+            write_inputs(case, before, places["in.npz"])
             places["case.json"].write_text(json.dumps(case.to_json()), encoding="utf-8")
             words = [_placed(word, places) for word in self._words]
             started = perf_counter()
@@ -61,9 +64,6 @@ class CommandTarget:
                 return Ran(outputs=read_outputs(case, places["out.npz"]), seconds=seconds)
             except ValueError as error:
                 return Broken(reason=f"{words[0]}: its outputs: {error}")
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _start(self, words: list[str]) -> Broken | Missing | None:
         try:

@@ -1,7 +1,7 @@
 """A device of an opserve service as a target: "opserve" or "opserve:HOST:PORT/profile"."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,15 +11,12 @@ from opserve_client._sync.client import Client
 from opserve_client._sync.session import Session
 from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_client.conform.on_device import plan_on, run_on
-from opserve_client.conform.targets.target import (
-    InfrastructureError,
-    Missing,
-    Outcome,
-    Tensors,
-)
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError, SessionLost, may_pass
 from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.target import Missing, Outcome
+from opserve_kernels.verdict.judge_case import Arrays
 
 ResultT = TypeVar("ResultT")
 _UNKNOWN_PROFILE = 107001
@@ -103,20 +100,30 @@ class DeviceTarget:
         InfrastructureError: The service has no device of the profile, or does not answer.
     """
 
-    has_codes = True
-
     def __init__(self, client: Client, profile: str, terms: Terms) -> None:
         self._sessions = Sessions(client, terms)
         self._profile = profile
         if profile:
             _check_profile(client, profile)
 
-    def run(self, case: Case, tensors: Tensors) -> Outcome:
-        """On a device of the case's profile."""
+    def skips(self, case: Case) -> str:
+        """Nothing."""
+        del case
+        return ""
+
+    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
+        """On a device of the case's profile.
+
+        Raises:
+            InfrastructureError: The way to the service failed.
+        """
         if self._profile and case.profile != self._profile:
             return Missing(reason=f"only cases of {self._profile} are tried")
         try:
-            return self._sessions.carry_out(case.profile, partial(_outcome_on, case, tensors))
+            if case.is_refused:
+                return self._sessions.carry_out(case.profile, partial(plan_on, case=case))
+            run = partial(run_on, case=case, storages=before, read=read)
+            return self._sessions.carry_out(case.profile, run)
         except OpserveError as error:
             if error.code == _UNKNOWN_PROFILE:
                 return Missing(reason=error.message)
@@ -125,13 +132,6 @@ class DeviceTarget:
     def close(self) -> None:
         """Ends the sessions."""
         self._sessions.close()
-
-
-def _outcome_on(case: Case, tensors: Tensors, session: Session) -> Outcome:
-    if case.is_refused:
-        return plan_on(session, case)
-    storages = {name: one.storage for name, one in tensors.items()}
-    return run_on(session, case, storages, read=list(storages))
 
 
 def _check_profile(client: Client, profile: str) -> None:

@@ -1,17 +1,13 @@
 """Finished outputs as a target: "files:DIR", DIR/<case id>.npz of each case."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from opserve_client.conform.targets.arrays_files import read_outputs
-from opserve_client.conform.targets.target import (
-    Broken,
-    InfrastructureError,
-    Missing,
-    Outcome,
-    Ran,
-    Tensors,
-)
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
+from opserve_kernels.verdict.judge_case import Arrays
 
 
 class FilesTarget:
@@ -21,22 +17,25 @@ class FilesTarget:
         folder: With a file for each case.
     """
 
-    has_codes = False
+    skips = staticmethod(without_codes)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         if not folder.is_dir():
             raise InfrastructureError(f"target files:{folder}: no folder")
 
-    def run(self, case: Case, tensors: Tensors) -> Outcome:  # noqa: ARG002  others look at them
+    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
         """Reads what is there."""
-        path = self._folder / f"{case.id}.npz"
+        del before, read  # the outputs are there already
+        return self._found(case, self._folder / f"{case.id}.npz")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _found(self, case: Case, path: Path) -> Outcome:
         if not path.exists():
             return Missing(reason=f"{path} is not there")
         try:
             return Ran(outputs=read_outputs(case, path))
         except ValueError as error:
             return Broken(reason=str(error))
-
-    def close(self) -> None:
-        """Nothing is held."""

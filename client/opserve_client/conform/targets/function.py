@@ -3,7 +3,7 @@
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -11,17 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from opserve_client.conform.targets.target import (
-    Array,
-    Broken,
-    InfrastructureError,
-    Missing,
-    Outcome,
-    Ran,
-    Tensors,
-)
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.operators import OPERATORS
+from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import Array
+from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
+from opserve_kernels.verdict.judge_case import Arrays
 
 Function = Callable[..., Any]
 _LIBRARIES = "site-packages"
@@ -42,7 +38,7 @@ class FunctionTarget:
         operator: The only one that it computes; "" means any.
     """
 
-    has_codes = False
+    skips = staticmethod(without_codes)
 
     def __init__(self, function: Function, operator: str = "") -> None:
         self._function, self._operator = function, operator
@@ -50,11 +46,12 @@ class FunctionTarget:
         self._names = {one.name for one in parameters if one.kind in _KEYWORDS}
         self._takes_all = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters)
 
-    def run(self, case: Case, tensors: Tensors) -> Outcome:
-        """In this process."""
+    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
+        """In this process, on copies."""
         if self._operator and case.operator != self._operator:
             return Missing(reason=f"only {self._operator} is tried")
-        arrays = {name: placed.elements for name, placed in tensors.items()}
+        storages = {name: storage.copy() for name, storage in before.items()}
+        arrays = {name: view_of(storages[name], case.tensors[name]) for name in storages}
         given = {name: arrays[name] for name in case.inputs}
         keywords: dict[str, Any] = {"operator": case.operator, "profile": case.profile}
         keywords |= {**case.arguments, **given}
@@ -70,8 +67,8 @@ class FunctionTarget:
             return Broken(reason=f"{type(error).__name__}: {error}{_place_of(error)}")
         seconds = perf_counter() - started
         outputs = {**places, **returned_outputs(case, returned)}
-        storages = {name: placed.storage for name, placed in tensors.items()}
-        return Ran(outputs=outputs, storages=storages, seconds=seconds)
+        known = {name: storages[name] for name in read}
+        return Ran(outputs=outputs, storages=known, seconds=seconds)
 
     def close(self) -> None:
         """Nothing is held."""

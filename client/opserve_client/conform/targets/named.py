@@ -10,7 +10,7 @@ from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.device import DeviceTarget, Terms
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import function_at
-from opserve_client.conform.targets.target import InfrastructureError, Target
+from opserve_client.conform.targets.target import HeldTarget, InfrastructureError
 
 ITSELF = "opserve"
 """The service that golden values come from, tried itself."""
@@ -48,7 +48,7 @@ class Access:
 
 def target_named(
     name: str, access: Access, *, timeout_s: float, terms: Terms = PLAIN_TERMS
-) -> Target:
+) -> HeldTarget:
     """The target of a name.
 
     Args:
@@ -61,7 +61,7 @@ def target_named(
         InfrastructureError: There is none of that name.
     """
     kind, _, rest = name.partition(":")
-    kinds: dict[str, Callable[[], Target]] = {
+    kinds: dict[str, Callable[[], HeldTarget]] = {
         ITSELF: lambda: _device(rest, access, terms),
         "cmd": lambda: CommandTarget(rest, timeout_s),
         "files": lambda: FilesTarget(Path(rest)),
@@ -92,7 +92,7 @@ def _path_of(name: str) -> str:
     return path
 
 
-def _device(place: str, access: Access, terms: Terms) -> Target:
+def _device(place: str, access: Access, terms: Terms) -> HeldTarget:
     scheme, mark, rest = place.rpartition("://")
     address, _, profile = rest.partition("/")
     return DeviceTarget(access.client(f"{scheme}{mark}{address}"), profile, terms)

@@ -13,8 +13,13 @@ class BrokenRule(Protocol):
     """A warning of an accepted call."""
 
     @property
+    def code(self) -> int:
+        """Number of the code that rejects the call where the rule is an error."""
+        ...
+
+    @property
     def name(self) -> str:
-        """Name of the code that rejects the call where the rule is an error."""
+        """Name of that code."""
         ...
 
     @property

@@ -1,0 +1,53 @@
+"""This process, and a service's device of the profile `reference`, as the backend of trials."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from opserve_client.conform.on_device import run_on
+from opserve_client.conform.targets.device import Sessions
+from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.errors import OpserveError
+from opserve_kernels.conformance.expected import Answer, Asked, Question, answers_to
+from opserve_kernels.conformance.target import Ran
+from opserve_kernels.verdict.judge_case import Arrays
+
+ResultT = TypeVar("ResultT")
+
+
+class LocalBackend:
+    """Computes in this process; its coroutines wait for nothing.
+
+    Args:
+        sessions: Of a service that has a device of the profile `reference`.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def do(self, work: Callable[[], ResultT]) -> ResultT:
+        """The result of a function."""
+        return work()
+
+    async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
+        """Expected values.
+
+        Raises:
+            InfrastructureError: The service does not give them.
+        """
+        return await answers_to(calls, self._answered)
+
+    def close(self) -> None:
+        """Ends the sessions."""
+        self._sessions.close()
+
+    async def _answered(self, question: Question) -> Arrays:
+        case = question.case
+        run = partial(run_on, case=case, storages=question.storages, read=case.written)
+        try:
+            outcome = self._sessions.carry_out(case.profile, run)
+        except OpserveError as error:
+            raise InfrastructureError(f"golden values of {case.id}: {error}") from error
+        if not isinstance(outcome, Ran):
+            raise InfrastructureError(f"golden values of {case.id}: {outcome.reason}")
+        return outcome.storages

@@ -1,0 +1,213 @@
+"""Expected values of a case: what the profile `reference` is asked, and what is kept of it."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from opserve_kernels.cases.arrays import view_of
+from opserve_kernels.cases.cache import LIMIT_BYTES, Cache
+from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import Array, unwritten
+from opserve_kernels.cases.golden import Doubles, GoldenCall, golden_calls, widened
+from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.cases.projection import Projection
+from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Golden, Standards
+
+_VALUES, _MAGNITUDES = "values.", "magnitudes."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """The folder of expected values.
+
+    Attributes:
+        folder: On disk.
+        limit_bytes: Of all files.
+    """
+
+    folder: Path
+    limit_bytes: int = LIMIT_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Expected values of a call, as the reference has computed them.
+
+    Attributes:
+        key: Of them on the shelf.
+        projection: What sums of an output they are; None if they are outputs.
+        arrays: What is kept of them.
+    """
+
+    key: str
+    projection: Projection | None
+    arrays: Arrays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A case that is to be judged.
+
+    Attributes:
+        case: The case.
+        seed: Of its inputs.
+        contract: Revision of the operator's contract.
+        standards: Reported besides.
+        shelf: Where expected values are kept.
+        answers: All of them, if they were not there.
+    """
+
+    case: Case
+    seed: int
+    contract: str
+    standards: Standards = NO_STANDARDS
+    shelf: Shelf
+    answers: Sequence[Answer] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A call for the reference.
+
+    Attributes:
+        kept_as: What its answer is kept as: "values." or "magnitudes.".
+        case: The call, on the profile `reference`.
+        storages: Flat memory of its tensors before it, by name.
+    """
+
+    kept_as: str
+    case: Case
+    storages: Arrays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Questions whose answers are kept together.
+
+    Attributes:
+        key: Of the expected values on the shelf.
+        projection: What sums of an output they are; None if they are outputs.
+        questions: Calls of the profile `reference`.
+    """
+
+    key: str
+    projection: Projection | None
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """Nothing can be said before the reference has answered.
+
+    Attributes:
+        calls: All that give the expected values of a case.
+    """
+
+    calls: tuple[Asked, ...]
+
+
+def expected_values(
+    task: Task, inputs: Callable[[], Arrays], *, sized: Collection[str]
+) -> dict[str, Golden] | Unanswered:
+    """By output: those of the task's answers, which are kept from then on, or those on the shelf.
+
+    Args:
+        task: Which.
+        inputs: Gives the case's inputs, where expected values are looked for.
+        sized: The outputs whose magnitudes are wanted.
+    """
+    cache = _cache(task.shelf)
+    found: dict[str, Golden] = {}
+    for answer in task.answers:
+        cache.put(answer.key, answer.arrays)
+        found |= goldens_in(answer.arrays, answer.projection)
+    if found:
+        return found
+    calls = golden_calls(task.case, inputs(), seed=task.seed, sized=sized)
+    keys = [golden_key(call, contract=task.contract) for call in calls]
+    for call, key in zip(calls, keys, strict=True):
+        kept = cache.get(key)
+        if kept is None:
+            return Unanswered(
+                calls=tuple(
+                    Asked(key=key, projection=call.projection, questions=(*questions_of(call),))
+                    for call, key in zip(calls, keys, strict=True)
+                )
+            )
+        found |= goldens_in(kept, call.projection)
+    return found
+
+
+async def answers_to(
+    calls: Sequence[Asked], ask: Callable[[Question], Awaitable[Arrays]]
+) -> Sequence[Answer]:
+    """The answers to all questions, asked one after the other.
+
+    Args:
+        calls: The questions.
+        ask: Makes a call on a device of `reference`; flat memory of the outputs after it, by name.
+    """
+    answers: list[Answer] = []
+    for call in calls:
+        arrays: dict[str, Array] = {}
+        for question in call.questions:
+            arrays |= kept_arrays(question, await ask(question))
+        answers.append(Answer(key=call.key, projection=call.projection, arrays=arrays))
+    return answers
+
+
+def questions_of(call: GoldenCall) -> Iterator[Question]:
+    """One for the values, and one for the magnitudes if they are wanted."""
+    operands = {name: widened(operand) for name, operand in call.operands.items()}
+    yield _question(_VALUES, call.case, operands)
+    if call.sized:
+        magnitudes = {name: np.abs(operand) for name, operand in operands.items()}
+        yield _question(_MAGNITUDES, call.sized, magnitudes)
+
+
+def kept_arrays(question: Question, storages: Arrays) -> dict[str, Array]:
+    """What is kept of an answer, flat memory of the outputs, by name."""
+    case = question.case
+    return {
+        question.kept_as + name: view_of(storages[name], case.tensors[name])
+        for name in case.written
+    }
+
+
+def goldens_in(arrays: Arrays, projection: Projection | None) -> dict[str, Golden]:
+    """The expected values of the outputs of a call, of the arrays that were kept."""
+    values = {
+        name.removeprefix(_VALUES): array
+        for name, array in arrays.items()
+        if name.startswith(_VALUES)
+    }
+    return {
+        name: Golden(values=array, magnitudes=arrays.get(_MAGNITUDES + name), projection=projection)
+        for name, array in values.items()
+    }
+
+
+def arrays_in(goldens: Mapping[str, Golden]) -> dict[str, Array]:
+    """Expected values as a file has them: values.NAME, and magnitudes.NAME where there are any."""
+    arrays: dict[str, Array] = {_VALUES + name: one.values for name, one in goldens.items()}
+    for name, one in goldens.items():
+        if one.magnitudes is not None:
+            arrays[_MAGNITUDES + name] = one.magnitudes
+    return arrays
+
+
+def _question(kept_as: str, case: Case, operands: Mapping[str, Doubles]) -> Question:
+    outputs = {
+        name: unwritten(tensor.storage_elements, tensor.dtype)
+        for name, tensor in case.outputs.items()
+    }
+    flat = {name: operand.reshape(-1) for name, operand in operands.items()}
+    return Question(kept_as=kept_as, case=case, storages=flat | outputs)
+
+
+@lru_cache(maxsize=1)
+def _cache(shelf: Shelf) -> Cache:
+    return Cache(shelf.folder, shelf.limit_bytes)

@@ -1,0 +1,83 @@
+"""Trials in the client's process: the service that expected values come from, and warnings."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from client.fake_service import FakeService
+from opserve.v1.operator_service_pb2 import RuleWarning
+from opserve_client import Client
+from opserve_client.conform.backend import LocalBackend
+from opserve_client.conform.targets.device import DeviceTarget, Sessions, Terms
+from opserve_client.conform.trial import LocalTrial, at_once
+from opserve_client.rule_warnings import DocumentedRuleWarning
+from opserve_kernels.cases.arrays import inputs_in, memory_of
+from opserve_kernels.cases.calls import Setting
+from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.conformance.target import Outcome, Ran
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
+from opserve_kernels.verdict.judge_case import Arrays
+from opserve_kernels.verdict.verdict import Status
+
+CALL = FoldCall(out=(1, 2, 3, 4), kernel=(1, 1))
+WARNING = DocumentedRuleWarning(RuleWarning(code=161002, parameter="stride", given="0"))
+
+
+class Copying:
+    """im2col_backward of a kernel with one tap, with a warning."""
+
+    def skips(self, case: Case) -> str:
+        del case
+        return ""
+
+    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
+        del read
+        (given,) = inputs_in(case, before).values()
+        return Ran(outputs={"out": given.reshape(1, 2, 3, 4)}, warnings=(WARNING,))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(("kind", "calls"), [(Kind.INTEGER, 1), (Kind.NORMAL, 2)])
+def test_magnitudes_are_asked_for_where_a_verdict_needs_them_and_all_is_asked_once(
+    client: Client, fake: FakeService, kind: Kind, calls: int
+) -> None:
+    trial = LocalTrial(
+        target=Copying(),
+        backend=LocalBackend(Sessions(client, Terms())),
+        contracts={"im2col_backward": "1"},
+        seed=5,
+    )
+    results = [trial.run(CALL.case(Setting(kind=kind))) for _ in range(2)]
+    assert fake.commands.count("execute") == calls
+    assert [one.verdict.status for one in results] == [Status.PASSED] * 2
+    assert results[0].warnings == (str(WARNING),)
+
+
+def test_a_device_is_read_as_far_as_it_is_wanted(client: Client) -> None:
+    case = CALL.case()
+    target = DeviceTarget(client, "", Terms())
+    before = memory_of(case, 0)
+    for read in ({"out"}, {"out", "grad_output"}):
+        outcome = at_once(target.run(case, before, read=read))
+        assert isinstance(outcome, Ran)
+        assert set(outcome.storages) == read
+
+
+def test_a_coroutine_that_waits_is_an_error() -> None:
+    class Waiting:
+        def __await__(self) -> object:
+            yield
+
+    async def wait() -> None:
+        await Waiting()  # type: ignore[misc]  # it waits for ever
+
+    with pytest.raises(RuntimeError, match="waited"):
+        at_once(wait())
