@@ -1,7 +1,10 @@
-"""Stages that fill, load, store or thin out a part of the workspace."""
+"""Stages that fill, load, store or thin out a part of the workspace, and their records."""
+
+from typing import NamedTuple
 
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import Diagonal, Operand
+from opserve_kernels.records import ViewNumbers, encode
 from opserve_kernels.stages import Stage
 
 # Kinds of stages; those of the other modules have other numbers.
@@ -10,35 +13,105 @@ FILL, LOAD, STORE, KEEP_DIAGONAL = range(4)
 COPY_ELEMENTS = 1 << 16  # elements that one unit copies, about 0.1 ms
 
 
+class FillStage(NamedTuple):
+    """Zeros.
+
+    Attributes:
+        start: Place of the first.
+        length: How many.
+        chunk: How many of a unit.
+    """
+
+    start: int
+    length: int
+    chunk: int
+
+
+class CopyStage(NamedTuple):
+    """Elements between a tensor and the workspace.
+
+    Attributes:
+        tensor: Place of its buffer among those of the call.
+        start: Place of the first in the workspace.
+        length: How many.
+        chunk: How many of a unit.
+        number_format: What they are rounded to.
+        layout: The view of the tensor.
+    """
+
+    tensor: int
+    start: int
+    length: int
+    chunk: int
+    number_format: int
+    layout: ViewNumbers
+
+
+class DiagonalStage(NamedTuple):
+    """A weight of which only the groups' own entries are kept: opserve_kernels.gradients.Diagonal.
+
+    Attributes:
+        start: Place of the weight.
+        groups: That there are.
+        extend: Groups of a superblock.
+        group_outputs: Output channels of a group.
+        group_inputs: Input channels of a group.
+        output_channels: Of a superblock.
+        input_channels: Of a superblock.
+        taps: Of the kernel.
+    """
+
+    start: int
+    groups: int
+    extend: int
+    group_outputs: int
+    group_inputs: int
+    output_channels: int
+    input_channels: int
+    taps: int
+
+
 def fill(start: int, count: int) -> Stage:
     """Zeros."""
     units = -(-count // COPY_ELEMENTS)
-    return Stage(kind=FILL, units=units, parameters=(start, count, COPY_ELEMENTS))
+    stage = FillStage(start=start, length=count, chunk=COPY_ELEMENTS)
+    return Stage(kind=FILL, units=units, parameters=encode(stage))
 
 
 def load(operand: Operand, start: int, view: tuple[int, ...]) -> Stage:
     """A tensor's elements, rounded to the operand's number format."""
-    return _copy(LOAD, operand, start, view)
+    return copy_stage(LOAD, operand, start, view, COPY_ELEMENTS)
 
 
 def store(result: Operand, start: int, view: tuple[int, ...]) -> Stage:
     """Into a tensor, rounded to the result's number format and then to its dtype."""
-    return _copy(STORE, result, start, view)
+    return copy_stage(STORE, result, start, view, COPY_ELEMENTS)
 
 
 def keep_diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage:
     """Zeros outside a weight's groups; one unit for each output channel of each superblock."""
-    groups = (diagonal.groups, diagonal.extend)
-    channels = (diagonal.output_channels, diagonal.input_channels)
-    sizes = (convolution.output_channels, convolution.input_channels, convolution.taps)
-    return Stage(
-        kind=KEEP_DIAGONAL,
-        units=convolution.groups * convolution.output_channels,
-        parameters=(start, *groups, *channels, *sizes),
+    stage = DiagonalStage(
+        start=start,
+        groups=diagonal.groups,
+        extend=diagonal.extend,
+        group_outputs=diagonal.output_channels,
+        group_inputs=diagonal.input_channels,
+        output_channels=convolution.output_channels,
+        input_channels=convolution.input_channels,
+        taps=convolution.taps,
     )
+    units = convolution.groups * convolution.output_channels
+    return Stage(kind=KEEP_DIAGONAL, units=units, parameters=encode(stage))
 
 
-def _copy(kind: int, operand: Operand, start: int, view: tuple[int, ...]) -> Stage:
-    units = -(-operand.count // COPY_ELEMENTS)
-    numbers = (operand.place, start, operand.count, COPY_ELEMENTS, operand.number_format)
-    return Stage(kind=kind, units=units, parameters=(*numbers, *view))
+def copy_stage(kind: int, operand: Operand, start: int, view: tuple[int, ...], chunk: int) -> Stage:
+    """A copy of a kind, of so many elements a unit."""
+    stage = CopyStage(
+        tensor=operand.place,
+        start=start,
+        length=operand.count,
+        chunk=chunk,
+        number_format=operand.number_format,
+        layout=view,
+    )
+    return Stage(kind=kind, units=-(-operand.count // chunk), parameters=encode(stage))

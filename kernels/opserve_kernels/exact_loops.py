@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.convolution import WIDTH
+from opserve_kernels.convolution import DEPTH, HEIGHT, WIDTH, Geometry
+from opserve_kernels.copy_stages import CopyStage, FillStage
 from opserve_kernels.exact_plan import (
     EXACT_DIAGONAL,
     EXACT_FILL,
@@ -24,6 +25,9 @@ from opserve_kernels.exact_plan import (
     EXACT_STORE,
     EXACT_SUM,
     EXACT_WEIGHT,
+    ExactDiagonal,
+    ExactProduct,
+    ExactSums,
 )
 from opserve_kernels.exact_strided import (
     ELEMENTS,
@@ -35,16 +39,17 @@ from opserve_kernels.exact_strided import (
     store,
 )
 from opserve_kernels.loops import compiled, entry
+from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 _Indices = tuple[int, int, int, int]
 
-# Places of a product's parameters before the geometry, and within it (Convolution.encode).
-_TOTAL, _LEFT, _RIGHT, _ROWS, _UNIT_ROWS, _STEPS, _UNIT_STEPS, _CHUNKS, _GEOMETRY = range(9)
-_N, _C, _K = 0, 1, 2
-_IN_D, _IN_H, _IN_W, _OUT_D, _OUT_H, _OUT_W, _TAP_D, _TAP_H, _TAP_W = range(6, 15)
-_STRIDE, _PADDING, _DILATION = range(15, 24, 3)  # of depth, height and width
+_FILL = dtype_of(FillStage)
+_COPY = dtype_of(CopyStage)
+_SUMS = dtype_of(ExactSums)
+_DIAGONAL = dtype_of(ExactDiagonal)
+_PRODUCT = dtype_of(ExactProduct)
 
 
 def run(
@@ -72,61 +77,62 @@ def run(
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
-def _fill(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
-    start, count, chunk = stage[0], stage[1], stage[2]
-    scratch[start + first * chunk : start + min(last * chunk, count)] = 0.0
+def _fill(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
+    stage = numbers.view(_FILL)[0]
+    start, chunk = stage.start, stage.chunk
+    scratch[start + first * chunk : start + min(last * chunk, stage.length)] = 0.0
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
-def _load(stage: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
-    start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
-    begin, end = first * chunk, min(last * chunk, count)
-    target = scratch[start + begin : start + end]
-    load(elements, stage[5:], number_format, begin, target)
+def _load(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
+    stage = numbers.view(_COPY)[0]
+    begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
+    target = scratch[stage.start + begin : stage.start + end]
+    load(elements, stage.layout[:], stage.number_format, begin, target)
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
-def _store(stage: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
-    start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
-    begin, end = first * chunk, min(last * chunk, count)
-    source = scratch[start + begin : start + end]
-    store(source, number_format, stage[5:], begin, elements)
+def _store(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
+    stage = numbers.view(_COPY)[0]
+    begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
+    source = scratch[stage.start + begin : stage.start + end]
+    store(source, stage.number_format, stage.layout[:], begin, elements)
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
-def _sum(stage: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
+def _sum(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
     """Adds some of a channel's pixels to its total."""
-    total, values, number_format = stage[1], stage[2], stage[3]
-    pixels, chunks, chunk = stage[4], stage[5], stage[6]
+    stage = numbers.view(_SUMS)[0]
     for unit in range(first, last):
-        channel, begin = unit // chunks, unit % chunks * chunk
-        loaded = scratch[values : values + min(chunk, pixels - begin)]
-        load(elements, stage[7:], number_format, channel * pixels + begin, loaded)
+        channel, begin = unit // stage.chunks, unit % stage.chunks * stage.chunk
+        loaded = scratch[stage.values :][: min(stage.chunk, stage.pixels - begin)]
+        element = channel * stage.pixels + begin
+        load(elements, stage.layout[:], stage.number_format, element, loaded)
         for value in loaded:
-            scratch[total + channel] += value
+            scratch[stage.total + channel] += value
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _share_of(stage: Integers, unit: int) -> tuple[int, int, int, int]:
+@compiled()
+def _share_of(stage: ExactProduct, unit: int) -> tuple[int, int, int, int]:
     """A work unit's first row, one past its last, and the same of steps."""
-    row = unit // stage[_CHUNKS] * stage[_UNIT_ROWS]
-    step = unit % stage[_CHUNKS] * stage[_UNIT_STEPS]
+    row = unit // stage.chunks * stage.unit_rows
+    step = unit % stage.chunks * stage.unit_steps
     return (
         row,
-        min(row + stage[_UNIT_ROWS], stage[_ROWS]),
+        min(row + stage.unit_rows, stage.rows),
         step,
-        min(step + stage[_UNIT_STEPS], stage[_STEPS]),
+        min(step + stage.unit_steps, stage.steps),
     )
 
 
-@compiled("UniTuple(int64, 4)(int64, int64, int64, int64)")
+@compiled()
 def _indices(flat: int, second: int, third: int, fourth: int) -> _Indices:
     """The indices of a flat one, row-major, where the last three run over these sizes."""
     rest = flat // fourth
     return rest // third // second, rest // third % second, rest % third, flat % fourth
 
 
-@compiled("UniTuple(int64, 4)(UniTuple(int64, 4), UniTuple(int64, 3))")
+@compiled()
 def _after(indices: _Indices, sizes: tuple[int, int, int]) -> _Indices:
     """The indices that follow, row-major: divisions take several times as long."""
     first, second, third, fourth = indices
@@ -143,66 +149,62 @@ def _after(indices: _Indices, sizes: tuple[int, int, int]) -> _Indices:
     return first, second, third, fourth
 
 
-@compiled("int64(int64[::1], int64, int64, int64)")
-def _input_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
+@compiled()
+def _input_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
     """Where a tap at an output position lies along an axis of the image; -1 if outside."""
-    line = (
-        position * geometry[_STRIDE + axis]
-        + tap * geometry[_DILATION + axis]
-        - geometry[_PADDING + axis]
-    )
-    return int(line) if 0 <= line < geometry[_IN_D + axis] else -1
+    line = position * geometry.stride[axis] + tap * geometry.dilation[axis] - geometry.padding[axis]
+    return int(line) if 0 <= line < geometry.input_size[axis] else -1
 
 
-@compiled("int64(int64[::1], int64, int64, int64)")
-def _output_line(geometry: Integers, axis: int, position: int, tap: int) -> int:
+@compiled()
+def _output_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
     """The output position whose tap lies at a position of the image; -1 if there is none."""
-    stride = geometry[_STRIDE + axis]
-    reach = position + geometry[_PADDING + axis] - tap * geometry[_DILATION + axis]
+    stride = geometry.stride[axis]
+    reach = position + geometry.padding[axis] - tap * geometry.dilation[axis]
     line = reach if stride == 1 else reach // stride
     exists = reach >= 0 and line * stride == reach
-    return int(line) if exists and line < geometry[_OUT_D + axis] else -1
+    return int(line) if exists and line < geometry.output_size[axis] else -1
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def _columns(geometry: Integers, tap: int) -> tuple[int, int, int]:
+@compiled()
+def _columns(geometry: Geometry, tap: int) -> tuple[int, int, int]:
     """Output columns first .. last-1 whose tap lies inside a line, and where at column 0."""
-    stride, last = geometry[_STRIDE + WIDTH], geometry[_OUT_W]
-    start = tap * geometry[_DILATION + WIDTH] - geometry[_PADDING + WIDTH]
+    stride, last = geometry.stride[WIDTH], geometry.output_size[WIDTH]
+    start = tap * geometry.dilation[WIDTH] - geometry.padding[WIDTH]
     first = 0 if start >= 0 else -(start // stride)
-    if start + (last - 1) * stride >= geometry[_IN_W]:
-        last = max(0, (geometry[_IN_W] - 1 - start) // stride + 1)
+    if start + (last - 1) * stride >= geometry.input_size[WIDTH]:
+        last = max(0, (geometry.input_size[WIDTH] - 1 - start) // stride + 1)
     return min(first, last), last, start
 
 
-@compiled("int64(int64[::1], int64, int64, int64, int64)")
-def _image_start(geometry: Integers, channel: int, n: int, d: int, h: int) -> int:
+@compiled()
+def _image_start(geometry: Geometry, channel: int, n: int, d: int, h: int) -> int:
     """Where a line of the image begins; channels count over all groups, as in the next two."""
-    plane = (channel * geometry[_N] + n) * geometry[_IN_D] + d
-    return int((plane * geometry[_IN_H] + h) * geometry[_IN_W])
+    plane = (channel * geometry.batch + n) * geometry.input_size[DEPTH] + d
+    return (plane * geometry.input_size[HEIGHT] + h) * geometry.input_size[WIDTH]
 
 
-@compiled("int64(int64[::1], int64, int64, int64, int64)")
-def _output_start(geometry: Integers, channel: int, n: int, d: int, h: int) -> int:
-    plane = (channel * geometry[_N] + n) * geometry[_OUT_D] + d
-    return int((plane * geometry[_OUT_H] + h) * geometry[_OUT_W])
+@compiled()
+def _output_start(geometry: Geometry, channel: int, n: int, d: int, h: int) -> int:
+    plane = (channel * geometry.batch + n) * geometry.output_size[DEPTH] + d
+    return (plane * geometry.output_size[HEIGHT] + h) * geometry.output_size[WIDTH]
 
 
-@compiled("int64(int64[::1], int64, int64, int64, int64)")
-def _taps_start(geometry: Integers, k: int, c: int, d: int, h: int) -> int:
+@compiled()
+def _taps_start(geometry: Geometry, k: int, c: int, d: int, h: int) -> int:
     """Where a line of taps begins; k counts over all groups, c within one."""
-    plane = (k * geometry[_C] + c) * geometry[_TAP_D] + d
-    return int((plane * geometry[_TAP_H] + h) * geometry[_TAP_W])
+    plane = (k * geometry.input_channels + c) * geometry.kernel_size[DEPTH] + d
+    return (plane * geometry.kernel_size[HEIGHT] + h) * geometry.kernel_size[WIDTH]
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64, int64)")
-def _add_to_image(g: Integers, scratch: Doubles, image: int, taps: int, output: int) -> None:
+@compiled()
+def _add_to_image(g: Geometry, scratch: Doubles, image: int, taps: int, output: int) -> None:
     """Adds the products of a line of taps and a line of the output to a line of the image.
 
     Each line begins at a place of the workspace.
     """
-    stride = g[_STRIDE + WIDTH]
-    for tap in range(g[_TAP_W]):
+    stride = g.stride[WIDTH]
+    for tap in range(g.kernel_size[WIDTH]):
         first, last, start = _columns(g, tap)
         factor, source = scratch[taps + tap], scratch[output + first : output + last]
         line = scratch[image + start + first * stride :]
@@ -214,11 +216,11 @@ def _add_to_image(g: Integers, scratch: Doubles, image: int, taps: int, output: 
                 line[column * stride] += factor * source[column]
 
 
-@compiled("void(int64[::1], float64[::1], int64, int64, int64)")
-def _add_to_output(g: Integers, scratch: Doubles, output: int, taps: int, image: int) -> None:
+@compiled()
+def _add_to_output(g: Geometry, scratch: Doubles, output: int, taps: int, image: int) -> None:
     """Adds the products of a line of taps and a line of the image to a line of the output."""
-    stride = g[_STRIDE + WIDTH]
-    for tap in range(g[_TAP_W]):
+    stride = g.stride[WIDTH]
+    for tap in range(g.kernel_size[WIDTH]):
         first, last, start = _columns(g, tap)
         factor, line = scratch[taps + tap], scratch[output + first : output + last]
         source = scratch[image + start + first * stride :]
@@ -230,11 +232,11 @@ def _add_to_output(g: Integers, scratch: Doubles, output: int, taps: int, image:
                 line[column] += factor * source[column * stride]
 
 
-@compiled("float64(int64[::1], int64, float64[::1], int64, int64)")
-def _tap_sum(g: Integers, tap: int, scratch: Doubles, output: int, image: int) -> np.float64:
+@compiled()
+def _tap_sum(g: Geometry, tap: int, scratch: Doubles, output: int, image: int) -> np.float64:
     """Sum of the products of a line of the output and what a tap sees of a line of the image."""
     first, last, start = _columns(g, tap)
-    stride, total = g[_STRIDE + WIDTH], np.float64(0)
+    stride, total = g.stride[WIDTH], np.float64(0)
     left = scratch[output + first : output + last]
     right = scratch[image + start + first * stride :]
     for column in range(left.size):
@@ -243,63 +245,72 @@ def _tap_sum(g: Integers, tap: int, scratch: Doubles, output: int, image: int) -
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
-def _image(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
+def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Steps are outside: the taps of one serve many rows."""
-    g = stage[_GEOMETRY:]
-    total, output, weight = stage[_TOTAL], stage[_LEFT], stage[_RIGHT]
+    stage = numbers.view(_PRODUCT)[0]
+    g = stage.geometry
+    total, output, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
-        step = _indices(first_step, g[_K], g[_TAP_D], g[_TAP_H])
+        step = _indices(first_step, g.output_channels, g.kernel_size[DEPTH], g.kernel_size[HEIGHT])
         for _step in range(first_step, last_step):
             _, k, tap_d, tap_h = step
-            row = _indices(first_row, g[_N], g[_IN_D], g[_IN_H])
+            row = _indices(first_row, g.batch, g.input_size[DEPTH], g.input_size[HEIGHT])
             for _row in range(first_row, last_row):
                 channel, n, d, h = row
                 out_d, out_h = _output_line(g, 0, d, tap_d), _output_line(g, 1, h, tap_h)
                 if out_d >= 0 and out_h >= 0:
-                    whole_k = channel // g[_C] * g[_K] + k
+                    whole_k = channel // g.input_channels * g.output_channels + k
                     line = total + _image_start(g, channel, n, d, h)
-                    taps = weight + _taps_start(g, whole_k, channel % g[_C], tap_d, tap_h)
+                    taps = weight + _taps_start(
+                        g, whole_k, channel % g.input_channels, tap_d, tap_h
+                    )
                     source = output + _output_start(g, whole_k, n, out_d, out_h)
                     _add_to_image(g, scratch, line, taps, source)
-                row = _after(row, (g[_N], g[_IN_D], g[_IN_H]))
-            step = _after(step, (g[_K], g[_TAP_D], g[_TAP_H]))
+                row = _after(row, (g.batch, g.input_size[DEPTH], g.input_size[HEIGHT]))
+            step = _after(step, (g.output_channels, g.kernel_size[DEPTH], g.kernel_size[HEIGHT]))
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
-def _output(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
+def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """As _image."""
-    g = stage[_GEOMETRY:]
-    total, image, weight = stage[_TOTAL], stage[_LEFT], stage[_RIGHT]
+    stage = numbers.view(_PRODUCT)[0]
+    g = stage.geometry
+    total, image, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
-        step = _indices(first_step, g[_C], g[_TAP_D], g[_TAP_H])
+        step = _indices(first_step, g.input_channels, g.kernel_size[DEPTH], g.kernel_size[HEIGHT])
         for _step in range(first_step, last_step):
             _, c, tap_d, tap_h = step
-            row = _indices(first_row, g[_N], g[_OUT_D], g[_OUT_H])
+            row = _indices(first_row, g.batch, g.output_size[DEPTH], g.output_size[HEIGHT])
             for _row in range(first_row, last_row):
                 k, n, d, h = row
                 in_d, in_h = _input_line(g, 0, d, tap_d), _input_line(g, 1, h, tap_h)
                 if in_d >= 0 and in_h >= 0:
                     line = total + _output_start(g, k, n, d, h)
                     taps = weight + _taps_start(g, k, c, tap_d, tap_h)
-                    source = image + _image_start(g, k // g[_K] * g[_C] + c, n, in_d, in_h)
+                    source = image + _image_start(
+                        g, k // g.output_channels * g.input_channels + c, n, in_d, in_h
+                    )
                     _add_to_output(g, scratch, line, taps, source)
-                row = _after(row, (g[_N], g[_OUT_D], g[_OUT_H]))
-            step = _after(step, (g[_C], g[_TAP_D], g[_TAP_H]))
+                row = _after(row, (g.batch, g.output_size[DEPTH], g.output_size[HEIGHT]))
+            step = _after(step, (g.input_channels, g.kernel_size[DEPTH], g.kernel_size[HEIGHT]))
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
-def _weight(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
-    g = stage[_GEOMETRY:]
-    total, image, output = stage[_TOTAL], stage[_LEFT], stage[_RIGHT]
+def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
+    stage = numbers.view(_PRODUCT)[0]
+    g = stage.geometry
+    total, image, output = stage.total, stage.left, stage.right
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
         for row in range(first_row, last_row):
-            kernel, tap_d, tap_h, tap_w = _indices(row, g[_TAP_D], g[_TAP_H], g[_TAP_W])
-            k = kernel // g[_C]
-            channel = k // g[_K] * g[_C] + kernel % g[_C]
-            step = _indices(first_step, g[_N], g[_OUT_D], g[_OUT_H])
+            kernel, tap_d, tap_h, tap_w = _indices(
+                row, g.kernel_size[DEPTH], g.kernel_size[HEIGHT], g.kernel_size[WIDTH]
+            )
+            k = kernel // g.input_channels
+            channel = k // g.output_channels * g.input_channels + kernel % g.input_channels
+            step = _indices(first_step, g.batch, g.output_size[DEPTH], g.output_size[HEIGHT])
             for _step in range(first_step, last_step):
                 _, n, d, h = step
                 in_d, in_h = _input_line(g, 0, d, tap_d), _input_line(g, 1, h, tap_h)
@@ -307,22 +318,22 @@ def _weight(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
                     left = output + _output_start(g, k, n, d, h)
                     right = image + _image_start(g, channel, n, in_d, in_h)
                     scratch[total + row] += _tap_sum(g, tap_w, scratch, left, right)
-                step = _after(step, (g[_N], g[_OUT_D], g[_OUT_H]))
+                step = _after(step, (g.batch, g.output_size[DEPTH], g.output_size[HEIGHT]))
 
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
-def _diagonal(stage: Integers, scratch: Doubles, first: int, last: int) -> None:
+def _diagonal(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Zeros what belongs to no group: opserve_kernels.gradients.Diagonal."""
-    start, groups, extend, group_k, group_c = stage[0], stage[1], stage[2], stage[3], stage[4]
-    g = stage[5:]
+    stage = numbers.view(_DIAGONAL)[0]
+    g = stage.geometry
     for unit in range(first, last):
-        superblock, k = unit // g[_K], unit % g[_K]
-        for c in range(g[_C]):
-            member = c // group_c
-            kept = member == k // group_k and member < extend
-            if not kept or superblock * extend + member >= groups:
-                taps = start + _taps_start(g, unit, c, 0, 0)
-                scratch[taps : taps + g[_TAP_D] * g[_TAP_H] * g[_TAP_W]] = 0.0
+        superblock, k = unit // g.output_channels, unit % g.output_channels
+        for c in range(g.input_channels):
+            member = c // stage.group_inputs
+            kept = member == k // stage.group_outputs and member < stage.extend
+            if not kept or superblock * stage.extend + member >= stage.groups:
+                taps = stage.start + _taps_start(g, unit, c, 0, 0)
+                scratch[taps : taps + g.taps] = 0.0
 
 
 _COPIES: dict[int, Callable[[Integers, Elements, Doubles, int, int], None]] = {

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from opserve_kernels.algorithms.names import Algorithm, named
-from opserve_kernels.convolution import Convolution
+from opserve_kernels.convolution import Convolution, Geometry
+from opserve_kernels.copy_stages import FillStage, copy_stage
 from opserve_kernels.gradients import ChannelSums, Diagonal, Gradients, Operand
 from opserve_kernels.operator import Plan
+from opserve_kernels.records import ViewNumbers, encode
 from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.workspace import Workspace
 
@@ -41,6 +43,76 @@ class _Parts(NamedTuple):
     weight: int
     total: int
     values: int
+
+
+class ExactProduct(NamedTuple):
+    """The record of a product.
+
+    Attributes:
+        total: Place of the sums.
+        left: Place of an operand.
+        right: Place of the other.
+        rows: Of the result.
+        unit_rows: Of a unit.
+        steps: That each row is the sum of.
+        unit_steps: Of a unit.
+        chunks: Units that the same rows take.
+        geometry: Of the convolution.
+    """
+
+    total: int
+    left: int
+    right: int
+    rows: int
+    unit_rows: int
+    steps: int
+    unit_steps: int
+    chunks: int
+    geometry: Geometry
+
+
+class ExactSums(NamedTuple):
+    """The record of a stage of channel sums.
+
+    Attributes:
+        tensor: Place of the image's buffer among those of the call.
+        total: Place of the sums.
+        values: Place of the values that a unit loads.
+        number_format: What they are rounded to.
+        pixels: Of a channel.
+        chunks: Units of a channel.
+        chunk: Pixels of a unit.
+        layout: View of the image.
+    """
+
+    tensor: int
+    total: int
+    values: int
+    number_format: int
+    pixels: int
+    chunks: int
+    chunk: int
+    layout: ViewNumbers
+
+
+class ExactDiagonal(NamedTuple):
+    """The record of a weight of which only the groups' own entries are kept.
+
+    Attributes:
+        start: Place of the weight.
+        groups: That there are.
+        extend: Groups of a superblock.
+        group_outputs: Output channels of a group.
+        group_inputs: Input channels of a group.
+        geometry: Of the convolution of superblocks.
+    """
+
+    start: int
+    groups: int
+    extend: int
+    group_outputs: int
+    group_inputs: int
+    geometry: Geometry
 
 
 def plan_exactly(gradients: Gradients) -> Plan:
@@ -111,15 +183,19 @@ def _sum_stages(sums: ChannelSums, parts: _Parts) -> list[Stage]:
     """The image is read as it was given, not as products read it."""
     image, result = sums.image, sums.result
     chunks = -(-_pixels(sums) // _COPY_ELEMENTS)
-    numbers = (image.place, parts.total, parts.values, image.number_format)
-    sizes = (_pixels(sums), chunks, _COPY_ELEMENTS)
+    stage = ExactSums(
+        tensor=image.place,
+        total=parts.total,
+        values=parts.values,
+        number_format=image.number_format,
+        pixels=_pixels(sums),
+        chunks=chunks,
+        chunk=_COPY_ELEMENTS,
+        layout=image.view(),
+    )
     return [
         _fill(parts.total, result.count),
-        Stage(
-            kind=EXACT_SUM,
-            units=result.count * chunks,
-            parameters=(*numbers, *sizes, *image.view()),
-        ),
+        Stage(kind=EXACT_SUM, units=result.count * chunks, parameters=encode(stage)),
         _copy(EXACT_STORE, result, parts.total),
     ]
 
@@ -193,28 +269,39 @@ def _product(
     unit_steps = max(1, min(steps, _PRODUCTS // cost))
     unit_rows = max(1, min(rows, _PRODUCTS // (steps * cost)))
     chunks = -(-steps // unit_steps)
-    numbers = (*places, rows, unit_rows, steps, unit_steps, chunks)
-    return Stage(
-        kind=kind,
-        units=-(-rows // unit_rows) * chunks,
-        parameters=(*numbers, *convolution.encode()),
+    total, left, right = places
+    stage = ExactProduct(
+        total=total,
+        left=left,
+        right=right,
+        rows=rows,
+        unit_rows=unit_rows,
+        steps=steps,
+        unit_steps=unit_steps,
+        chunks=chunks,
+        geometry=convolution.geometry,
     )
+    return Stage(kind=kind, units=-(-rows // unit_rows) * chunks, parameters=encode(stage))
 
 
 def _diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage:
     """A work unit for each superblock and output channel."""
-    members = (diagonal.groups, diagonal.extend)
-    channels = (diagonal.output_channels, diagonal.input_channels)
-    return Stage(
-        kind=EXACT_DIAGONAL,
-        units=convolution.groups * convolution.output_channels,
-        parameters=(start, *members, *channels, *convolution.encode()),
+    stage = ExactDiagonal(
+        start=start,
+        groups=diagonal.groups,
+        extend=diagonal.extend,
+        group_outputs=diagonal.output_channels,
+        group_inputs=diagonal.input_channels,
+        geometry=convolution.geometry,
     )
+    units = convolution.groups * convolution.output_channels
+    return Stage(kind=EXACT_DIAGONAL, units=units, parameters=encode(stage))
 
 
 def _fill(start: int, count: int) -> Stage:
     units = -(-count // _COPY_ELEMENTS)
-    return Stage(kind=EXACT_FILL, units=units, parameters=(start, count, _COPY_ELEMENTS))
+    stage = FillStage(start=start, length=count, chunk=_COPY_ELEMENTS)
+    return Stage(kind=EXACT_FILL, units=units, parameters=encode(stage))
 
 
 def _store(result: Operand, parts: _Parts) -> Stage:
@@ -222,9 +309,7 @@ def _store(result: Operand, parts: _Parts) -> Stage:
 
 
 def _copy(kind: int, operand: Operand, start: int) -> Stage:
-    units = -(-operand.count // _COPY_ELEMENTS)
-    numbers = (operand.place, start, operand.count, _COPY_ELEMENTS, operand.number_format)
-    return Stage(kind=kind, units=units, parameters=(*numbers, *operand.view()))
+    return copy_stage(kind, operand, start, operand.view(), _COPY_ELEMENTS)
 
 
 def _tap_lines(convolution: Convolution) -> int:

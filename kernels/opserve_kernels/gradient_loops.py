@@ -34,8 +34,16 @@ from opserve_kernels.algorithms.packed.loops import run_packed
 from opserve_kernels.algorithms.ranges.loops import run_ranges
 from opserve_kernels.algorithms.winograd.gradient import run_winograd_weight
 from opserve_kernels.algorithms.winograd.loops import run_winograd
-from opserve_kernels.copy_stages import FILL, KEEP_DIAGONAL, LOAD, STORE
-from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE
+from opserve_kernels.copy_stages import (
+    FILL,
+    KEEP_DIAGONAL,
+    LOAD,
+    STORE,
+    CopyStage,
+    DiagonalStage,
+    FillStage,
+)
+from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE, SumStage
 from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.records import dtype_of
@@ -51,98 +59,99 @@ Integers = NDArray[np.int64]
 Buffers = tuple[Bytes, ...]
 
 _LAST_SIZE, _LAST_STEP = VIEW_RANK + 1, VIEW_LENGTH - 1  # of a view
-_SUM_VIEW = 11  # of the image, in a stage of sums; that of the result is behind it
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
+_FILL = dtype_of(FillStage)
+_COPY = dtype_of(CopyStage)
+_SUM = dtype_of(SumStage)
+_DIAGONAL = dtype_of(DiagonalStage)
 _COLUMNS = dtype_of(ColumnsStage)
 _OUTER = dtype_of(OuterStage)
 _NOTHING = np.empty(0, np.uint8)
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64)")
-def _fill(stage: Integers, scratch: Floats, first: int, last: int) -> None:
-    start, count, chunk = stage[0], stage[1], stage[2]
-    scratch[start + first * chunk : start + min(last * chunk, count)] = np.float32(0)
+@compiled()
+def _fill(stage: FillStage, scratch: Floats, first: int, last: int) -> None:
+    start, chunk = stage.start, stage.chunk
+    scratch[start + first * chunk : start + min(last * chunk, stage.length)] = np.float32(0)
 
 
-@compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
-def _load(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def _load(stage: CopyStage, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
     """Copies an operand into the workspace, rounded as the cube does; -0 becomes 0."""
-    start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
-    begin, end = first * chunk, min(last * chunk, count)
-    target = scratch[start + begin : start + end]
+    begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
+    target = scratch[stage.start + begin : stage.start + end]
     floats, halves = as_floats(buffer), as_halves(buffer)
-    load(floats, halves, stage[5:], number_format, begin, target)
+    load(floats, halves, stage.layout[:], stage.number_format, begin, target)
 
 
-@compiled("void(int64[::1], uint8[::1], float32[::1], int64, int64)")
-def _store(stage: Integers, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def _store(stage: CopyStage, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
     """Copies a result out of the workspace, rounded as the cube does and then to its dtype."""
-    start, count, chunk, number_format = stage[1], stage[2], stage[3], stage[4]
-    begin, end = first * chunk, min(last * chunk, count)
-    source = scratch[start + begin : start + end]
+    begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
+    source = scratch[stage.start + begin : stage.start + end]
     floats, halves = as_floats(buffer), as_halves(buffer)
-    store(source, number_format, stage[5:], begin, floats, halves)
+    store(source, stage.number_format, stage.layout[:], begin, floats, halves)
 
 
-@compiled("void(int64[::1], float32[::1], uint16[::1], float32[::1], int64, int64)")
+@compiled()
 def _sum_block(
-    stage: Integers, floats: Floats, halves: Halves, scratch: Floats, first: int, count: int
+    stage: SumStage, floats: Floats, halves: Halves, scratch: Floats, first: int, count: int
 ) -> None:
     """Adds elements to the lanes: runs of float32 from where they lie, others once loaded."""
-    view, block, lanes = stage[_SUM_VIEW:], stage[3], stage[5]
-    width, rows, step = view[_LAST_SIZE], view[_LAST_SIZE - 1], view[_LAST_STEP - 1]
+    layout, block, lanes = stage.image_layout[:], stage.block, stage.lanes
+    width, rows, step = layout[_LAST_SIZE], layout[_LAST_SIZE - 1], layout[_LAST_STEP - 1]
     if block != WHERE_THEY_LIE:
-        load(floats, halves, view, FLOAT, first, scratch[block : block + count])
+        load(floats, halves, layout, FLOAT, first, scratch[block : block + count])
         add_run(scratch, scratch, (block, count, lanes))
         return
     done = 0
     while done < count:
         index = first + done
         column, row = index % width, index // width % rows
-        start = position_of(view, index - column)
+        start = position_of(layout, index - column)
         while row < rows and done < count:
             run = min(width - column, count - done)
             add_run(floats, scratch, (start + column, run, lanes))
             done, row, start, column = done + run, row + 1, start + step, 0
 
 
-@compiled("void(int64[::1], uint8[::1], uint8[::1], float32[::1], int64, int64)")
+@compiled()
 def _sum_channels(
-    stage: Integers, buffer: Bytes, result: Bytes, scratch: Floats, first: int, last: int
+    stage: SumStage, buffer: Bytes, result: Bytes, scratch: Floats, first: int, last: int
 ) -> None:
     """Adds chunks of a channel's pixels to its total, block by block; then stores all totals."""
     floats, halves = as_floats(buffer), as_halves(buffer)
-    totals, lanes = scratch[stage[2] :][: stage[6]], scratch[stage[5] :][:SUM_LANES]
-    block_size, pixels, chunks, chunk = stage[4], stage[7], stage[8], stage[9]
+    totals, lanes = scratch[stage.totals :][: stage.channels], scratch[stage.lanes :][:SUM_LANES]
+    chunks, block_size = stage.chunks, stage.block_size
     if first == 0:
         totals[:] = np.float32(0)
     for unit in range(first, last):
         channel = unit // chunks
-        begin = unit % chunks * chunk
-        end = min(begin + chunk, pixels)
+        begin = unit % chunks * stage.chunk
+        end = min(begin + stage.chunk, stage.pixels)
         for pixel in range(begin, end, block_size):
             lanes[:] = np.float32(0)
-            element = channel * pixels + pixel
+            element = channel * stage.pixels + pixel
             _sum_block(stage, floats, halves, scratch, element, min(block_size, end - pixel))
             totals[channel] += add_lanes(lanes)
     if last == totals.size * chunks:
-        number_format, view = stage[10], stage[_SUM_VIEW + VIEW_LENGTH :]
-        store(totals, number_format, view, 0, as_floats(result), as_halves(result))
+        floats, halves = as_floats(result), as_halves(result)
+        store(totals, stage.number_format, stage.result_layout[:], 0, floats, halves)
 
 
-@compiled("void(int64[::1], float32[::1], int64, int64)")
-def _keep_diagonal(stage: Integers, scratch: Floats, first: int, last: int) -> None:
+@compiled()
+def _keep_diagonal(stage: DiagonalStage, scratch: Floats, first: int, last: int) -> None:
     """Zeros where an output and an input channel of a superblock belong to different groups."""
-    groups, extend, k_group, c_group = stage[1], stage[2], stage[3], stage[4]
-    k_size, c_size, taps = stage[5], stage[6], stage[7]
+    k_size, row_size = stage.output_channels, stage.input_channels * stage.taps
+    group_size = stage.group_inputs * stage.taps
     for unit in range(first, last):
-        member = unit % k_size // k_group
-        exists = member < extend and unit // k_size * extend + member < groups
-        row = scratch[stage[0] + unit * c_size * taps :][: c_size * taps]
+        member = unit % k_size // stage.group_outputs
+        exists = member < stage.extend and unit // k_size * stage.extend + member < stage.groups
+        row = scratch[stage.start + unit * row_size :][:row_size]
         if exists:
-            row[: member * c_group * taps] = np.float32(0)
-            row[(member + 1) * c_group * taps :] = np.float32(0)
+            row[: member * group_size] = np.float32(0)
+            row[(member + 1) * group_size :] = np.float32(0)
         else:
             row[:] = np.float32(0)
 
@@ -177,16 +186,18 @@ def _run_stage(  # a case for each kind
     if kind in (CORRELATE, MULTIPLY_DOTS, ADD_OUTER, DEPTHWISE, RANGES):
         _run_product(kind, stage, buffers, scratch, first, last)
     elif kind == FILL:
-        _fill(stage, scratch, first, last)
+        _fill(stage.view(_FILL)[0], scratch, first, last)
     elif kind == LOAD:
-        _load(stage, buffers[int(stage[0])], scratch, first, last)
+        copy = stage.view(_COPY)[0]
+        _load(copy, buffers[copy.tensor], scratch, first, last)
     elif kind == STORE:
-        _store(stage, buffers[int(stage[0])], scratch, first, last)
+        copy = stage.view(_COPY)[0]
+        _store(copy, buffers[copy.tensor], scratch, first, last)
     elif kind == SUM_CHANNELS:
-        image, result = buffers[int(stage[0])], buffers[int(stage[1])]
-        _sum_channels(stage, image, result, scratch, first, last)
+        sums = stage.view(_SUM)[0]
+        _sum_channels(sums, buffers[sums.image], buffers[sums.result], scratch, first, last)
     elif kind == KEEP_DIAGONAL:
-        _keep_diagonal(stage, scratch, first, last)
+        _keep_diagonal(stage.view(_DIAGONAL)[0], scratch, first, last)
     elif kind in (SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT):
         run_columns(kind, stage.view(_COLUMNS)[0], scratch, first, last)
     else:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.names import Algorithm, asked_for
@@ -16,6 +17,7 @@ from opserve_kernels.gradients import ChannelSums, Gradients, Operand, Product
 from opserve_kernels.operator import PARAMETERS_LIMIT, Plan, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
+from opserve_kernels.records import ViewNumbers, encode
 from opserve_kernels.shares import shares_of
 from opserve_kernels.stages import Stage, plan_of, taking_turns
 from opserve_kernels.tensor import DataType
@@ -29,6 +31,40 @@ WHERE_THEY_LIE = -1
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
 _CACHED_VALUES = 1 << 22  # of image and output, 16 MiB: what a last-level cache holds of a call
+
+
+class SumStage(NamedTuple):
+    """The record of a stage of channel sums.
+
+    Attributes:
+        image: Place of the image's buffer among those of the call.
+        result: Place of the result's.
+        totals: Place in the workspace of a total of each channel.
+        block: Place where a block is loaded; or WHERE_THEY_LIE.
+        block_size: Elements that are summed in lanes at a time.
+        lanes: Place of the lanes.
+        channels: Totals.
+        pixels: Of a channel.
+        chunks: Units of a channel.
+        chunk: Pixels of a unit.
+        number_format: What totals are rounded to.
+        image_layout: View of the image.
+        result_layout: View of the result.
+    """
+
+    image: int
+    result: int
+    totals: int
+    block: int
+    block_size: int
+    lanes: int
+    channels: int
+    pixels: int
+    chunks: int
+    chunk: int
+    number_format: int
+    image_layout: ViewNumbers
+    result_layout: ViewNumbers
 
 
 def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions) -> Plan:
@@ -124,10 +160,19 @@ def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:
     runs = image.dtype == DataType.FLOAT and image.view()[-1] == 1
     block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
     lanes, totals = workspace.reserve(SUM_LANES), workspace.reserve(result.count)
-    places = (image.place, result.place, totals, block, block_size, lanes)
-    sizes = (result.count, pixels, chunks, COPY_ELEMENTS)
-    return Stage(
-        kind=SUM_CHANNELS,
-        units=result.count * chunks,
-        parameters=(*places, *sizes, result.number_format, *image.view(), *result.view()),
+    stage = SumStage(
+        image=image.place,
+        result=result.place,
+        totals=totals,
+        block=block,
+        block_size=block_size,
+        lanes=lanes,
+        channels=result.count,
+        pixels=pixels,
+        chunks=chunks,
+        chunk=COPY_ELEMENTS,
+        number_format=result.number_format,
+        image_layout=image.view(),
+        result_layout=result.view(),
     )
+    return Stage(kind=SUM_CHANNELS, units=result.count * chunks, parameters=encode(stage))

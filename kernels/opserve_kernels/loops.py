@@ -39,7 +39,13 @@ Result = TypeVar("Result")
 
 _BACKWARD_JUMPS = {code for name, code in dis.opmap.items() if "BACKWARD" in name}
 _CLOSURE = "<locals>"  # in the name of a function that another one made
-_SCALARS: dict[Any, Any] = {int: types.int64, bool: types.boolean, type(None): types.void}
+_SCALARS: dict[Any, Any] = {
+    int: types.int64,
+    bool: types.boolean,
+    np.float32: types.float32,
+    np.float64: types.float64,
+    type(None): types.void,
+}
 _OPTIONS = {
     "nopython": True,
     "nogil": True,
