@@ -78,14 +78,14 @@ def run(
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _fill(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    stage = numbers.view(_FILL)[0]
+    stage: FillStage = numbers.view(_FILL)[0]
     start, chunk = stage.start, stage.chunk
     scratch[start + first * chunk : start + min(last * chunk, stage.length)] = 0.0
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _load(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
-    stage = numbers.view(_COPY)[0]
+    stage: CopyStage = numbers.view(_COPY)[0]
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     target = scratch[stage.start + begin : stage.start + end]
     load(elements, stage.layout[:], stage.number_format, begin, target)
@@ -93,7 +93,7 @@ def _load(numbers: Integers, elements: Elements, scratch: Doubles, first: int, l
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _store(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
-    stage = numbers.view(_COPY)[0]
+    stage: CopyStage = numbers.view(_COPY)[0]
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     source = scratch[stage.start + begin : stage.start + end]
     store(source, stage.number_format, stage.layout[:], begin, elements)
@@ -102,7 +102,7 @@ def _store(numbers: Integers, elements: Elements, scratch: Doubles, first: int, 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _sum(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
     """Adds some of a channel's pixels to its total."""
-    stage = numbers.view(_SUMS)[0]
+    stage: ExactSums = numbers.view(_SUMS)[0]
     for unit in range(first, last):
         channel, begin = unit // stage.chunks, unit % stage.chunks * stage.chunk
         loaded = scratch[stage.values :][: min(stage.chunk, stage.pixels - begin)]
@@ -247,7 +247,7 @@ def _tap_sum(g: Geometry, tap: int, scratch: Doubles, output: int, image: int) -
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Steps are outside: the taps of one serve many rows."""
-    stage = numbers.view(_PRODUCT)[0]
+    stage: ExactProduct = numbers.view(_PRODUCT)[0]
     g = stage.geometry
     total, output, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
@@ -274,7 +274,7 @@ def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """As _image."""
-    stage = numbers.view(_PRODUCT)[0]
+    stage: ExactProduct = numbers.view(_PRODUCT)[0]
     g = stage.geometry
     total, image, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
@@ -299,7 +299,7 @@ def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    stage = numbers.view(_PRODUCT)[0]
+    stage: ExactProduct = numbers.view(_PRODUCT)[0]
     g = stage.geometry
     total, image, output = stage.total, stage.left, stage.right
     for unit in range(first, last):
@@ -324,7 +324,7 @@ def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _diagonal(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Zeros what belongs to no group: opserve_kernels.gradients.Diagonal."""
-    stage = numbers.view(_DIAGONAL)[0]
+    stage: ExactDiagonal = numbers.view(_DIAGONAL)[0]
     g = stage.geometry
     for unit in range(first, last):
         superblock, k = unit // g.output_channels, unit % g.output_channels

@@ -30,6 +30,8 @@ Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
+View = Integers | tuple[int, ...]
+"""Integers of a view: a slice of an array, or of a record's field."""
 Elements = tuple[Doubles, Floats, Halves]
 """A buffer by the width of its elements: 8, 4 and 2 bytes."""
 ELEMENTS = "Tuple((float64[::1], float32[::1], uint16[::1]))"  # in a loop's signature
@@ -48,7 +50,7 @@ def elements_of(buffer: NDArray[np.uint8]) -> Elements:
 
 
 @compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def _line_at(view: Integers, index: int) -> tuple[int, int, int]:
+def _line_at(view: View, index: int) -> tuple[int, int, int]:
     """Where element `index` of a view, in row-major order, lies in its buffer; its line from there.
 
     Returns:
@@ -81,7 +83,7 @@ def _value_at(elements: Elements, dtype: int, place: int) -> np.float64:
 
 
 @compiled(f"float64({ELEMENTS}, int64[::1], int64)")
-def value_of(elements: Elements, view: Integers, index: int) -> np.float64:
+def value_of(elements: Elements, view: View, index: int) -> np.float64:
     """Element `index` of a view in float64, exact; arguments as for load."""
     place, _, _ = _line_at(view, index)
     return _value_at(elements, view[_DTYPE], place)
@@ -107,9 +109,7 @@ def _rounded(value: np.float64, number_format: int) -> np.float64:
 
 
 @compiled(f"void({ELEMENTS}, int64[::1], int64, int64, float64[::1])")
-def load(
-    elements: Elements, view: Integers, number_format: int, first: int, target: Doubles
-) -> None:
+def load(elements: Elements, view: View, number_format: int, first: int, target: Doubles) -> None:
     """target[i] = element first + i of the view, rounded to a number format.
 
     Args:
@@ -146,9 +146,7 @@ def _put(value: np.float64, number_format: int, elements: Elements, dtype: int, 
 
 
 @compiled(f"void(float64[::1], int64, int64[::1], int64, {ELEMENTS})")
-def store(
-    source: Doubles, number_format: int, view: Integers, first: int, elements: Elements
-) -> None:
+def store(source: Doubles, number_format: int, view: View, first: int, elements: Elements) -> None:
     """Element first + i of the view = source[i], rounded once, to the view's dtype.
 
     Of the number formats only FLOAT16_SATURATED counts, for a view of FLOAT16.

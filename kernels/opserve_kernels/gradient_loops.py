@@ -188,13 +188,13 @@ def _run_stage(  # a case for each kind
     elif kind == FILL:
         _fill(stage.view(_FILL)[0], scratch, first, last)
     elif kind == LOAD:
-        copy = stage.view(_COPY)[0]
+        copy: CopyStage = stage.view(_COPY)[0]
         _load(copy, buffers[copy.tensor], scratch, first, last)
     elif kind == STORE:
         copy = stage.view(_COPY)[0]
         _store(copy, buffers[copy.tensor], scratch, first, last)
     elif kind == SUM_CHANNELS:
-        sums = stage.view(_SUM)[0]
+        sums: SumStage = stage.view(_SUM)[0]
         _sum_channels(sums, buffers[sums.image], buffers[sums.result], scratch, first, last)
     elif kind == KEEP_DIAGONAL:
         _keep_diagonal(stage.view(_DIAGONAL)[0], scratch, first, last)

@@ -26,8 +26,9 @@ from opserve_kernels.tensor import DataType
 
 _NAMES = ("grad_input", "grad_weight", "grad_bias")
 _SHARED = (  # what calls are made of, and the rounding of operands: no loop
-    *("convolution", "gradients", "loops", "number_formats", "operator", "precision", "stages"),
-    *("views", "workspace", "operators.im2col_backward.plan", "algorithms.names"),
+    *("convolution", "copy_stages", "gradients", "loops", "number_formats", "operator"),
+    *("precision", "records", "stages", "views", "workspace", "operators.im2col_backward.plan"),
+    *("algorithms.names", "algorithms.fold.layout"),
 )
 _USE_FP16 = 2
 _HF32_TYPES = (1, 3)

@@ -19,61 +19,48 @@ from opserve_kernels.exact_strided import (
     value_of,
 )
 from opserve_kernels.loops import compiled, entry
-from opserve_kernels.operators.im2col_backward.plan import (
-    CHUNK,
-    DILATION,
-    GRAD_OUTPUT,
-    HEIGHT,
-    HIGH,
-    KERNEL,
-    NUMBER_FORMAT,
-    OUT,
-    PADDING,
-    PIXELS,
-    STRIDE,
-    VIEWS,
-    WIDE,
-    WIDTH,
-)
+from opserve_kernels.operators.im2col_backward.plan import GRAD_OUTPUT, OUT, ExactFold
+from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import stages_between
-from opserve_kernels.views import VIEW_LENGTH
 
 Bytes = NDArray[np.uint8]
 
+_FOLD = dtype_of(ExactFold)
 
-@compiled("int64(int64[::1], int64, int64, int64)")
-def _block_at(parameters: Integers, axis: int, pixel: int, tap: int) -> int:
+
+@compiled()
+def _block_at(stage: ExactFold, axis: int, pixel: int, tap: int) -> int:
     """The position along an axis of the block whose tap lies on a pixel; -1 if there is none."""
-    distance = pixel + parameters[PADDING + axis] - tap * parameters[DILATION + axis]
-    if distance < 0 or distance % parameters[STRIDE + axis] != 0:
+    distance = pixel + stage.shape.padding[axis] - tap * stage.shape.dilation[axis]
+    if distance < 0 or distance % stage.shape.stride[axis] != 0:
         return -1
-    position = distance // parameters[STRIDE + axis]
-    return int(position) if position < parameters[HIGH + axis] else -1
+    position = distance // stage.shape.stride[axis]
+    return position if position < stage.shape.positions[axis] else -1
 
 
-@compiled(f"float64(int64[::1], {ELEMENTS}, int64)")
-def _pixel(parameters: Integers, columns: Elements, index: int) -> np.float64:
+@compiled()
+def _pixel(stage: ExactFold, columns: Elements, index: int) -> np.float64:
     """The sum at a pixel, by its row-major index over entries, channels, height and width."""
-    height, width = parameters[HEIGHT], parameters[WIDTH]
+    height, width = stage.shape.size[0], stage.shape.size[1]
     plane, h, w = index // width // height, index // width % height, index % width
-    length = parameters[HIGH] * parameters[WIDE]
+    length = stage.shape.positions[0] * stage.shape.positions[1]
     total = np.float64(0)
-    for a in range(parameters[KERNEL]):
-        i = _block_at(parameters, 0, h, a)
+    for a in range(stage.shape.kernel[0]):
+        i = _block_at(stage, 0, h, a)
         if i < 0:
             continue
-        for b in range(parameters[KERNEL + 1]):
-            j = _block_at(parameters, 1, w, b)
+        for b in range(stage.shape.kernel[1]):
+            j = _block_at(stage, 1, w, b)
             if j >= 0:
-                row = (plane * parameters[KERNEL] + a) * parameters[KERNEL + 1] + b
-                place = row * length + i * parameters[WIDE] + j
-                total += value_of(columns, parameters[VIEWS:], place)
+                row = (plane * stage.shape.kernel[0] + a) * stage.shape.kernel[1] + b
+                place = row * length + i * stage.shape.positions[1] + j
+                total += value_of(columns, stage.source_layout[:], place)
     return total
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, {ELEMENTS}, float64[::1], int64, int64)")
 def _sum(
-    parameters: Integers,
+    numbers: Integers,
     columns: Elements,
     image: Elements,
     scratch: Doubles,
@@ -81,13 +68,14 @@ def _sum(
     last: int,
 ) -> None:
     """Writes the pixels of the work units first .. last-1, each rounded once."""
-    chunk, view = parameters[CHUNK], parameters[VIEWS + VIEW_LENGTH :]
+    stage: ExactFold = numbers.view(_FOLD)[0]
+    chunk, view = stage.chunk, stage.result_layout[:]
     for unit in range(first, last):
         begin = unit * chunk
-        values = scratch[: min(chunk, parameters[PIXELS] - begin)]
+        values = scratch[: min(chunk, stage.pixels - begin)]
         for i in range(values.size):
-            values[i] = _pixel(parameters, columns, begin + i)
-        store(values, parameters[NUMBER_FORMAT], view, begin, image)
+            values[i] = _pixel(stage, columns, begin + i)
+        store(values, stage.number_format, view, begin, image)
 
 
 def run(

@@ -3,7 +3,7 @@
 out[n, c, h, w] = sum over output rows i, then output columns j, both ascending, of
                   grad_output[n, (c * kH + a) * kW + b, i * J + j]
     where a, b are the taps with h = i * stride + a * dilation - padding, and w likewise of j, b
-Sums are float32: opserve_kernels.algorithms.fold. Those of `reference` are in exact_kernel.
+Sums are float32: opserve_kernels.algorithms.fold.loops. Those of `reference` are in exact_kernel.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.fold.layout import FoldStage
 from opserve_kernels.algorithms.fold.loops import run_fold
 from opserve_kernels.loops import entry
 from opserve_kernels.operators.im2col_backward.plan import GRAD_OUTPUT, OUT
+from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
+
+_FOLD = dtype_of(FoldStage)
 
 
 @entry("void(int64[::1], uint8[::1], uint8[::1], uint8[::1], int64, int64)")
@@ -26,7 +30,7 @@ def _run_fold(
 ) -> None:
     """The buffers as float32 and as halves, made here: in Python each takes a microsecond."""
     run_fold(
-        stage,
+        stage.view(_FOLD)[0],
         workspace.view(np.float32),
         source[: source.size // 4 * 4].view(np.float32),
         source[: source.size // 2 * 2].view(np.uint16),

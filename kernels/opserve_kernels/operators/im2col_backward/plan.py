@@ -7,7 +7,9 @@ image's pixels.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
+from opserve_kernels.algorithms.fold.layout import FoldShape
 from opserve_kernels.algorithms.fold.plan import Fold, fold_algorithms, plan_fold
 from opserve_kernels.algorithms.names import Algorithm, asked_for, named
 from opserve_kernels.convolution import check_positions, output_size
@@ -25,6 +27,7 @@ from opserve_kernels.operators.im2col_backward.contract import (
 from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
+from opserve_kernels.records import ViewNumbers, encode
 from opserve_kernels.rules import (
     check_dtype,
     check_length,
@@ -40,15 +43,31 @@ from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
 FOLD, SUM_EXACTLY = range(2)  # kinds of stages
-# Places of the parameters of SUM_EXACTLY. CHUNK is how many of the PIXELS a work unit sums; two
-# views follow the geometry.
-CHUNK, PIXELS, NUMBER_FORMAT, HEIGHT, WIDTH, HIGH, WIDE = range(7)
-KERNEL, DILATION, PADDING, STRIDE, VIEWS = 7, 9, 11, 13, 15
 _RANKS = (2, 3)
 _PAIR = 2
 _DOUBLE_BYTES = 8
 _LEAST_VALUES = 1 << 20  # of columns in a call that is cut into shares, about 0.2 ms
 _EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
+
+
+class ExactFold(NamedTuple):
+    """The record of a stage in float64.
+
+    Attributes:
+        chunk: Pixels that a work unit sums.
+        pixels: Of all planes of the image.
+        number_format: What sums are rounded to.
+        shape: Of the image and the taps.
+        source_layout: View of the columns.
+        result_layout: View of the image.
+    """
+
+    chunk: int
+    pixels: int
+    number_format: int
+    shape: FoldShape
+    source_layout: ViewNumbers
+    result_layout: ViewNumbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,15 +167,21 @@ def _fold(call: _Call, profile: Profile) -> Fold:
     computed = call.grad_output.dtype.acl_number
     return Fold(
         planes=prod(call.out.shape[:-_PAIR]),
+        shape=_shape(call),
+        number_format=result_format(computed, call.out.dtype, saturates=profile.saturates),
+        source=encode_view(call.grad_output),
+        result=encode_view(call.out),
+    )
+
+
+def _shape(call: _Call) -> FoldShape:
+    return FoldShape(
         size=_pair(call.input_size),
         positions=_columns(call),
         kernel=_pair(call.kernel_size),
         dilation=_pair(call.dilation),
         padding=_pair(call.padding),
         stride=_pair(call.stride),
-        number_format=result_format(computed, call.out.dtype, saturates=profile.saturates),
-        source=encode_view(call.grad_output),
-        result=encode_view(call.out),
     )
 
 
@@ -172,19 +197,16 @@ def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
     chunk = max(1, min(pixels, _EXACT_TAPS // taps))
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
     workspace.reserve(chunk)
-    stage = Stage(
-        kind=SUM_EXACTLY,
-        units=-(-pixels // chunk),
-        parameters=(chunk, pixels, call.out.dtype.acl_number, *_geometry(call)),
+    sums = ExactFold(
+        chunk=chunk,
+        pixels=pixels,
+        number_format=call.out.dtype.acl_number,
+        shape=_shape(call),
+        source_layout=encode_view(call.grad_output),
+        result_layout=encode_view(call.out),
     )
+    stage = Stage(kind=SUM_EXACTLY, units=-(-pixels // chunk), parameters=encode(sums))
     return plan_of([[stage]], workspace, [named(Product.IMAGE, algorithm)])
-
-
-def _geometry(call: _Call) -> tuple[int, ...]:
-    """The parameters from HEIGHT on."""
-    sizes = (*call.input_size, *_columns(call), *call.kernel_size)
-    steps = (*call.dilation, *call.padding, *call.stride)
-    return (*sizes, *steps, *encode_view(call.grad_output), *encode_view(call.out))
 
 
 def _check(arguments: Im2colBackward, profile: str, page: PageRules) -> _Call:
