@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from opserve_client.conform.record import Header, Result, RunRecord
 from opserve_kernels.cases.case import Case, Kind
-from opserve_kernels.cases.fill import NUMPY_DTYPES
 from opserve_kernels.cases.suites import SUITES
+from opserve_kernels.tensor import NUMPY_DTYPES
 from opserve_kernels.verdict.checks import check_repeats, check_untouched
 from opserve_kernels.verdict.exact import Exact
 from opserve_kernels.verdict.judge import conclude, judge, judge_refusal

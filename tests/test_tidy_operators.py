@@ -153,8 +153,8 @@ def test_client_calls_the_operator_as_the_vendor_does_and_raises_errors_of_its_f
     name: str,
 ) -> None:
     client, operator = client_operators.OPERATORS[name], OPERATORS[name]
-    assert client.vendor_name == operator.call
-    assert {rule.status.domain for rule in operator.rules} == {client.domain}
+    assert operator.call == client.schema.CALL
+    assert {rule.status.domain for rule in operator.rules} == {client.invalid.domain}
 
 
 def test_every_profile_has_an_operator() -> None:

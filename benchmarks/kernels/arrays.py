@@ -1,23 +1,16 @@
 """The arrays of a call, the same for both sides, drawn from a seed of the shape's name."""
 
-from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape, Sizes
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 Array = NDArray[Any]
 
-NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
-    DataType.FLOAT: np.dtype(np.float32),
-    DataType.FLOAT16: np.dtype(np.float16),
-    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
-}
 _ALIGNMENT = 512  # of buffers in a device's memory
 
 

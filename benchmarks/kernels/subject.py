@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.kernels.arrays import NUMPY_DTYPES, Array, aligned_bytes, aligned_copy
+from benchmarks.kernels.arrays import Array, aligned_bytes, aligned_copy
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
@@ -19,7 +19,7 @@ from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stage_ends
-from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Format, Tensor
 from opserve_server.pool.shares import run_shares, shares_of
 
 Bytes = NDArray[np.uint8]

@@ -15,7 +15,6 @@ from opserve_client._sync.session import Session
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
 from opserve_client.access import TlsFiles
 from opserve_client.benchmark import Benchmark
-from opserve_client.data_types import DataType, Format
 from opserve_client.errors import (
     AclnnError,
     AclrtError,
@@ -58,6 +57,7 @@ from opserve_kernels.formats import (
     to_5hd,
     to_fractal_z,
 )
+from opserve_kernels.tensor import DataType, Format
 
 __all__ = [
     "AclnnError",

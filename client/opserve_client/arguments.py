@@ -1,7 +1,7 @@
 """What a Python program gives, made plain: one place for each kind, which refuses by name.
 
 What belongs to an operator's call is refused as its family would (161002, E60038 or
-DECONV_PARAM_INVALID; `domain` names the family), what belongs to the runtime as aclrt would
+DECONV_PARAM_INVALID; `status` is the code), what belongs to the runtime as aclrt would
 (107000). Integers are Python's and NumPy's, and so are booleans; neither stands for the other.
 """
 
@@ -9,37 +9,37 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from numbers import Real
 from operator import index
-from typing import Any, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve.v1 import session_service_pb2 as session_pb2
 from opserve_client.errors import (
-    OPSERVE,
     SessionLost,
     invalid_argument,
     invalid_handle,
     invalid_parameter,
     session_lost,
 )
+from opserve_kernels.status import AnyStatus, Status
 
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="Owned")
 AccuracyName = Literal["direct", "fast"]
 DeterministicLevelName = Literal["off", "deterministic", "strong", "batch"]
 DocumentedRulesName = Literal["error", "warn"]
-ACCURACIES: Mapping[str, AccuracyName] = {"direct": "direct", "fast": "fast"}
-DOCUMENTED_RULES: Mapping[str, DocumentedRulesName] = {"error": "error", "warn": "warn"}
+ACCURACIES: Mapping[str, AccuracyName] = {name: name for name in get_args(AccuracyName)}
+DOCUMENTED_RULES: Mapping[str, DocumentedRulesName] = {
+    name: name for name in get_args(DocumentedRulesName)
+}
 DETERMINISTIC_LEVELS: Mapping[str, session_pb2.DeterministicLevel.ValueType] = {
-    "off": session_pb2.DETERMINISTIC_LEVEL_OFF,
-    "deterministic": session_pb2.DETERMINISTIC_LEVEL_DETERMINISTIC,
-    "strong": session_pb2.DETERMINISTIC_LEVEL_STRONG,
-    "batch": session_pb2.DETERMINISTIC_LEVEL_BATCH,
+    name: session_pb2.DeterministicLevel.Value(f"DETERMINISTIC_LEVEL_{name.upper()}")
+    for name in get_args(DeterministicLevelName)
 }
 LARGEST_UINT32 = 2**32 - 1
 LARGEST_UINT64 = 2**64 - 1
-_INT64 = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
 _SHOWN = 80
 
 
@@ -59,78 +59,90 @@ class MayBeLost(Protocol):
     lost: SessionLost | None
 
 
-def int64(value: object, *, parameter: str, domain: str = OPSERVE) -> int:
+def int64(
+    value: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
+) -> int:
     """An integer of an operator's call."""
     try:
         return _integer(value)
     except TypeError:
         allowed = "an integer of 64 bits"
-        raise invalid_argument(parameter, shown(value), allowed, domain=domain) from None
+        raise invalid_argument(parameter, shown(value), allowed, status=status) from None
 
 
 def int64s(
     values: object,
     *,
     parameter: str,
-    domain: str = OPSERVE,
-    entry_status: tuple[int, str] | None = None,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
+    entry_status: AnyStatus | None = None,
 ) -> tuple[int, ...]:
     """Integers of an operator's call: an aclIntArray, or the parts of a shape.
 
     Args:
         values: The integers.
         parameter: Their name.
-        domain: The operator's family.
-        entry_status: Code and name for an entry that is none, where the operator has its own.
+        status: The code of the operator's family for a value of the wrong kind.
+        entry_status: The code for an entry of the wrong kind; None means `status`.
     """
-    allowed, status = "a sequence of integers of 64 bits", None
+    allowed = "a sequence of integers of 64 bits"
     try:
         items = _items(values)
-        status = entry_status
+        status = entry_status or status
         return tuple(_integer(value) for value in items)
     except TypeError:
         given = shown(values)
-        raise invalid_argument(parameter, given, allowed, domain=domain, status=status) from None
+        raise invalid_argument(parameter, given, allowed, status=status) from None
 
 
-def boolean(value: object, *, parameter: str, domain: str = OPSERVE) -> bool:
+def boolean(
+    value: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
+) -> bool:
     """A truth value of an operator's call."""
     try:
         return _boolean(value)
     except TypeError:
         allowed = "True or False"
-        raise invalid_argument(parameter, shown(value), allowed, domain=domain) from None
+        raise invalid_argument(parameter, shown(value), allowed, status=status) from None
 
 
-def booleans(values: object, *, parameter: str, domain: str = OPSERVE) -> tuple[bool, ...]:
+def booleans(
+    values: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
+) -> tuple[bool, ...]:
     """Truth values of an operator's call: an aclBoolArray."""
     try:
         return tuple(_boolean(value) for value in _items(values))
     except TypeError:
         allowed = "a sequence of True and False"
-        raise invalid_argument(parameter, shown(values), allowed, domain=domain) from None
+        raise invalid_argument(parameter, shown(values), allowed, status=status) from None
 
 
-def string(value: object, *, parameter: str, domain: str = OPSERVE) -> str:
+def string(
+    value: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
+) -> str:
     """A word of an operator's call."""
     try:
         return _string(value)
     except (TypeError, UnicodeEncodeError):
-        raise invalid_argument(parameter, shown(value), "a string", domain=domain) from None
+        raise invalid_argument(parameter, shown(value), "a string", status=status) from None
 
 
 def members(
-    value: object, names: Collection[str], *, parameter: str, domain: str = OPSERVE
+    value: object,
+    names: Collection[str],
+    *,
+    parameter: str,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> dict[str, object]:
     """The members of a dict of an operator's call, without those that are None."""
     if not isinstance(value, Mapping):
         allowed = f"a dict with the keys {', '.join(names)}"
-        raise invalid_argument(parameter, shown(value), allowed, domain=domain)
+        raise invalid_argument(parameter, shown(value), allowed, status=status)
     given = cast("Mapping[object, object]", value)
     unknown = [key for key in given if key not in names]
     if unknown:
         keys = f"the key {shown(unknown[0])}"
-        raise invalid_argument(parameter, keys, f"the keys {', '.join(names)}", domain=domain)
+        raise invalid_argument(parameter, keys, f"the keys {', '.join(names)}", status=status)
     return {str(key): member for key, member in given.items() if member is not None}
 
 
@@ -156,8 +168,8 @@ def size_to_allocate(value: object) -> int:
     try:
         return _integer(value, within=range(LARGEST_UINT64 + 1))
     except TypeError:
-        allowed = f"an integer from 1 to {LARGEST_UINT64}"
-        raise invalid_parameter("size_bytes", shown(value), allowed, code=100000) from None
+        allowed, status = f"an integer from 1 to {LARGEST_UINT64}", Status.ACL_ERROR_INVALID_PARAM
+        raise invalid_parameter("size_bytes", shown(value), allowed, status=status) from None
 
 
 def milliseconds(value: object, *, parameter: str) -> int | None:
@@ -241,7 +253,7 @@ def shown(value: object) -> str:
     return written if len(written) <= _SHOWN else f"{written[: _SHOWN - 3]}..."
 
 
-def _integer(value: object, *, within: range = _INT64) -> int:
+def _integer(value: object, *, within: range = INT64) -> int:
     number = index(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  asked here
     if isinstance(value, bool) or number not in within:
         raise TypeError

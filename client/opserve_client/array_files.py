@@ -8,9 +8,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opserve_client.data_types import DataType
 from opserve_client.errors import incomprehensible
 from opserve_client.tensors import Array
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 
 def plain(arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
@@ -36,4 +36,4 @@ def unpacked(data: bytes) -> dict[str, Array]:
 
 def _plain(array: ArrayLike) -> Array:
     given = np.asarray(array)
-    return given.view(np.uint16) if given.dtype == DataType.BF16.numpy else given
+    return given.view(np.uint16) if given.dtype == NUMPY_DTYPES[DataType.BF16] else given

@@ -16,37 +16,22 @@ OpserveError                what every failure carries: code, name, parameter, g
     └── ServiceUnreachable  no connection to the service, or it is going down (507901)
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from typing_extensions import override
 
 from opserve.v1.command_service_pb2 import CommandResult, Error
+from opserve_kernels.status import DOMAINS, AnyStatus, DeconvStatus, Status, TbeStatus
 
-OPSERVE = "opserve"
+OPSERVE = DOMAINS[Status]
 """Domain of the codes of aclnn and aclrt."""
-TBE = "opserve.tbe"
-FT_DSP = "opserve.ft_dsp"
-
-INTERNAL_ERROR = (500000, "ACL_ERROR_INTERNAL_ERROR")
-UNREACHABLE = (507901, "ACL_ERROR_RT_SOCKET_CLOSE")
-TIMED_OUT = (107019, "ACL_ERROR_RT_WAIT_TIMEOUT")
-CORRUPTED = (507052, "ACL_ERROR_RT_COPY_DATA")
-NO_PERMISSION = (207006, "ACL_ERROR_RT_NO_PERMISSION")
-OVER_LIMIT = (207012, "ACL_ERROR_RT_OVER_LIMIT")
-NOT_SUPPORTED = (207000, "ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
-INVALID_HANDLE = (107017, "ACL_ERROR_RT_INVALID_HANDLE")
-WORTH_A_RETRY = frozenset({UNREACHABLE[0], 207004})
+WORTH_A_RETRY = frozenset({Status.ACL_ERROR_RT_SOCKET_CLOSE, Status.ACL_ERROR_RT_NO_DEVICE})
 """Codes of what may succeed a moment later: no connection, and no device that is ready."""
 
-WORTH_RESUMING = WORTH_A_RETRY | {CORRUPTED[0]}
+WORTH_RESUMING = WORTH_A_RETRY | {Status.ACL_ERROR_RT_COPY_DATA}
 """Codes after which an upload or a download goes on from what has come through."""
 
-_INVALID_ARGUMENTS = {
-    OPSERVE: (161002, "ACLNN_ERR_PARAM_INVALID"),
-    TBE: (60038, "E60038"),
-    FT_DSP: (2, "DECONV_PARAM_INVALID"),
-}
-_INVALID_PARAMETERS = {100000: "ACL_ERROR_INVALID_PARAM", 107000: "ACL_ERROR_RT_PARAM_INVALID"}
 _ACLNN_THOUSANDS = frozenset({161, 361, 561})
 
 
@@ -244,15 +229,18 @@ def error_for(
     return family(message, code=code, **fields)
 
 
-_FAMILIES: dict[str, type[OpserveError]] = {TBE: TbeError, FT_DSP: DeconvError}
+_FAMILIES: Mapping[str, type[OpserveError]] = {
+    DOMAINS[TbeStatus]: TbeError,
+    DOMAINS[DeconvStatus]: DeconvError,
+}
 
 
 def _class_of(code: int, parameter: str) -> type[OpserveError]:
-    if code == NO_PERMISSION[0]:
+    if code == Status.ACL_ERROR_RT_NO_PERMISSION:
         return AuthenticationError if parameter == "authorization" else PermissionDeniedError
-    if code == UNREACHABLE[0]:
+    if code == Status.ACL_ERROR_RT_SOCKET_CLOSE:
         return ServiceUnreachable
-    if code == TIMED_OUT[0]:
+    if code == Status.ACL_ERROR_RT_WAIT_TIMEOUT:
         return CallTimedOut
     return AclnnError if code // 1000 in _ACLNN_THOUSANDS else AclrtError
 
@@ -279,8 +267,7 @@ def invalid_argument(
     given: str,
     allowed: str,
     *,
-    domain: str = OPSERVE,
-    status: tuple[int, str] | None = None,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> OpserveError:
     """The exception for an argument of an operator that is refused before it is sent.
 
@@ -288,32 +275,38 @@ def invalid_argument(
         parameter: The argument.
         given: What was given.
         allowed: What is allowed.
-        domain: The operator's family.
-        status: Code and name; None means the family's for any such argument.
+        status: The code.
     """
-    code, name = status or _INVALID_ARGUMENTS[domain]
-    return _refusal(code, name, domain=domain, parameter=parameter, given=given, allowed=allowed)
+    return _refusal(status, parameter, given, allowed)
 
 
 def invalid_parameter(
-    parameter: str, given: str, allowed: str, *, code: int = 107000
+    parameter: str,
+    given: str,
+    allowed: str,
+    *,
+    status: Status = Status.ACL_ERROR_RT_PARAM_INVALID,
 ) -> OpserveError:
     """The exception for a parameter of the runtime that is refused before it is sent."""
-    name = _INVALID_PARAMETERS[code]
-    return _refusal(code, name, parameter=parameter, given=given, allowed=allowed)
+    return _refusal(status, parameter, given, allowed)
 
 
 def invalid_handle(parameter: str, given: str, allowed: str) -> OpserveError:
     """The exception for an object that means nothing where it is given."""
-    return _refusal(*INVALID_HANDLE, parameter=parameter, given=given, allowed=allowed)
+    return _refusal(Status.ACL_ERROR_RT_INVALID_HANDLE, parameter, given, allowed)
 
 
-def _refusal(
-    code: int, name: str, *, domain: str = OPSERVE, parameter: str, given: str, allowed: str
-) -> OpserveError:
+def _refusal(status: AnyStatus, parameter: str, given: str, allowed: str) -> OpserveError:
     message = f"{parameter}: given {given}, allowed {allowed}"
-    fields = ErrorFields(name=name, parameter=parameter, given=given, allowed=allowed)
-    return error_for(message, code=code, domain=domain, **fields)
+    return _raised(status, message, parameter=parameter, given=given, allowed=allowed)
+
+
+def _raised(
+    status: AnyStatus, message: str, *, parameter: str = "", given: str = "", allowed: str = ""
+) -> OpserveError:
+    """The exception for an error that no wire brought."""
+    fields = ErrorFields(name=status.name, parameter=parameter, given=given, allowed=allowed)
+    return error_for(message, code=status.value, domain=status.domain, **fields)
 
 
 def may_pass(error: OpserveError) -> bool:
@@ -327,7 +320,7 @@ def may_pass(error: OpserveError) -> bool:
 
 def is_session_lost(error: OpserveError) -> bool:
     """Whether a service says that it has no such session."""
-    return error.code == INVALID_HANDLE[0] and error.parameter == "session"
+    return error.code == Status.ACL_ERROR_RT_INVALID_HANDLE and error.parameter == "session"
 
 
 def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
@@ -337,8 +330,8 @@ def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
     given = f"a session {end}; its buffers, streams and queued work are gone"
     return SessionLost(
         f"session: given {given}, allowed {allowed}",
-        code=INVALID_HANDLE[0],
-        name=INVALID_HANDLE[1],
+        code=Status.ACL_ERROR_RT_INVALID_HANDLE.value,
+        name=Status.ACL_ERROR_RT_INVALID_HANDLE.name,
         parameter="session",
         given=given,
         allowed=allowed,
@@ -350,29 +343,29 @@ def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
 def not_mappable(buffer: int) -> OpserveError:
     """The exception for memory that this process cannot see."""
     allowed = "buffers of a service on this host that lets its clients map them"
-    return _refusal(*NOT_SUPPORTED, parameter="buffer", given=str(buffer), allowed=allowed)
+    return _refusal(Status.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "buffer", str(buffer), allowed)
 
 
 def unreachable(message: str) -> OpserveError:
     """The exception for a connection that cannot be made or broke."""
-    return error_for(message, code=UNREACHABLE[0], name=UNREACHABLE[1])
+    return _raised(Status.ACL_ERROR_RT_SOCKET_CLOSE, message)
 
 
 def corrupted(*, given: str, allowed: str) -> OpserveError:
     """The exception for bytes that changed on their way."""
-    return _refusal(*CORRUPTED, parameter="crc32c", given=given, allowed=allowed)
+    return _refusal(Status.ACL_ERROR_RT_COPY_DATA, "crc32c", given, allowed)
 
 
 def timed_out(message: str) -> OpserveError:
     """The exception for an answer that did not come in time."""
-    return error_for(message, code=TIMED_OUT[0], name=TIMED_OUT[1])
+    return _raised(Status.ACL_ERROR_RT_WAIT_TIMEOUT, message)
 
 
 def over_limit(message: str) -> OpserveError:
     """The exception for a message that is larger than a wire carries."""
-    return error_for(message, code=OVER_LIMIT[0], name=OVER_LIMIT[1])
+    return _raised(Status.ACL_ERROR_RT_OVER_LIMIT, message)
 
 
 def incomprehensible(message: str) -> OpserveError:
     """The exception for an answer that is none of opserve's."""
-    return error_for(message, code=INTERNAL_ERROR[0], name=INTERNAL_ERROR[1])
+    return _raised(Status.ACL_ERROR_INTERNAL_ERROR, message)

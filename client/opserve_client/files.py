@@ -11,13 +11,12 @@ from numpy.lib.npyio import NpzFile
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from opserve_client._sync.session import Session
-from opserve_client.data_types import DataType, data_type_of
-from opserve_client.operators import OPERATORS, OperatorClass, plain, tensor_fields
+from opserve_client.data_types import data_type_of
+from opserve_client.operators import OPERATORS, OperatorClass, infer_outputs, plain, tensor_fields
 from opserve_client.tensors import Array, OutputArgument
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
-_NUMPY_NAMES = frozenset(
-    member.numpy.name for member in DataType if member is not DataType.UNDEFINED
-)
+_NUMPY_NAMES = frozenset(dtype.name for dtype in NUMPY_DTYPES.values())
 
 
 class FileError(Exception):
@@ -96,13 +95,13 @@ def run_file(
     values: dict[str, Any] = dict(arguments)
     for name, entry in entries.items():
         values[name] = None if entry is None else _tensor(session, name, entry, arrays)
-    for name, spec in plain(operator(**values)).infer_outputs().items():
+    for name, spec in infer_outputs(plain(operator(**values))).items():
         wish = entries.get(name)
         if wish is not None and wish.array is None and wish.format is not None:
             dtype = values[name] or spec.dtype
             values[name] = session.empty(spec.shape, dtype, format=wish.format)
     results: tuple[Array | None, ...] = session.run(operator(**values))
-    names = operator().result({})._fields
+    names = operator.schema.OUTPUTS
     return {name: array for name, array in zip(names, results, strict=True) if array is not None}
 
 
@@ -114,7 +113,7 @@ def _named(call: str, arguments: Mapping[str, Any]) -> tuple[OperatorClass, Mapp
         if given != call:
             raise FileError(f"arguments.function: given {given}, allowed {call}, or none")
         return functions[call], {**arguments, "function": call}
-    operators = {operator.vendor_name: operator for operator in OPERATORS.values()}
+    operators = {operator.schema.CALL: operator for operator in OPERATORS.values()}
     if call not in operators:
         known = ", ".join([*operators, *functions])
         raise FileError(f"operator: given {call}, allowed {known}")
@@ -145,7 +144,7 @@ def _as_dtype(name: str, array: Array, dtype: str | None) -> Array:
         return array
     wanted = _data_type(name, dtype)
     if wanted is DataType.BF16 and array.dtype == np.uint16:
-        return array.view(DataType.BF16.numpy)
+        return array.view(NUMPY_DTYPES[DataType.BF16])
     if wanted is not data_type_of(array.dtype):
         raise FileError(f"{name}.dtype: given {dtype}, allowed that of its array, {array.dtype}")
     return array

@@ -14,11 +14,24 @@ from opserve.v1.operator_service_pb2 import (
     SetTensorBufferRequest,
 )
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
-from opserve_client.data_types import DataType, data_type_of, is_dtype_like
+from opserve_client.data_types import data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, error_from_result
 from opserve_client.handles import Handles, next_handle
-from opserve_client.operators import OperatorCall, get_workspace_size_request, tensor_fields
-from opserve_client.tensors import OutputArgument, TensorSpec, bytes_of, spec_of
+from opserve_client.operators import (
+    OperatorCall,
+    get_workspace_size_request,
+    infer_outputs,
+    tensor_fields,
+)
+from opserve_client.tensors import (
+    OutputArgument,
+    TensorSpec,
+    bytes_of,
+    span_bytes,
+    spec_of,
+    start_bytes,
+)
+from opserve_kernels.tensor import DataType
 
 SMALL_BYTES = 64 * 2**10
 """Tensors of a call that travel inside one Submit, in all."""
@@ -37,7 +50,7 @@ class Part:
     @property
     def allocate(self) -> AllocateRequest:
         """Its buffer. An empty tensor gets one as well: a null pointer could not be executed."""
-        return AllocateRequest(size_bytes=max(1, self.spec.span_bytes))
+        return AllocateRequest(size_bytes=max(1, span_bytes(self.spec)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +81,7 @@ class Prepared:
 
 def prepare(call: OperatorCall[Any]) -> Prepared:
     """Sorts the tensors of a plain call. Malformed arguments are left for the service to refuse."""
-    inferred, asked = call.infer_outputs(), call.asked_outputs()
-    outputs = call.result({})._fields
+    inferred = infer_outputs(call)
     parts: list[Part] = []
     given: dict[str, TensorSpec] = {}
     for index, name in enumerate(tensor_fields(call)):
@@ -81,13 +93,15 @@ def prepare(call: OperatorCall[Any]) -> Prepared:
             given[name] = spec
         else:
             data = None
-            if isinstance(value, np.ndarray) and name not in outputs:
+            if isinstance(value, np.ndarray) and name not in call.schema.OUTPUTS:
                 data = bytes_of(value)
             parts.append(Part(name=name, index=index, spec=spec, data=data))
     there = given | {part.name: part.spec for part in parts}
-    results = {name: there[name] for name in asked if name in there and _can_be_made(there[name])}
+    results = {
+        name: there[name] for name in inferred if name in there and _can_be_made(there[name])
+    }
     sent = sum(len(part.data) for part in parts if part.data is not None)
-    read = sum(spec.span_bytes for spec in results.values())
+    read = sum(span_bytes(spec) for spec in results.values())
     return Prepared(
         call=call, parts=tuple(parts), given=given, results=results, size_bytes=sent + read
     )
@@ -100,8 +114,8 @@ def _spec(
     if value is None:
         return inferred
     if is_dtype_like(value):
-        return inferred and replace(inferred, dtype=data_type_of(value, domain=call.domain))
-    return spec_of(value, array_format=call.array_format)
+        return inferred and replace(inferred, dtype=data_type_of(value, status=call.invalid))
+    return spec_of(value, formats=call.schema.FORMATS)
 
 
 def _is_on_device(value: OutputArgument) -> bool:
@@ -115,7 +129,7 @@ def _can_be_made(spec: TensorSpec) -> bool:
         spec.dtype is not DataType.UNDEFINED
         and len(strides) == len(spec.shape)
         and min((*spec.shape, *strides), default=0) >= 0
-        and spec.span_bytes <= _LARGEST_BYTES
+        and span_bytes(spec) <= _LARGEST_BYTES
     )
 
 
@@ -139,7 +153,7 @@ def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
     commands += [
         Command(read=read_request(placed[name]))
         for name in prepared.results
-        if placed[name].span_bytes
+        if span_bytes(placed[name])
     ]
     made = [*buffers.values(), workspace]
     return commands + [Command(free=FreeRequest(buffer=buffer)) for buffer in made]
@@ -178,7 +192,7 @@ def execute_and_wait(*, executor: int, workspace: int) -> list[Command]:
 
 def read_request(spec: TensorSpec) -> ReadRequest:
     """Reads the bytes from the first element of a tensor to its last."""
-    return ReadRequest(buffer=spec.buffer, offset=spec.start_bytes, size_bytes=spec.span_bytes)
+    return ReadRequest(buffer=spec.buffer, offset=start_bytes(spec), size_bytes=span_bytes(spec))
 
 
 def first_error(results: Sequence[CommandResult]) -> OpserveError | None:

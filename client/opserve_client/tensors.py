@@ -1,8 +1,7 @@
-"""A tensor as aclCreateTensor describes it, and how its elements lie in a buffer's bytes."""
+"""Tensors of a call, and how their elements lie in a buffer's bytes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -10,93 +9,19 @@ from numpy.typing import NDArray
 
 from opserve.v1 import tensor_pb2
 from opserve_client.arguments import unsigned
-from opserve_client.data_types import DataType, DTypeLike, Format, data_type_of
+from opserve_client.data_types import (
+    DTypeLike,
+    data_type_of,
+    data_type_on_wire,
+    format_on_wire,
+    numpy_dtype,
+)
 from opserve_client.errors import invalid_argument
+from opserve_kernels.tensor import Format, Tensor
 
 Array: TypeAlias = NDArray[Any]
-_INT64 = range(-(2**63), 2**63)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorSpec:
-    """A strided view of elements in a buffer.
-
-    Attributes:
-        shape: View dimensions.
-        dtype: Element type.
-        format: Meaning of the dimensions.
-        strides: Elements between neighbours, by dimension; None means contiguous.
-        offset: Elements from the start of the buffer to the first element of the view.
-        storage_shape: Dimensions of the storage that the view lies in; None means the whole buffer.
-        buffer: Handle of the buffer; 0 is the null pointer.
-        format_follows_call: Whether the format is a default, in whose place a call takes that of
-            its arrays.
-    """
-
-    shape: tuple[int, ...]
-    dtype: DataType
-    format: Format
-    strides: tuple[int, ...] | None = None
-    offset: int = 0
-    storage_shape: tuple[int, ...] | None = None
-    buffer: int = 0
-    format_follows_call: bool = False
-
-    @property
-    def start_bytes(self) -> int:
-        """Bytes from the start of the buffer to the first element.
-
-        Raises:
-            AclrtError: 107000, there can be no such place.
-        """
-        return unsigned(self.offset * self.dtype.numpy.itemsize, parameter="offset")
-
-    @property
-    def span_bytes(self) -> int:
-        """Bytes from the first element of the view to the end of its last one.
-
-        Raises:
-            AclnnError: 161002, dimensions or strides below 0, or strides that are not as many as
-                dimensions: the service alone may look at such a tensor.
-        """
-        if min(self.shape, default=0) < 0:
-            raise invalid_argument("shape", str(list(self.shape)), "dimensions of at least 0")
-        if self.strides is not None and (
-            len(self.strides) != len(self.shape) or min(self.strides, default=0) < 0
-        ):
-            allowed = f"{len(self.shape)} strides of at least 0"
-            raise invalid_argument("strides", str(list(self.strides)), allowed)
-        if 0 in self.shape:
-            return 0
-        if self.strides is None:
-            return prod(self.shape) * self.dtype.numpy.itemsize
-        steps = sum(
-            (size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)
-        )
-        return (1 + steps) * self.dtype.numpy.itemsize
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the span holds the elements in row-major order and nothing else."""
-        return self.strides is None
-
-    def view(self, span: bytearray | memoryview) -> Array:
-        """The elements as an array over the bytes of the span."""
-        dtype = self.dtype.numpy
-        strides = self.strides and tuple(stride * dtype.itemsize for stride in self.strides)
-        return np.ndarray(self.shape, dtype, buffer=span, strides=strides)
-
-    def to_message(self) -> tensor_pb2.Tensor:
-        """The tensor as it travels."""
-        return tensor_pb2.Tensor(
-            shape=self.shape,
-            dtype=self.dtype.proto,
-            format=self.format.proto,
-            strides=int64_array(self.strides),
-            offset=self.offset,
-            storage_shape=int64_array(self.storage_shape),
-            buffer=self.buffer,
-        )
+TensorSpec: TypeAlias = Tensor
+"""A strided view of elements in a buffer, as the kernels have it."""
 
 
 @runtime_checkable
@@ -106,6 +31,11 @@ class DeviceTensor(Protocol):
     @property
     def spec(self) -> TensorSpec:
         """Shape, dtype, format and place."""
+        ...
+
+    @property
+    def format_follows_call(self) -> bool:
+        """Whether the format is a default, in whose place a call takes that of its arrays."""
         ...
 
     @property
@@ -138,28 +68,74 @@ TensorArgument: TypeAlias = "Array | DeviceTensor | None"
 OutputArgument: TypeAlias = "TensorArgument | DTypeLike"
 
 
-def spec_of(value: TensorArgument, *, array_format: Callable[[int], Format]) -> TensorSpec | None:
-    """The tensor that an argument is or becomes on a device; None for a null pointer."""
+def spec_of(value: TensorArgument, *, formats: Mapping[int, Format]) -> TensorSpec | None:
+    """The tensor that an argument is or becomes on a device; None for a null pointer.
+
+    Args:
+        value: The argument.
+        formats: Formats of arrays by number of dimensions; ND elsewhere.
+    """
+    if value is None:
+        return None
     if isinstance(value, np.ndarray):
-        return TensorSpec(
-            shape=value.shape,
-            dtype=data_type_of(value.dtype),
-            format=array_format(value.ndim),
-        )
-    if value is None or not value.spec.format_follows_call:
-        return None if value is None else value.spec
-    return replace(value.spec, format=array_format(len(value.spec.shape)))
+        format_ = formats.get(value.ndim, Format.ND)
+        return TensorSpec(shape=value.shape, dtype=data_type_of(value.dtype), format=format_)
+    spec = value.spec
+    if not value.format_follows_call:
+        return spec
+    return replace(spec, format=formats.get(spec.rank, Format.ND))
 
 
-def inferred_spec(
-    shape: tuple[int, ...],
-    dtype: DataType,
-    format: Format,  # noqa: A002  the vendor's word
-) -> TensorSpec | None:
-    """The tensor that arguments imply; None where they imply sizes that no message can carry."""
-    if all(size in _INT64 for size in shape):
-        return TensorSpec(shape=shape, dtype=dtype, format=format)
-    return None
+def start_bytes(spec: TensorSpec) -> int:
+    """Bytes from the start of the buffer to the first element.
+
+    Raises:
+        AclrtError: 107000, there can be no such place.
+    """
+    return unsigned(spec.offset * numpy_dtype(spec.dtype).itemsize, parameter="offset")
+
+
+def span_bytes(spec: TensorSpec) -> int:
+    """Bytes from the first element of the view to the end of its last one.
+
+    Raises:
+        AclnnError: 161002, dimensions or strides below 0, or strides that are not as many as
+            dimensions: the service alone may look at such a tensor.
+    """
+    if min(spec.shape, default=0) < 0:
+        raise invalid_argument("shape", str(list(spec.shape)), "dimensions of at least 0")
+    if spec.strides is not None and (
+        len(spec.strides) != spec.rank or min(spec.strides, default=0) < 0
+    ):
+        allowed = f"{spec.rank} strides of at least 0"
+        raise invalid_argument("strides", str(list(spec.strides)), allowed)
+    return (spec.end - spec.offset) * numpy_dtype(spec.dtype).itemsize
+
+
+def view_of(spec: TensorSpec, span: bytearray | memoryview) -> Array:
+    """The elements as an array over the bytes of the span."""
+    dtype = numpy_dtype(spec.dtype)
+    strides = spec.strides and tuple(stride * dtype.itemsize for stride in spec.strides)
+    return np.ndarray(spec.shape, dtype, buffer=span, strides=strides)
+
+
+def elements_of(spec: TensorSpec, span: bytearray | memoryview) -> Array:
+    """The elements as an array that holds nothing else: over the bytes of the span, or a copy."""
+    view = view_of(spec, span)
+    return view if spec.strides is None else view.copy()
+
+
+def message_of(spec: TensorSpec) -> tensor_pb2.Tensor:
+    """The tensor as it travels."""
+    return tensor_pb2.Tensor(
+        shape=spec.shape,
+        dtype=data_type_on_wire(spec.dtype),
+        format=format_on_wire(spec.format),
+        strides=_int64_array(spec.strides),
+        offset=spec.offset,
+        storage_shape=_int64_array(spec.storage_shape),
+        buffer=spec.buffer,
+    )
 
 
 def bytes_of(array: Array) -> memoryview:
@@ -168,6 +144,6 @@ def bytes_of(array: Array) -> memoryview:
     return native.reshape(-1).view(np.uint8).data
 
 
-def int64_array(values: Sequence[int] | None) -> tensor_pb2.Int64Array | None:
+def _int64_array(values: Sequence[int] | None) -> tensor_pb2.Int64Array | None:
     """An aclIntArray; None for a null pointer."""
     return None if values is None else tensor_pb2.Int64Array(values=values)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-OUTPUT_BLOCK = 16  # N0: output channels of a block of FRACTAL_Z, whatever the dtype
-_C0 = 16  # channels of a block
+BLOCK = 16  # C0, channels of a block, and N0, output channels of one of FRACTAL_Z
 _C0_OF_BYTES = 32  # the same, of a dtype of one byte
 _C0_OF_FLOAT_CUBE = 8  # the same, as some devices compute float32; storage has 16
 _RANK, _RANK_5HD, _RANK_FRACTAL_Z = 4, 5, 4
@@ -51,7 +50,7 @@ class Superblocks:
     @property
     def output_blocks(self) -> int:
         """Blocks of 16 output channels in a superblock."""
-        return -(-self.extend * self.output_channels // OUTPUT_BLOCK)
+        return -(-self.extend * self.output_channels // BLOCK)
 
 
 def to_5hd(array_nchw: NDArray[Scalar], c0: int | None = None) -> NDArray[Scalar]:
@@ -120,9 +119,9 @@ def to_fractal_z(
     kernel = weight_nchw.shape[2:]
     taps = kernel[0] * kernel[1]
     n1, c1 = blocks.output_blocks, blocks.input_blocks
-    dense = np.zeros((blocks.count, n1 * OUTPUT_BLOCK, c1 * block, taps), weight_nchw.dtype)
+    dense = np.zeros((blocks.count, n1 * BLOCK, c1 * block, taps), weight_nchw.dtype)
     dense[_places(blocks)] = weight_nchw.reshape(*weight_nchw.shape[:2], taps)
-    split = dense.reshape(blocks.count, n1, OUTPUT_BLOCK, c1, block, taps)
+    split = dense.reshape(blocks.count, n1, BLOCK, c1, block, taps)
     shape = fractal_z_shape(weight_nchw.shape, groups, block)
     return split.transpose(0, 3, 5, 1, 2, 4).reshape(shape)
 
@@ -149,15 +148,13 @@ def from_fractal_z(
     blocks = superblocks(shape_nchw, groups, block)
     taps = shape_nchw[2] * shape_nchw[3]
     n1, c1 = blocks.output_blocks, blocks.input_blocks
-    split = array.reshape(blocks.count, c1, taps, n1, OUTPUT_BLOCK, block)
-    dense = split.transpose(0, 3, 4, 1, 5, 2).reshape(
-        blocks.count, n1 * OUTPUT_BLOCK, c1 * block, taps
-    )
+    split = array.reshape(blocks.count, c1, taps, n1, BLOCK, block)
+    dense = split.transpose(0, 3, 4, 1, 5, 2).reshape(blocks.count, n1 * BLOCK, c1 * block, taps)
     return dense[_places(blocks)].reshape(shape_nchw)
 
 
 def fractal_z_shape(
-    shape_nchw: tuple[int, ...], groups: int = 1, c0: int = _C0
+    shape_nchw: tuple[int, ...], groups: int = 1, c0: int = BLOCK
 ) -> tuple[int, int, int, int]:
     """The shape (G*C1*KH*KW, N1, 16, C0) of a weight (Cout, Cin/groups, KH, KW) in FRACTAL_Z.
 
@@ -167,10 +164,10 @@ def fractal_z_shape(
     """
     blocks = superblocks(shape_nchw, groups, c0)
     rows = blocks.count * blocks.input_blocks * shape_nchw[2] * shape_nchw[3]
-    return (rows, blocks.output_blocks, OUTPUT_BLOCK, c0)
+    return (rows, blocks.output_blocks, BLOCK, c0)
 
 
-def group_dict(w_shape_nchw: tuple[int, ...], groups: int, c0: int = _C0) -> dict[str, int | str]:
+def group_dict(w_shape_nchw: tuple[int, ...], groups: int, c0: int = BLOCK) -> dict[str, int | str]:
     """The group_dict of conv2d_backprop_input's para_dict, with the vendor's keys.
 
     The vendor's page gives no formula for g_extend: groups / multiple_extend, rounded up.
@@ -199,7 +196,7 @@ def group_dict(w_shape_nchw: tuple[int, ...], groups: int, c0: int = _C0) -> dic
     }
 
 
-def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = _C0) -> Superblocks:
+def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = BLOCK) -> Superblocks:
     """How FRACTAL_Z arranges a weight (Cout, Cin/groups, KH, KW).
 
     Raises:
@@ -216,7 +213,7 @@ def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = _C0) -> 
     if groups < 1 or shape_nchw[0] % groups != 0:
         raise ValueError(f"groups: given {groups}, allowed divisors of Cout = {shape_nchw[0]}")
     inputs, outputs = shape_nchw[1], shape_nchw[0] // groups
-    whole = lcm(lcm(inputs, c0) // inputs, lcm(outputs, OUTPUT_BLOCK) // outputs)
+    whole = lcm(lcm(inputs, c0) // inputs, lcm(outputs, BLOCK) // outputs)
     return Superblocks(
         groups=groups,
         input_channels=inputs,
@@ -238,7 +235,7 @@ def _places(
 
 
 def _c0_of(dtype: np.dtype[Any], c0: int | None) -> int:
-    allowed = [_C0_OF_BYTES if dtype.itemsize == 1 else _C0]
+    allowed = [_C0_OF_BYTES if dtype.itemsize == 1 else BLOCK]
     if dtype == np.float32:
         allowed.append(_C0_OF_FLOAT_CUBE)
     if c0 is None:

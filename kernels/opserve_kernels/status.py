@@ -1,5 +1,6 @@
-"""Every status code that opserve returns, by family: aclnn and aclrt, TBE DSL, FT-DSP."""
+"""Every status code that opserve returns or raises, by family: aclnn and aclrt, TBE DSL, FT-DSP."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -9,7 +10,7 @@ class AnyStatus(IntEnum):
     @property
     def domain(self) -> str:
         """The family: whose number this is, on every wire."""
-        return _DOMAINS[type(self)]
+        return DOMAINS[type(self)]
 
 
 class Status(AnyStatus):
@@ -20,14 +21,17 @@ class Status(AnyStatus):
     ACL_ERROR_RT_INVALID_DEVICEID = 107001
     ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID = 107006
     ACL_ERROR_RT_INVALID_HANDLE = 107017
+    ACL_ERROR_RT_WAIT_TIMEOUT = 107019
     ACL_ERROR_RT_TASK_TIMEOUT = 107020
     ACL_ERROR_RT_STREAM_ABORT = 107023
     ACLNN_ERR_PARAM_NULLPTR = 161001
     ACLNN_ERR_PARAM_INVALID = 161002
     ACL_ERROR_API_NOT_SUPPORT = 200001
+    ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000
     ACL_ERROR_RT_MEMORY_ALLOCATION = 207001
     ACL_ERROR_RT_NO_DEVICE = 207004
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL = 207005
+    ACL_ERROR_RT_NO_PERMISSION = 207006
     ACL_ERROR_RT_NO_EVENT_RESOURCE = 207007
     ACL_ERROR_RT_NO_STREAM_RESOURCE = 207008
     ACL_ERROR_RT_OVER_LIMIT = 207012
@@ -77,7 +81,7 @@ class DeconvStatus(AnyStatus):
     DECONV_DTYPE_NOT_SUPPORTED = 3
 
 
-_DOMAINS: dict[type[AnyStatus], str] = {
+DOMAINS: Mapping[type[AnyStatus], str] = {
     Status: "opserve",
     TbeStatus: "opserve.tbe",
     DeconvStatus: "opserve.ft_dsp",

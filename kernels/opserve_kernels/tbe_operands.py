@@ -5,7 +5,7 @@ blocks; an image holds the first of them, in plain order, and lacks blocks that 
 """
 
 from opserve_kernels.convolution import Convolution
-from opserve_kernels.formats import OUTPUT_BLOCK, Superblocks
+from opserve_kernels.formats import BLOCK, Superblocks
 from opserve_kernels.gradients import Operand
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.tensor import Tensor
@@ -50,7 +50,7 @@ def weight_operand(
         offset=tensor.offset,
         parts=(
             ((blocks.count, blocks.input_blocks * taps * row),),
-            ((blocks.output_blocks, output_block), (OUTPUT_BLOCK, output_lane)),
+            ((blocks.output_blocks, output_block), (BLOCK, output_lane)),
             ((blocks.input_blocks, taps * row), (blocks.c0, input_lane)),
             ((taps, row),),
         ),
@@ -80,7 +80,7 @@ def convolution_of(
         batch=image[0],
         groups=blocks.count,
         input_channels=blocks.input_blocks * blocks.c0,
-        output_channels=blocks.output_blocks * OUTPUT_BLOCK,
+        output_channels=blocks.output_blocks * BLOCK,
         input_size=(1, image[2], image[3]),
         output_size=(1, output[2], output[3]),
         kernel_size=(1, kernel[0], kernel[1]),

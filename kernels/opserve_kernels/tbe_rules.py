@@ -5,21 +5,14 @@ from math import prod
 from typing import TypeVar
 
 from opserve_kernels.errors import invalid_argument
+from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Limit
 from opserve_kernels.rules import check_offered
 from opserve_kernels.status import AnyStatus, TbeStatus
-from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_kernels.tensor import Format, Tensor
 
 Value = TypeVar("Value")
 
-BLOCK = 16  # C0 and N0 of every dtype that is supported
-SPELLED: Mapping[str, DataType] = {
-    "float16": DataType.FLOAT16,
-    "float32": DataType.FLOAT,
-    "bfloat16": DataType.BF16,
-    "float64": DataType.DOUBLE,
-}
-"""The dtypes that res_dtype may name, as Python spells them."""
 _MADE_BY: Mapping[Format, str] = {
     Format.FRACTAL_Z: "FRACTAL_Z, which opserve_client.to_fractal_z makes",
     Format.NC1HWC0: "NC1HWC0, which opserve_client.to_5hd makes",

@@ -1,11 +1,14 @@
 """A tensor as aclCreateTensor describes it: a strided view of elements in a buffer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 from math import gcd, prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import ml_dtypes
+import numpy as np
 from typing_extensions import override
 
 from opserve_kernels.errors import invalid_argument
@@ -17,7 +20,7 @@ _MAX_BYTES = 2**63 - 1
 
 def member_of(value: object, kind: type[_Acl]) -> _Acl | None:
     """A data type or format by its name, the vendor's spelling or the vendor's number."""
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return next(
         (member for member in kind if value in (member.name, member.acl_name, member.acl_number)),
@@ -59,30 +62,51 @@ class DataType(StrEnum):
     @property
     def acl_number(self) -> int:
         """The value of aclDataType."""
-        return _DATA_TYPES[self][0]
+        return _DATA_TYPE_NUMBERS[self]
 
     @property
     def size_bytes(self) -> int:
         """Bytes of one element; 0 for UNDEFINED."""
-        return _DATA_TYPES[self][1]
+        return NUMPY_DTYPES[self].itemsize if self in NUMPY_DTYPES else 0
 
 
-_DATA_TYPES = {
-    DataType.UNDEFINED: (-1, 0),
-    DataType.FLOAT: (0, 4),
-    DataType.FLOAT16: (1, 2),
-    DataType.INT8: (2, 1),
-    DataType.INT32: (3, 4),
-    DataType.UINT8: (4, 1),
-    DataType.INT16: (6, 2),
-    DataType.UINT16: (7, 2),
-    DataType.UINT32: (8, 4),
-    DataType.INT64: (9, 8),
-    DataType.UINT64: (10, 8),
-    DataType.DOUBLE: (11, 8),
-    DataType.BOOL: (12, 1),
-    DataType.BF16: (27, 2),
+_DATA_TYPE_NUMBERS = {
+    DataType.UNDEFINED: -1,
+    DataType.FLOAT: 0,
+    DataType.FLOAT16: 1,
+    DataType.INT8: 2,
+    DataType.INT32: 3,
+    DataType.UINT8: 4,
+    DataType.INT16: 6,
+    DataType.UINT16: 7,
+    DataType.UINT32: 8,
+    DataType.INT64: 9,
+    DataType.UINT64: 10,
+    DataType.DOUBLE: 11,
+    DataType.BOOL: 12,
+    DataType.BF16: 27,
 }
+NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
+    DataType.FLOAT: np.dtype(np.float32),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DataType.DOUBLE: np.dtype(np.float64),
+    DataType.INT8: np.dtype(np.int8),
+    DataType.INT16: np.dtype(np.int16),
+    DataType.INT32: np.dtype(np.int32),
+    DataType.INT64: np.dtype(np.int64),
+    DataType.UINT8: np.dtype(np.uint8),
+    DataType.UINT16: np.dtype(np.uint16),
+    DataType.UINT32: np.dtype(np.uint32),
+    DataType.UINT64: np.dtype(np.uint64),
+    DataType.BOOL: np.dtype(np.bool_),
+}
+"""The NumPy dtypes of elements; UNDEFINED has none."""
+SPELLED: Mapping[str, DataType] = {
+    NUMPY_DTYPES[dtype].name: dtype
+    for dtype in (DataType.FLOAT16, DataType.FLOAT, DataType.BF16, DataType.DOUBLE)
+}
+"""The floating dtypes by their names in NumPy, which the TBE DSL uses too."""
 
 
 class Format(StrEnum):

@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from opserve_client import errors
 from opserve_client.errors import ErrorFields, ExecutionFailed, OpserveError, error_for
+from opserve_kernels.status import Status
 
 MEMBERS = ErrorFields(name="NAME", parameter="groups", given="0", allowed="1", request_id="one")
 
@@ -15,8 +15,8 @@ MEMBERS = ErrorFields(name="NAME", parameter="groups", given="0", allowed="1", r
     [
         (161002, "opserve"),
         (107017, "opserve"),
-        (errors.UNREACHABLE[0], "opserve"),
-        (errors.TIMED_OUT[0], "opserve"),
+        (Status.ACL_ERROR_RT_SOCKET_CLOSE, "opserve"),
+        (Status.ACL_ERROR_RT_WAIT_TIMEOUT, "opserve"),
         (60011, "opserve.tbe"),
         (2, "opserve.ft_dsp"),
     ],

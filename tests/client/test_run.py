@@ -17,11 +17,11 @@ from opserve_client import (
     ServiceUnreachable,
     Session,
 )
-from opserve_client.data_types import DataType, Format
 from opserve_client.operators import OperatorCall
 from opserve_client.run_batches import _can_be_made
-from opserve_client.tensors import TensorSpec
+from opserve_client.tensors import TensorSpec, span_bytes
 from opserve_client.transports import MemoryTransport
+from opserve_kernels.tensor import DataType, Format
 
 
 def calls_since(fake: FakeService, start: int) -> list[str]:
@@ -232,10 +232,10 @@ def test_submit_raises_the_error_and_keeps_the_answers_before(session: Session) 
     assert [result.WhichOneof("result") for result in raised.value.results] == ["free"]
 
 
-@pytest.mark.parametrize(("span_bytes", "can_be"), [(2**63 - 1, True), (2**63, False)])
+@pytest.mark.parametrize(("size_bytes", "can_be"), [(2**63 - 1, True), (2**63, False)])
 def test_memory_that_64_bits_cannot_count_is_left_to_the_service_to_refuse(
-    span_bytes: int, can_be: bool
+    size_bytes: int, can_be: bool
 ) -> None:
-    spec = TensorSpec(shape=(span_bytes,), dtype=DataType.INT8, format=Format.ND)
-    assert spec.span_bytes == span_bytes
+    spec = TensorSpec(shape=(size_bytes,), dtype=DataType.INT8, format=Format.ND)
+    assert span_bytes(spec) == size_bytes
     assert _can_be_made(spec) is can_be

@@ -26,13 +26,13 @@ from opserve_client import (
     Session,
 )
 from opserve_client.arguments import DocumentedRulesName
-from opserve_client.data_types import DataType, Format
 from opserve_client.operators import get_workspace_size_request
 from opserve_client.private_service import Addresses
 from opserve_client.tensors import TensorSpec
 from opserve_kernels.operator import Rule
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
+from opserve_kernels.tensor import DataType, Format
 
 pytestmark = pytest.mark.system
 RUN = "/v1/operators/aclnnConvolutionBackward:run"

@@ -13,6 +13,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.forms.form import Call, Form
 from opserve_kernels.cases.offers import follows_the_page, offered
 from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
@@ -21,7 +22,6 @@ from opserve_kernels.operators.deconv_grad_filter.cases.calls import Deconvoluti
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.tbe_rules import BLOCK
 from opserve_server.settings import THREADS_LIMIT
 
 DEMANDING = PlanOptions(accuracy=Accuracy.FAST, threads=THREADS_LIMIT, workspace_limit=0)

@@ -26,8 +26,7 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import Limit, NamedBuffer, PlanOptions
 from opserve_kernels.operators.deconv_grad_filter.contract import LIMITS, RULES
 from opserve_kernels.operators.deconv_grad_filter.operator import OPERATOR
-from opserve_kernels.operators.deconv_grad_filter.plan import infer_outputs
-from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter, infer_outputs
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType, Format

@@ -8,6 +8,9 @@ import pytest
 from kernels.samples import REGISTRY_ERROR_SAMPLES, REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import ErrorSample, Sample
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import PlanOptions
+from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
 
@@ -80,3 +83,22 @@ def test_nothing_is_inferred_from_nothing(operator: str) -> None:
     nothing: Any = OPERATORS[operator].schema()
 
     assert OPERATORS[operator].infer_outputs(nothing) == {}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"kernel_size": (2, 2, 2)}, {"kernel_size": (0, 2)}],
+    ids=str,
+)
+def test_sizes_that_break_a_rule_imply_an_output_so_that_they_are_what_is_refused(
+    broken: dict[str, tuple[int, ...]],
+) -> None:
+    operator = OPERATORS["im2col_backward"]
+    sample = REGISTRY_SAMPLES["im2col_backward"][0]
+    bare = replace(sample.arguments(), out=None, **broken)
+
+    whole = replace(bare, **operator.infer_outputs(bare))
+
+    with pytest.raises(InvalidArgument) as refusal:
+        operator.plan(whole, PROFILES[sample.profile], PlanOptions())
+    assert refusal.value.parameter == next(iter(broken))

@@ -161,7 +161,6 @@ DOMAINS: Mapping[type[AnyStatus], str] = {
     Status: "opserve",
     TbeStatus: "opserve.tbe",
     DeconvStatus: "opserve.ft_dsp",
-    errors.AccessStatus: "opserve",
 }
 
 

@@ -17,12 +17,13 @@ from opserve_client.arguments import (
     text,
 )
 from opserve_client.array_files import packed, plain, unpacked
-from opserve_client.errors import INVALID_HANDLE, OpserveError
+from opserve_client.errors import OpserveError
 from opserve_client.request_forms import named, request_of
 from opserve_client.tensors import Array
 from opserve_client.wire import conformance_methods as methods
 from opserve_client.wire.chunks import report_messages
 from opserve_client.wire.methods import RequestT
+from opserve_kernels.status import Status
 
 _PAGE = 1000
 _DIGESTS_PAY_BYTES = 256 * 2**10
@@ -369,7 +370,7 @@ class AsyncConformance:
         try:
             return await self._connection.verify(request, packed(lacking))
         except OpserveError as error:
-            if error.code != INVALID_HANDLE[0]:
+            if error.code != Status.ACL_ERROR_RT_INVALID_HANDLE:
                 raise
         request.ClearField("digests")  # the service has dropped outputs since
         return await self._connection.verify(request, packed(arrays))

@@ -15,8 +15,17 @@ from opserve.v1.memory_service_pb2 import (
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.arguments import LARGEST_UINT32, host_bytes, own, unsigned
 from opserve_client.arguments import array as array_of
+from opserve_client.data_types import numpy_dtype
 from opserve_client.errors import invalid_argument
-from opserve_client.tensors import Array, TensorSpec, bytes_of
+from opserve_client.tensors import (
+    Array,
+    TensorSpec,
+    bytes_of,
+    elements_of,
+    span_bytes,
+    start_bytes,
+    view_of,
+)
 from opserve_client.wire.methods import COPY, FILL, FREE
 
 HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array"
@@ -115,14 +124,22 @@ class AsyncTensor:
         owner: The calls of its session.
         spec: Shape, dtype, format and place.
         buffer: The memory behind it; None is a null pointer.
+        format_follows_call: Whether the format is a default, in whose place a call takes that of
+            its arrays.
     """
 
     def __init__(
-        self, owner: AsyncSessionCalls, spec: TensorSpec, buffer: AsyncBuffer | None
+        self,
+        owner: AsyncSessionCalls,
+        spec: TensorSpec,
+        buffer: AsyncBuffer | None,
+        *,
+        format_follows_call: bool,
     ) -> None:
         self.owner = owner
         self.spec = spec
         self.buffer = buffer
+        self.format_follows_call = format_follows_call
 
     @override
     def __repr__(self) -> str:
@@ -136,8 +153,7 @@ class AsyncTensor:
 
     async def download(self) -> Array:
         """The elements of the view as an array of its own (BF16 as ml_dtypes.bfloat16)."""
-        view = self.spec.view(await self._read_span())
-        return view if self.spec.is_contiguous else view.copy()
+        return elements_of(self.spec, await self._read_span())
 
     async def upload(self, array: Array) -> None:
         """Sets the elements of the view; what lies between them stays as it is.
@@ -148,24 +164,24 @@ class AsyncTensor:
         Raises:
             AclnnError: 161002, another shape or dtype.
         """
-        dtype = self.spec.dtype.numpy
+        dtype = numpy_dtype(self.spec.dtype)
         array = array_of(array, parameter="array")
         if array.shape != self.spec.shape or array.dtype != dtype:
             given = f"{list(array.shape)} {array.dtype}"
             raise invalid_argument("array", given, f"{list(self.spec.shape)} {dtype}")
-        if self.spec.is_contiguous:
+        if self.spec.strides is None:
             content = bytes_of(array)
         else:
             span = await self._read_span()
-            self.spec.view(span)[...] = array
+            view_of(self.spec, span)[...] = array
             content = span
-        request = WriteRequest(buffer=self.spec.buffer, offset=self.spec.start_bytes)
+        request = WriteRequest(buffer=self.spec.buffer, offset=start_bytes(self.spec))
         await self.owner.write(request, content)
 
     async def _read_span(self) -> memoryview:
         spec = self.spec
-        size = unsigned(spec.span_bytes, parameter="size_bytes")
-        request = ReadRequest(buffer=spec.buffer, offset=spec.start_bytes, size_bytes=size)
+        size = unsigned(span_bytes(spec), parameter="size_bytes")
+        request = ReadRequest(buffer=spec.buffer, offset=start_bytes(spec), size_bytes=size)
         return await self.owner.read(request)
 
 

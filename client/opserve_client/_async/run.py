@@ -18,7 +18,7 @@ from opserve_client.run_batches import (
     read_request,
     whole_call,
 )
-from opserve_client.tensors import Array, TensorSpec
+from opserve_client.tensors import Array, elements_of, span_bytes
 
 
 async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
@@ -54,7 +54,7 @@ async def _run_at_once(
         raise error
     read = iter([result.read.data for result in results if result.HasField("read")])
     return {
-        name: _array(spec, bytearray(next(read) if spec.span_bytes else b""))
+        name: elements_of(spec, bytearray(next(read) if span_bytes(spec) else b""))
         for name, spec in prepared.results.items()
     }
 
@@ -85,7 +85,7 @@ async def _run_in_steps(
         raise error
     placed = prepared.placed(buffers)
     return {
-        name: _array(spec, await calls.read(read_request(placed[name])))
+        name: elements_of(spec, await calls.read(read_request(placed[name])))
         for name, spec in prepared.results.items()
     }
 
@@ -97,8 +97,3 @@ async def _free(calls: AsyncSessionCalls, history: History) -> None:
         error = first_error(results)
         if error and len(results) <= len(history.buffers):
             raise error
-
-
-def _array(spec: TensorSpec, span: bytearray | memoryview) -> Array:
-    view = spec.view(span)
-    return view if spec.is_contiguous else view.copy()

@@ -33,8 +33,15 @@ from opserve_client.arguments import (
 from opserve_client.arguments import array as array_of
 from opserve_client.benchmark import Benchmark
 from opserve_client.chrome_trace import chrome_trace
-from opserve_client.data_types import DTypeLike, FormatLike, data_type_of, format_for_rank
-from opserve_client.errors import INVALID_HANDLE, OpserveError, ServiceUnreachable, may_pass
+from opserve_client.data_types import (
+    DTypeLike,
+    FormatLike,
+    data_type_of,
+    format_named,
+    format_of_rank,
+    numpy_dtype,
+)
+from opserve_client.errors import OpserveError, ServiceUnreachable, may_pass
 from opserve_client.handles import Handles
 from opserve_client.local_lane import LocalLane
 from opserve_client.operators import (
@@ -49,9 +56,10 @@ from opserve_client.operators import (
 )
 from opserve_client.rule_warnings import warn_of
 from opserve_client.run_batches import first_error
-from opserve_client.tensors import Array, TensorSpec
+from opserve_client.tensors import Array, TensorSpec, span_bytes
 from opserve_client.wire import methods
 from opserve_client.wire.json_messages import Json
+from opserve_kernels.status import Status
 
 _BEATS_PER_LEASE = 3
 
@@ -241,7 +249,7 @@ class AsyncSession:
         """
         array = array_of(array, parameter="array")
         tensor = await self.empty(array.shape, array.dtype, format=format)
-        await tensor.upload(np.asarray(array, dtype=tensor.spec.dtype.numpy))
+        await tensor.upload(np.asarray(array, dtype=numpy_dtype(tensor.spec.dtype)))
         return tensor
 
     async def empty(
@@ -260,7 +268,7 @@ class AsyncSession:
         """
         unplaced = self.tensor(None, shape, dtype, format=format)
         # A buffer has at least one byte, an empty tensor none.
-        buffer = await self.allocate(max(1, unplaced.spec.span_bytes))
+        buffer = await self.allocate(max(1, span_bytes(unplaced.spec)))
         return self.tensor(buffer, shape, dtype, format=format)
 
     def tensor(  # noqa: PLR0913  the arguments of aclCreateTensor
@@ -294,14 +302,13 @@ class AsyncSession:
         spec = TensorSpec(
             shape=dimensions,
             dtype=data_type_of(dtype),
-            format=format_for_rank(len(dimensions), named=format),
+            format=format_of_rank(len(dimensions)) if format is None else format_named(format),
             strides=None if strides is None else int64s(strides, parameter="strides"),
             offset=int64(offset, parameter="offset"),
             storage_shape=storage,
             buffer=0 if buffer is None else buffer.handle,
-            format_follows_call=format is None,
         )
-        return AsyncTensor(self._calls, spec, buffer)
+        return AsyncTensor(self._calls, spec, buffer, format_follows_call=format is None)
 
     async def create_stream(self) -> AsyncStream:
         """Makes an ordered queue of work."""
@@ -369,7 +376,7 @@ class AsyncSession:
         try:
             await self._calls.call(methods.CLOSE_SESSION, request)
         except OpserveError as error:
-            if error.code != INVALID_HANDLE[0]:
+            if error.code != Status.ACL_ERROR_RT_INVALID_HANDLE:
                 raise
         self._closed = True
 

@@ -13,7 +13,6 @@ from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamRequest
 from opserve_client import runtime_blocking
 from opserve_client._sync.connection import Connection
 from opserve_client.errors import (
-    INVALID_HANDLE,
     OpserveError,
     SessionLost,
     not_mappable,
@@ -23,6 +22,7 @@ from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
 from opserve_client.recovery import noting_loss
 from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
+from opserve_kernels.status import Status
 
 SMALL_BYTES = 64 * 2**10
 """Bytes up to which a call is as fast as a mapping."""
@@ -123,7 +123,7 @@ class SessionCalls:
                                 yield news.entry
                             after = news.entry.sequence or news.lost.last
             except OpserveError as error:
-                if first or error.code != INVALID_HANDLE[0]:
+                if first or error.code != Status.ACL_ERROR_RT_INVALID_HANDLE:
                     raise
                 return
             first = False

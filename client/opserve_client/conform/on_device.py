@@ -9,13 +9,11 @@ from opserve.v1.command_service_pb2 import Command, CommandResult
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import DestroyExecutorRequest, GetWorkspaceSizeRequest
 from opserve_client._sync.session import Session
-from opserve_client.data_types import DataType, Format
 from opserve_client.errors import ExecutionFailed, OpserveError, QuotaExceeded, may_pass
 from opserve_client.operators import OPERATORS, get_workspace_size_request
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.run_batches import SMALL_BYTES, History, execute_and_wait
-from opserve_client.tensors import TensorSpec
-from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.conformance.target import Broken, Ran, Refused
 from opserve_kernels.verdict.verdict import Code
@@ -163,20 +161,10 @@ def _call(case: Case, buffers: Mapping[str, int], workspace: int, executor: int)
 
 def _request(case: Case, buffers: Mapping[str, int], executor: int) -> GetWorkspaceSizeRequest:
     call = OPERATORS[case.operator](**case.arguments)  # type: ignore[arg-type]  # the case's form
-    tensors = {name: _spec(tensor, buffers.get(name, 0)) for name, tensor in case.tensors.items()}
+    tensors = {
+        name: tensor.tensor(buffer=buffers.get(name, 0)) for name, tensor in case.tensors.items()
+    }
     return get_workspace_size_request(call, tensors, executor=executor)
-
-
-def _spec(tensor: TensorCase, buffer: int) -> TensorSpec:
-    return TensorSpec(
-        shape=tensor.shape,
-        dtype=DataType(tensor.dtype.value),
-        format=Format(tensor.format.value),
-        strides=tensor.strides,
-        offset=tensor.offset,
-        storage_shape=tensor.storage_shape,
-        buffer=buffer,
-    )
 
 
 def _allocate(storage: Array, buffer: int) -> Command:

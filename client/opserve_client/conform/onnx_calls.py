@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from opserve_kernels.cases.calls import Row, Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
-from opserve_kernels.cases.fill import NUMPY_DTYPES, drawn, key_of
+from opserve_kernels.cases.fill import drawn, key_of
 from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.readers.read import Inexpressible
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
+from opserve_kernels.tensor import NUMPY_DTYPES
 from opserve_kernels.verdict.verdict import Check, Status
 
 Array = NDArray[Any]

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from opserve.v1 import operator_service_pb2, tensor_pb2
 from opserve_client.arguments import (
+    INT64,
     boolean,
     booleans,
     check_owner,
@@ -18,21 +19,25 @@ from opserve_client.arguments import (
     members,
     string,
 )
-from opserve_client.data_types import Format, data_type_of, is_dtype_like
+from opserve_client.data_types import data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
 from opserve_client.operators.convolution_backward import ConvolutionBackward
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter
 from opserve_client.operators.im2col_backward import Im2colBackward
+from opserve_client.schema import Schema
 from opserve_client.tensors import (
     Array,
     DeviceBuffer,
     DeviceTensor,
     OutputArgument,
+    TensorArgument,
     TensorSpec,
+    message_of,
     spec_of,
 )
+from opserve_kernels.status import AnyStatus
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
@@ -56,30 +61,18 @@ class OperatorCall(Protocol[ResultT_co]):
     """What every operator's class offers; its dataclass fields are the arguments.
 
     Attributes:
-        vendor_name: As the vendor names the call: "aclnnConvolutionBackward".
-        domain: Family of its errors: "opserve", "opserve.tbe" or "opserve.ft_dsp".
+        schema: Its schema in the kernels: name, outputs, formats of arrays.
+        invalid: The code for a value of the wrong kind, which no message can carry.
+        invalid_entry: The same for an entry of an array of integers.
         buffer_entries: Arguments that may name a buffer: a number, or that entry of an array.
-        entry_status: What an entry that is no integer is refused with; None: as any wrong value.
         functions: The vendor's names of the call, each an option `function` of it, if it has many.
     """
 
-    vendor_name: ClassVar[str]
-    domain: ClassVar[str]
+    schema: ClassVar[Schema]
+    invalid: ClassVar[AnyStatus]
+    invalid_entry: ClassVar[AnyStatus]
     buffer_entries: ClassVar[Mapping[str, int | None]]
-    entry_status: ClassVar[tuple[int, str] | None]
     functions: ClassVar[tuple[str, ...]]
-
-    def asked_outputs(self) -> tuple[str, ...]:
-        """Names of the outputs that the arguments ask for; empty where they do not say."""
-        ...
-
-    def infer_outputs(self) -> Mapping[str, TensorSpec]:
-        """The output tensors that the arguments imply; what cannot be inferred is left out."""
-        ...
-
-    def array_format(self, rank: int) -> Format:
-        """The format of an array argument of that rank."""
-        ...
 
     def result(self, outputs: Mapping[str, Array]) -> ResultT_co:
         """The outputs by the vendor's names, None where one was not asked for."""
@@ -95,8 +88,8 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
             that is no integer.
     """
     fields = _message_of(call).fields
-    operator: Any = call  # its class is one of OPERATORS, whose results are named tuples
-    outputs = operator.result({})._fields
+    operator: Any = call  # its class is one of OPERATORS, a dataclass
+    outputs = call.schema.OUTPUTS
     values: dict[str, Any] = {}
     for field in fields:
         value = getattr(operator, field.name)
@@ -104,12 +97,34 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
             continue
         if field.message_type is tensor_pb2.Tensor.DESCRIPTOR:
             is_output = field.name in outputs
-            _check_tensor(field.name, value, is_output=is_output, domain=call.domain)
+            _check_tensor(field.name, value, is_output=is_output, status=call.invalid)
         else:
             value = _with_handle(call, field.name, value)
             values[field.name] = _plain_value(field, value, field.name, call)
     made: OperatorCall[ResultT_co] = replace(operator, **values)
     return made
+
+
+def infer_outputs(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
+    """The outputs that a plain call asks for, as session.run makes those that are None.
+
+    Left out are those that malformed arguments leave open, or of sizes that no message can carry.
+    """
+    schema, tensors = call.schema, tensor_fields(call)
+    given: dict[str, object] = {
+        field.name: getattr(call, field.name)
+        for field in _message_of(call).fields
+        if field.name not in schema.OUTPUTS
+    }
+    for name in given.keys() & tensors:
+        value: TensorArgument = getattr(call, name)
+        given[name] = spec_of(value, formats=schema.FORMATS)
+    inferred = schema.infer_outputs(_arguments(_message_of(call), given, schema))
+    return {
+        name: tensor
+        for name, tensor in inferred.items()
+        if all(size in INT64 for size in tensor.shape)
+    }
 
 
 def check_owners(call: OperatorCall[Any], owner: object) -> None:
@@ -164,7 +179,7 @@ def get_workspace_size_request(
     arguments = getattr(request, name)
     arguments.SetInParent()
     for tensor_name, spec in tensors.items():
-        getattr(arguments, tensor_name).CopyFrom(spec.to_message())
+        getattr(arguments, tensor_name).CopyFrom(message_of(spec))
     names = [field.name for field in _message_of(call).fields]
     others = set(names).difference(tensor_fields(call))
     _fill(arguments, {other: getattr(call, other) for other in others})
@@ -181,12 +196,12 @@ def device_tensors(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
     for name in tensor_fields(call):
         value: OutputArgument = getattr(call, name)
         if isinstance(value, DeviceTensor):
-            spec = spec_of(value, array_format=call.array_format)
+            spec = spec_of(value, formats=call.schema.FORMATS)
             assert spec is not None, "a tensor has one"
             tensors[name] = spec
         elif value is not None:
             allowed = "a tensor of the session (upload, empty)"
-            raise _no_tensor(name, value, allowed, domain=call.domain)
+            raise _no_tensor(name, value, allowed, status=call.invalid)
     return tensors
 
 
@@ -195,6 +210,19 @@ def _message_of(call: OperatorCall[Any]) -> Descriptor:
     message = request.fields_by_name[operator_name(call)].message_type
     assert message is not None, "every operator of the oneof is a message"
     return message
+
+
+def _arguments(form: Descriptor, given: Mapping[str, object], schema: Schema) -> object:
+    """Values as the schema has them: its dataclass of a message's name, with those inside it."""
+    parts = {field.name: field.message_type for field in form.fields}
+    arguments: dict[str, object] = {
+        name: _arguments(part, cast("Mapping[str, object]", value), schema)
+        if isinstance(value, Mapping) and (part := parts[name]) is not None
+        else value
+        for name, value in given.items()
+    }
+    kind: type = getattr(schema, form.name)
+    return kind(**arguments)
 
 
 def _fill(message: Message, values: Mapping[str, object]) -> None:
@@ -218,19 +246,19 @@ def _fill(message: Message, values: Mapping[str, object]) -> None:
 def _plain_value(
     field: FieldDescriptor, value: object, parameter: str, call: OperatorCall[Any]
 ) -> object:
-    message, domain = field.message_type, call.domain
+    message, status = field.message_type, call.invalid
     if message is tensor_pb2.Int64Array.DESCRIPTOR:
-        return int64s(value, parameter=parameter, domain=domain, entry_status=call.entry_status)
+        return int64s(value, parameter=parameter, status=status, entry_status=call.invalid_entry)
     if message is tensor_pb2.BoolArray.DESCRIPTOR:
-        return booleans(value, parameter=parameter, domain=domain)
+        return booleans(value, parameter=parameter, status=status)
     if message is not None:
         return _plain_members(message, value, parameter, call)
     if field.type == FieldDescriptor.TYPE_BOOL:
-        return boolean(value, parameter=parameter, domain=domain)
+        return boolean(value, parameter=parameter, status=status)
     if field.type == FieldDescriptor.TYPE_STRING:
-        return string(value, parameter=parameter, domain=domain)
+        return string(value, parameter=parameter, status=status)
     assert field.type == FieldDescriptor.TYPE_INT64, "no operator has an argument of another kind"
-    return int64(value, parameter=parameter, domain=domain)
+    return int64(value, parameter=parameter, status=status)
 
 
 def _plain_members(
@@ -238,7 +266,7 @@ def _plain_members(
 ) -> dict[str, object]:
     """A dict as the message of its keys takes it."""
     fields = {field.name: field for field in message.fields}
-    given = members(value, fields, parameter=parameter, domain=call.domain)
+    given = members(value, fields, parameter=parameter, status=call.invalid)
     return {
         name: _plain_value(fields[name], member, f"{parameter}.{name}", call)
         for name, member in given.items()
@@ -270,17 +298,17 @@ def _with_handle(call: OperatorCall[Any], name: str, value: Any) -> Any:  # noqa
     return buffer.handle if entry is None else [*value[:entry], buffer.handle, *value[entry + 1 :]]
 
 
-def _check_tensor(name: str, value: object, *, is_output: bool, domain: str) -> None:
+def _check_tensor(name: str, value: object, *, is_output: bool, status: AnyStatus) -> None:
     allowed = "a NumPy array, a tensor of the session"
     if isinstance(value, DeviceTensor):
         return
     if isinstance(value, np.ndarray):
-        data_type_of(cast("Array", value).dtype, domain=domain)
+        data_type_of(cast("Array", value).dtype, status=status)
     elif not is_output:
-        raise _no_tensor(name, value, f"{allowed} or None", domain=domain)
+        raise _no_tensor(name, value, f"{allowed} or None", status=status)
     elif not is_dtype_like(value):
-        raise _no_tensor(name, value, f"{allowed}, a dtype or None", domain=domain)
+        raise _no_tensor(name, value, f"{allowed}, a dtype or None", status=status)
 
 
-def _no_tensor(name: str, value: object, allowed: str, *, domain: str) -> OpserveError:
-    return invalid_argument(name, type(value).__name__, allowed, domain=domain)
+def _no_tensor(name: str, value: object, allowed: str, *, status: AnyStatus) -> OpserveError:
+    return invalid_argument(name, type(value).__name__, allowed, status=status)

@@ -4,16 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypedDict
 
-from opserve_client.data_types import Format, format_of_tbe, tbe_result_type
-from opserve_client.errors import TBE
-from opserve_client.tensors import (
-    Array,
-    OutputArgument,
-    TensorArgument,
-    TensorSpec,
-    inferred_spec,
-)
-from opserve_kernels.formats import fractal_z_shape
+from opserve_client.schema import Schema
+from opserve_client.tensors import Array, OutputArgument, TensorArgument
+from opserve_kernels.operators.conv2d_backprop_filter import schema as kernel_schema
+from opserve_kernels.status import AnyStatus, TbeStatus
 
 
 class Conv2dBackpropFilterParaDict(TypedDict, total=False):
@@ -65,10 +59,10 @@ class Conv2dBackpropFilter:
             array as a wish.
     """
 
-    vendor_name: ClassVar[str] = "conv2d_backprop_filter"
-    domain: ClassVar[str] = TBE
+    schema: ClassVar[Schema] = kernel_schema
+    invalid: ClassVar[AnyStatus] = TbeStatus.E60038
+    invalid_entry: ClassVar[AnyStatus] = TbeStatus.E64004
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
-    entry_status: ClassVar[tuple[int, str] | None] = (64004, "E64004")
     functions: ClassVar[tuple[str, ...]] = ()
 
     input_x: TensorArgument = None
@@ -77,28 +71,6 @@ class Conv2dBackpropFilter:
     para_dict: Conv2dBackpropFilterParaDict | None = None
     raw: bool | None = None
     res_tensor: OutputArgument = None
-
-    def asked_outputs(self) -> tuple[str, ...]:
-        """The gradient, always."""
-        return ("res_tensor",)
-
-    def infer_outputs(self) -> Mapping[str, TensorSpec]:
-        """The gradient; left out where malformed arguments leave it open."""
-        para_dict = self.para_dict or {}
-        dtype = tbe_result_type(para_dict.get("res_dtype", "float32"))
-        groups = para_dict.get("groups", 1)
-        if self.filter_sizes is None or dtype is None:
-            return {}
-        try:
-            shape = fractal_z_shape(tuple(self.filter_sizes), groups)
-        except ValueError:
-            return {}
-        spec = inferred_spec(shape, dtype, Format.FRACTAL_Z)
-        return {} if spec is None else {"res_tensor": spec}
-
-    def array_format(self, rank: int) -> Format:
-        """FRACTAL_Z for rank 4, NC1HWC0 for rank 5, else ND."""
-        return format_of_tbe(rank)
 
     def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropFilterResult:
         """The gradient by its name."""

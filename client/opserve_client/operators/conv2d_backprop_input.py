@@ -4,18 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypedDict
 
-from opserve_client.data_types import Format, format_of_tbe, tbe_result_type
-from opserve_client.errors import TBE
-from opserve_client.tensors import (
-    Array,
-    OutputArgument,
-    TensorArgument,
-    TensorSpec,
-    inferred_spec,
-)
-
-_LANES = 16
-_SIZES = 4
+from opserve_client.schema import Schema
+from opserve_client.tensors import Array, OutputArgument, TensorArgument
+from opserve_kernels.operators.conv2d_backprop_input import schema as kernel_schema
+from opserve_kernels.status import AnyStatus, TbeStatus
 
 
 class GroupDict(TypedDict, total=False):
@@ -96,10 +88,10 @@ class Conv2dBackpropInput:
             it when it is None, in res_dtype, and takes a dtype or an array as a wish.
     """
 
-    vendor_name: ClassVar[str] = "conv2d_backprop_input"
-    domain: ClassVar[str] = TBE
+    schema: ClassVar[Schema] = kernel_schema
+    invalid: ClassVar[AnyStatus] = TbeStatus.E60038
+    invalid_entry: ClassVar[AnyStatus] = TbeStatus.E65001
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
-    entry_status: ClassVar[tuple[int, str] | None] = (65001, "E65001")
     functions: ClassVar[tuple[str, ...]] = ()
 
     filters: TensorArgument = None
@@ -108,24 +100,6 @@ class Conv2dBackpropInput:
     input_sizes: Sequence[int] | None = None
     para_dict: Conv2dBackpropInputParaDict | None = None
     res_tensor: OutputArgument = None
-
-    def asked_outputs(self) -> tuple[str, ...]:
-        """The gradient, always."""
-        return ("res_tensor",)
-
-    def infer_outputs(self) -> Mapping[str, TensorSpec]:
-        """The gradient; left out where malformed arguments leave it open."""
-        dtype = tbe_result_type((self.para_dict or {}).get("res_dtype", "float16"))
-        if dtype is None or self.input_sizes is None or len(self.input_sizes) != _SIZES:
-            return {}
-        batch, channels, height, width = self.input_sizes
-        shape = (batch, -(-channels // _LANES), height, width, _LANES)
-        spec = inferred_spec(shape, dtype, Format.NC1HWC0)
-        return {} if spec is None else {"res_tensor": spec}
-
-    def array_format(self, rank: int) -> Format:
-        """FRACTAL_Z for rank 4, NC1HWC0 for rank 5, else ND."""
-        return format_of_tbe(rank)
 
     def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropInputResult:
         """The gradient by its name."""

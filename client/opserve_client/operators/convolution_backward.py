@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
-from opserve_client.data_types import DataType, Format, format_of_rank
-from opserve_client.errors import OPSERVE
-from opserve_client.tensors import Array, OutputArgument, TensorArgument, TensorSpec, spec_of
-
-_OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
-_FLOATS = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BF16})
+from opserve_client.schema import Schema
+from opserve_client.tensors import Array, OutputArgument, TensorArgument
+from opserve_kernels.operators.convolution_backward import schema as kernel_schema
+from opserve_kernels.status import AnyStatus, Status
 
 
 class CubeMathType(IntEnum):
@@ -62,10 +60,10 @@ class ConvolutionBackward:
         grad_bias: Output of one element for each output channel; inferred dtype grad_output's.
     """
 
-    vendor_name: ClassVar[str] = "aclnnConvolutionBackward"
-    domain: ClassVar[str] = OPSERVE
+    schema: ClassVar[Schema] = kernel_schema
+    invalid: ClassVar[AnyStatus] = Status.ACLNN_ERR_PARAM_INVALID
+    invalid_entry: ClassVar[AnyStatus] = Status.ACLNN_ERR_PARAM_INVALID
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
-    entry_status: ClassVar[tuple[int, str] | None] = None
     functions: ClassVar[tuple[str, ...]] = ()
 
     grad_output: TensorArgument = None
@@ -84,55 +82,6 @@ class ConvolutionBackward:
     grad_weight: OutputArgument = None
     grad_bias: OutputArgument = None
 
-    def asked_outputs(self) -> tuple[str, ...]:
-        """Names of the outputs whose entry of output_mask is true."""
-        mask = () if self.output_mask is None else self.output_mask
-        return tuple(name for name, asked in zip(_OUTPUTS, mask, strict=False) if asked)
-
-    def infer_outputs(self) -> Mapping[str, TensorSpec]:
-        """The outputs that the mask asks for; without those that malformed arguments leave open."""
-        grad_output = self._spec(self.grad_output)
-        if grad_output is None:
-            return {}
-        inferred = {
-            "grad_input": _like(self._spec(self.input), grad_output),
-            "grad_weight": _like(self._spec(self.weight), grad_output),
-            "grad_bias": _bias(grad_output, self.bias_sizes),
-        }
-        asked = self.asked_outputs()
-        return {name: spec for name, spec in inferred.items() if spec is not None and name in asked}
-
-    def array_format(self, rank: int) -> Format:
-        """NCL, NCHW or NCDHW for ranks 3 to 5, else ND."""
-        return format_of_rank(rank)
-
     def result(self, outputs: Mapping[str, Array]) -> ConvolutionBackwardResult:
         """The gradients by name, None where the mask is False."""
-        return ConvolutionBackwardResult(*(outputs.get(name) for name in _OUTPUTS))
-
-    def _spec(self, value: TensorArgument) -> TensorSpec | None:
-        return spec_of(value, array_format=self.array_format)
-
-
-def _like(operand: TensorSpec | None, grad_output: TensorSpec) -> TensorSpec | None:
-    if operand is None:
-        return None
-    dtype = _promote(operand.dtype, grad_output.dtype)
-    return TensorSpec(shape=operand.shape, dtype=dtype, format=operand.format)
-
-
-def _bias(grad_output: TensorSpec, bias_sizes: Sequence[int] | None) -> TensorSpec | None:
-    if len(grad_output.shape) > 1:
-        shape = grad_output.shape[1:2]
-    elif bias_sizes is not None:
-        shape = tuple(bias_sizes)
-    else:
-        return None
-    return TensorSpec(shape=shape, dtype=grad_output.dtype, format=Format.ND)
-
-
-def _promote(first: DataType, second: DataType) -> DataType:
-    """The dtype that holds both; for dtypes that the operator refuses anyway, the first."""
-    if first != second and {first, second} <= _FLOATS:
-        return DataType.FLOAT
-    return first
+        return ConvolutionBackwardResult(*(outputs.get(name) for name in kernel_schema.OUTPUTS))

@@ -4,24 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from opserve_client.data_types import Format
-from opserve_client.errors import FT_DSP
-from opserve_client.tensors import (
-    Array,
-    DeviceBuffer,
-    OutputArgument,
-    TensorArgument,
-    TensorSpec,
-    inferred_spec,
-    spec_of,
-)
-
-DECONV_FUNCTIONS = tuple(
-    f"{number}_deconv_grad_filter_{memory}" for number in ("fp", "hp") for memory in ("s", "p")
-)
-"""The vendor's names of the call, each an option `function` of it."""
-_RANK = 4
-_IN_C, _OUT_C, _KERNEL_H, _KERNEL_W, _GROUP, _TEMP_SPACE = 3, 7, 8, 9, 16, 17
+from opserve_client.schema import Schema
+from opserve_client.tensors import Array, DeviceBuffer, OutputArgument, TensorArgument
+from opserve_kernels.operators.deconv_grad_filter import schema as kernel_schema
+from opserve_kernels.status import AnyStatus, DeconvStatus
 
 
 class DeconvGradFilterResult(NamedTuple):
@@ -73,14 +59,14 @@ class DeconvGradFilter:
         row_order: Order of a group's rows in dw_data: "oc_kh_kw", which None means, or "kh_kw_oc".
     """
 
-    vendor_name: ClassVar[str] = "deconv_grad_filter"
-    domain: ClassVar[str] = FT_DSP
+    schema: ClassVar[Schema] = kernel_schema
+    invalid: ClassVar[AnyStatus] = DeconvStatus.DECONV_PARAM_INVALID
+    invalid_entry: ClassVar[AnyStatus] = DeconvStatus.DECONV_PARAM_INVALID
     buffer_entries: ClassVar[Mapping[str, int | None]] = {
-        "param": _TEMP_SPACE,
+        "param": kernel_schema.PARAM_FIELDS.index("temp_space"),
         "temp_space": None,
     }
-    entry_status: ClassVar[tuple[int, str] | None] = None
-    functions: ClassVar[tuple[str, ...]] = DECONV_FUNCTIONS
+    functions: ClassVar[tuple[str, ...]] = kernel_schema.FUNCTIONS
 
     dy_data: TensorArgument = None
     x_data: TensorArgument = None
@@ -108,49 +94,6 @@ class DeconvGradFilter:
     temp_space: int | DeviceBuffer | None = None
     row_order: str | None = None
 
-    def asked_outputs(self) -> tuple[str, ...]:
-        """The gradient, always."""
-        return ("dw_data",)
-
-    def infer_outputs(self) -> Mapping[str, TensorSpec]:
-        """The gradient; left out where malformed arguments leave it open."""
-        x_data = self._spec(self.x_data)
-        sizes = self._sizes()
-        if x_data is None or sizes is None:
-            return {}
-        in_c, out_c, kernel_h, kernel_w, group = sizes
-        if group < 1:
-            return {}
-        shape = (group, out_c // group * kernel_h * kernel_w, in_c // group)
-        spec = inferred_spec(shape, x_data.dtype, Format.ND)
-        return {} if spec is None else {"dw_data": spec}
-
-    def array_format(self, rank: int) -> Format:
-        """NHWC for rank 4, else ND."""
-        return Format.NHWC if rank == _RANK else Format.ND
-
     def result(self, outputs: Mapping[str, Array]) -> DeconvGradFilterResult:
         """The gradient by its name."""
         return DeconvGradFilterResult(outputs.get("dw_data"))
-
-    def _sizes(self) -> tuple[int, ...] | None:
-        """in_c, out_c, kernel_h, kernel_w and group; None where one of them is not there."""
-        numbers: list[int | DeviceBuffer | None]
-        if self.param is not None:
-            places = (_IN_C, _OUT_C, _KERNEL_H, _KERNEL_W, _GROUP)
-            entries = self.param[: _GROUP + 1]
-            numbers = [*(entries[place] for place in places)] if len(entries) > _GROUP else []
-        else:
-            group = 1 if self.group is None else self.group
-            in_c = self._channels(self.x_data) if self.in_c is None else self.in_c
-            out_c = self._channels(self.dy_data) if self.out_c is None else self.out_c
-            numbers = [in_c, out_c, self.kernel_h, self.kernel_w, group]
-        known = tuple(number for number in numbers if isinstance(number, int))
-        return known if len(known) == len(numbers) > 0 else None
-
-    def _channels(self, value: TensorArgument) -> int | None:
-        spec = self._spec(value)
-        return None if spec is None or len(spec.shape) != _RANK else spec.shape[-1]
-
-    def _spec(self, value: TensorArgument) -> TensorSpec | None:
-        return spec_of(value, array_format=self.array_format)

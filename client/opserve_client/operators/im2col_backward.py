@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar, NamedTuple
 
-from opserve_client.data_types import Format
-from opserve_client.errors import OPSERVE
-from opserve_client.tensors import Array, OutputArgument, TensorArgument, TensorSpec, spec_of
+from opserve_client.schema import Schema
+from opserve_client.tensors import Array, OutputArgument, TensorArgument
+from opserve_kernels.operators.im2col_backward import schema as kernel_schema
+from opserve_kernels.status import AnyStatus, Status
 
 
 class Im2colBackwardResult(NamedTuple):
@@ -36,10 +36,10 @@ class Im2colBackward:
             grad_output's dtype, and takes a dtype or an array as a wish.
     """
 
-    vendor_name: ClassVar[str] = "aclnnIm2colBackward"
-    domain: ClassVar[str] = OPSERVE
+    schema: ClassVar[Schema] = kernel_schema
+    invalid: ClassVar[AnyStatus] = Status.ACLNN_ERR_PARAM_INVALID
+    invalid_entry: ClassVar[AnyStatus] = Status.ACLNN_ERR_PARAM_INVALID
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
-    entry_status: ClassVar[tuple[int, str] | None] = None
     functions: ClassVar[tuple[str, ...]] = ()
 
     grad_output: TensorArgument = None
@@ -49,27 +49,6 @@ class Im2colBackward:
     padding: Sequence[int] | None = None
     stride: Sequence[int] | None = None
     out: OutputArgument = None
-
-    def asked_outputs(self) -> tuple[str, ...]:
-        """The image, always."""
-        return ("out",)
-
-    def infer_outputs(self) -> Mapping[str, TensorSpec]:
-        """The image; left out where malformed arguments leave it open."""
-        grad_output = spec_of(self.grad_output, array_format=self.array_format)
-        if grad_output is None or self.input_size is None or self.kernel_size is None:
-            return {}
-        if len(grad_output.shape) < 2:  # noqa: PLR2004  columns are a matrix
-            return {}
-        *batch, rows, _ = grad_output.shape
-        taps = prod(self.kernel_size)
-        channels = rows // taps if taps > 0 else 0
-        shape = (*batch, channels, *self.input_size)
-        return {"out": TensorSpec(shape=shape, dtype=grad_output.dtype, format=Format.ND)}
-
-    def array_format(self, rank: int) -> Format:  # noqa: ARG002  other operators look at it
-        """ND, whatever the rank."""
-        return Format.ND
 
     def result(self, outputs: Mapping[str, Array]) -> Im2colBackwardResult:
         """The image by its name."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from opserve_client.arguments import shown
-from opserve_client.errors import TBE, invalid_argument
+from opserve_client.errors import invalid_argument
 from opserve_client.operators import OperatorCall, ResultT_co
 from opserve_client.operators.conv2d_backprop_filter import (
     Conv2dBackpropFilter,
@@ -18,6 +18,7 @@ from opserve_client.operators.conv2d_backprop_input import (
 from opserve_client.tbe.tensors import ComputeOp, Tensor, placeholder_elements
 from opserve_client.tensors import Array
 from opserve_kernels.formats import superblocks
+from opserve_kernels.status import TbeStatus
 
 _WITHOUT_DEFAULT = ("strides", "padding", "dilations")
 
@@ -125,7 +126,7 @@ class Dsl:
 
 def _check_is_dict(para_dict: object) -> None:
     if not isinstance(para_dict, Mapping):
-        raise invalid_argument("para_dict", shown(para_dict), "a dict", domain=TBE)
+        raise invalid_argument("para_dict", shown(para_dict), "a dict", status=TbeStatus.E60038)
 
 
 def _check_all_given(para_dict: Conv2dBackpropInputParaDict) -> None:

@@ -7,18 +7,16 @@ from typing import Any, NoReturn
 
 from typing_extensions import override
 
+from opserve_kernels.formats import BLOCK
+from opserve_kernels.tensor import SPELLED
+
 _NAMES = (
     *("tbe", "tbe.tvm", "tbe.dsl", "tbe.dsl.compute", "tbe.dsl.compute.cube_util"),
     *("tbe.common", "tbe.common.platform"),
 )
 """Every module, parents first."""
-C0_SIZE = 16
-CUBE_MKN = {
-    "float16": {"mac": [16, 16, 16]},
-    "bfloat16": {"mac": [16, 16, 16]},
-    "float32": {"mac": [16, 16, 16]},  # blocks as in storage; compute of Atlas A2 has 8
-    "float64": {"mac": [16, 16, 16]},
-}
+C0_SIZE = BLOCK
+CUBE_MKN = {name: {"mac": [BLOCK] * 3} for name in SPELLED}  # as in storage; A2 has 8 for float32
 """Rows, depth and columns of one product of the cube unit, by dtype: what group_dict is made of."""
 
 

@@ -4,19 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 from typing_extensions import override
 
 from opserve_client.arguments import int64s, shown, string
-from opserve_client.errors import TBE, OpserveError, invalid_argument
+from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.tensors import Array
+from opserve_kernels.status import TbeStatus
+from opserve_kernels.tensor import NUMPY_DTYPES, SPELLED
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
-    "float16": np.dtype(np.float16),
-    "float32": np.dtype(np.float32),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float64": np.dtype(np.float64),
+    name: NUMPY_DTYPES[dtype] for name, dtype in SPELLED.items()
 }
 
 
@@ -96,10 +94,10 @@ class Placeholders:
         Raises:
             TbeError: E60038, no such data, data of another shape or dtype, or another dtype.
         """
-        dimensions = int64s(shape, parameter="shape", domain=TBE)
-        if string(dtype, parameter="dtype", domain=TBE) not in _DTYPES:
+        dimensions = int64s(shape, parameter="shape", status=TbeStatus.E60038)
+        if string(dtype, parameter="dtype", status=TbeStatus.E60038) not in _DTYPES:
             raise _refusal("dtype", shown(dtype), " or ".join(_DTYPES))
-        if string(name, parameter="name", domain=TBE) not in self.data:
+        if string(name, parameter="name", status=TbeStatus.E60038) not in self.data:
             names = ", ".join(map(shown, self.data)) or "none: the data is empty"
             raise _refusal("name", shown(name), f"a name in the data: {names}")
         elements = self.data[name]
@@ -135,4 +133,4 @@ def _check_elements(
 
 
 def _refusal(parameter: str, given: str, allowed: str) -> OpserveError:
-    return invalid_argument(parameter, given, allowed, domain=TBE)
+    return invalid_argument(parameter, given, allowed, status=TbeStatus.E60038)

@@ -79,7 +79,7 @@ def _arguments_form(request: Message) -> dict[str, Json]:
     assert operator is not None, "a session plans calls of operators only"
     return fields | {
         "arguments": fields.pop(operator),
-        "operator_call": OPERATORS[operator].vendor_name,
+        "operator_call": OPERATORS[operator].schema.CALL,
     }
 
 

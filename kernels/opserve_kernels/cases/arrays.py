@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.cases.case import Case, Fill, TensorCase
-from opserve_kernels.cases.fill import NUMPY_DTYPES, Array, drawn, gaps, key_of, unwritten
+from opserve_kernels.cases.fill import Array, drawn, gaps, key_of, unwritten
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import to_5hd, to_fractal_z
 from opserve_kernels.status import Status
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 _RANK_FRACTAL_Z = 4  # NC1HWC0 has 5
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from opserve_kernels.cases.calls import Row
 from opserve_kernels.cases.case import Fill, TensorCase, Value
 from opserve_kernels.convolution import output_size
-from opserve_kernels.formats import fractal_z_shape
-from opserve_kernels.tbe_rules import BLOCK
+from opserve_kernels.formats import BLOCK, fractal_z_shape
 from opserve_kernels.tensor import DataType, Format
 
 _HALF = DataType.FLOAT16

@@ -7,32 +7,16 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.cases.case import Fill, Kind
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 Array = NDArray[Any]
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float32]
 
-NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
-    DataType.FLOAT: np.dtype(np.float32),
-    DataType.FLOAT16: np.dtype(np.float16),
-    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
-    DataType.DOUBLE: np.dtype(np.float64),
-    DataType.INT8: np.dtype(np.int8),
-    DataType.INT16: np.dtype(np.int16),
-    DataType.INT32: np.dtype(np.int32),
-    DataType.INT64: np.dtype(np.int64),
-    DataType.UINT8: np.dtype(np.uint8),
-    DataType.UINT16: np.dtype(np.uint16),
-    DataType.UINT32: np.dtype(np.uint32),
-    DataType.UINT64: np.dtype(np.uint64),
-    DataType.BOOL: np.dtype(np.bool_),
-}
 _BITS: Mapping[int, type[np.unsignedinteger[Any]]] = {
     1: np.uint8,
     2: np.uint16,

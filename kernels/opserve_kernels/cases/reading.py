@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from opserve_kernels.cases.case import PASS, Case, Fill, Json, Kind, TensorCase, Value
 from opserve_kernels.cases.sizing import THINNING_LIMIT
 from opserve_kernels.errors import InvalidArgument, invalid_argument
-from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.formats import BLOCK, fractal_z_shape
 from opserve_kernels.operators import OPERATOR_NAMES
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import DeconvStatus, Status, TbeStatus
@@ -21,7 +21,7 @@ TEXT_CHARACTERS = 512  # of a source; names and tags have NAME_CHARACTERS
 NAME_CHARACTERS = 128
 ENTRIES = 64  # of an array, and members of an object
 NESTING = 8
-RANK_PLAIN, BLOCK = 4, 16  # FRACTAL_Z has 4 dimensions too, NC1HWC0 one more
+RANK_PLAIN = 4  # FRACTAL_Z has 4 dimensions too, NC1HWC0 one more
 STORAGE_ELEMENTS = 1 << 30  # of a tensor that is to exist
 MOST_INTEGER = 2**63 - 1
 BOUND_LIMIT = 1 << 20

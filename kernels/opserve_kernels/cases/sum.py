@@ -1,20 +1,12 @@
 """The sums that an output consists of: how long, what they pass through, what they cost."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.sizing import sums_exactly
 from opserve_kernels.profiles import PROFILES
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
-_NAMES: Mapping[DataType, str] = {
-    DataType.FLOAT: "float32",
-    DataType.FLOAT16: "float16",
-    DataType.BF16: "bfloat16",
-    DataType.DOUBLE: "float64",
-}
-"""As NumPy and ml_dtypes have them."""
 _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 
@@ -80,7 +72,7 @@ def sum_of(case: Case, output: str, products: Products, *, gradient: str) -> Sum
         output=output,
         terms=products.terms,
         accumulator="float64" if profile.exact else "float32",
-        roundings=(_NAMES[products.passed],) if narrowed else (),
+        roundings=(NUMPY_DTYPES[products.passed].name,) if narrowed else (),
         saturates=clamps or (profile.saturates and is_half),
         axes=products.axes,
         multiply_adds=products.multiply_adds,

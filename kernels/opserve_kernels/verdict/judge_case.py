@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.fill import NUMPY_DTYPES, unwritten
+from opserve_kernels.cases.fill import unwritten
 from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.reading import refusal, shown
 from opserve_kernels.cases.sum import Sum
 from opserve_kernels.cases.sums import sums_of
+from opserve_kernels.tensor import NUMPY_DTYPES
 from opserve_kernels.verdict.checks import (
     check_gaps,
     check_repeats,

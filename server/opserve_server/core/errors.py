@@ -24,10 +24,8 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from typing_extensions import override
-
 from opserve_kernels.errors import InvalidArgument, OpserveError
-from opserve_kernels.status import AnyStatus, Status
+from opserve_kernels.status import Status
 from opserve_server.core.principal import Principal
 from opserve_server.core.tenants import Resource
 
@@ -187,17 +185,6 @@ class WaitTimedOut(OpserveError):
     """A wait ended before what it waited for."""
 
 
-class AccessStatus(AnyStatus):
-    """The code of aclrt that only doors answer; no operator has it."""
-
-    ACL_ERROR_RT_NO_PERMISSION = 207006
-
-    @property
-    @override
-    def domain(self) -> str:
-        return Status.ACL_ERROR_RT_PARAM_INVALID.domain
-
-
 class NotAllowed(OpserveError):
     """Whoever calls may not (207006).
 
@@ -216,7 +203,7 @@ class NotAllowed(OpserveError):
         principal: Principal | None = None,
     ) -> None:
         super().__init__(
-            AccessStatus.ACL_ERROR_RT_NO_PERMISSION,
+            Status.ACL_ERROR_RT_NO_PERMISSION,
             f"{parameter}: given {given}, allowed {allowed}",
             parameter=parameter,
             given=given,

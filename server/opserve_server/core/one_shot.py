@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
-from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Format, Tensor
 from opserve_server.core.accounts import Holding
 from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
@@ -26,21 +26,8 @@ from opserve_server.core.stream_commands import SynchronizeStream
 Array = NDArray[Any]
 
 NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
-    {
-        DataType.FLOAT: np.dtype("<f4"),
-        DataType.FLOAT16: np.dtype("<f2"),
-        DataType.DOUBLE: np.dtype("<f8"),
-        DataType.INT8: np.dtype("i1"),
-        DataType.INT16: np.dtype("<i2"),
-        DataType.INT32: np.dtype("<i4"),
-        DataType.INT64: np.dtype("<i8"),
-        DataType.UINT8: np.dtype("u1"),
-        DataType.UINT16: np.dtype("<u2"),
-        DataType.UINT32: np.dtype("<u4"),
-        DataType.UINT64: np.dtype("<u8"),
-        DataType.BOOL: np.dtype("?"),
-        DataType.BF16: np.dtype("<u2"),
-    }
+    {dtype: numpy.newbyteorder("<") for dtype, numpy in NUMPY_DTYPES.items()}
+    | {DataType.BF16: np.dtype("<u2")}
 )
 """How an array of each data type travels; BF16, which NumPy lacks, as its bits."""
 _DATA_TYPES = {numpy: acl for acl, numpy in NUMPY_TYPES.items() if acl is not DataType.BF16}

@@ -36,7 +36,7 @@ from starlette.requests import Request
 
 from opserve_kernels.docstrings import description_of, descriptions_of
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.tensor import DataType, Tensor, member_of
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Tensor, member_of
 from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT
 from opserve_server.conformance.answers import Definition
 from opserve_server.core.asking import SessionRequest
@@ -101,19 +101,7 @@ OneDefinition = Annotated[
 
 SPELLINGS: Mapping[str, DataType] = {
     **DataType.__members__,
-    "float32": DataType.FLOAT,
-    "float16": DataType.FLOAT16,
-    "bfloat16": DataType.BF16,
-    "float64": DataType.DOUBLE,
-    "int8": DataType.INT8,
-    "int16": DataType.INT16,
-    "int32": DataType.INT32,
-    "int64": DataType.INT64,
-    "uint8": DataType.UINT8,
-    "uint16": DataType.UINT16,
-    "uint32": DataType.UINT32,
-    "uint64": DataType.UINT64,
-    "bool": DataType.BOOL,
+    **{dtype.name: data_type for data_type, dtype in NUMPY_DTYPES.items()},
 }
 """Data types by the names that the one-shot form takes: the vendor's and NumPy's."""
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from kernels.cases import plain_fill
 from opserve_kernels.cases.case import Fill, Kind
 from opserve_kernels.cases.fill import (
-    NUMPY_DTYPES,
     SPECIAL_BITS,
     bits_of,
     drawn,
@@ -20,7 +19,7 @@ from opserve_kernels.cases.fill import (
     unwritten,
     words,
 )
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 PAGE = Path(__file__).parents[3] / "docs" / "conformance-cases.md"
 CASE, SEED, TENSOR = "convolution_backward.ascend910b.0123456789abcdef", 7, "input"

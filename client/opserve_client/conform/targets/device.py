@@ -16,10 +16,10 @@ from opserve_client.errors import OpserveError, SessionLost, may_pass
 from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Missing, Outcome
+from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import Arrays
 
 ResultT = TypeVar("ResultT")
-_UNKNOWN_PROFILE = 107001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class DeviceTarget:
             run = partial(run_on, case=case, storages=before, read=read)
             return self._sessions.carry_out(case.profile, run)
         except OpserveError as error:
-            if error.code == _UNKNOWN_PROFILE:
+            if error.code == Status.ACL_ERROR_RT_INVALID_DEVICEID:
                 return Missing(reason=error.message)
             raise InfrastructureError(f"{case.id}: {error}") from error
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from opserve_kernels.formats import Superblocks, superblocks
-from opserve_kernels.tbe_rules import SPELLED
-from opserve_kernels.tensor import DataType, Tensor
+from opserve_kernels.tensor import Tensor
 
 ONE_BY_ONE, ONES, ZEROS = (1, 1), (1, 1, 1, 1), (0, 0, 0, 0)
 
@@ -39,8 +38,3 @@ class Call:
         """Whether everything is 1 in height: the vendor's conv1d."""
         padded = self.input_x.shape[2] + self.padding[0] + self.padding[1]
         return padded == self.filter_sizes[2] == self.strides[0] == self.dilations[2] == 1
-
-
-def result_dtype(spelling: str | None) -> DataType | None:
-    """The dtype that res_dtype names, FLOAT without a name; None where it names no other."""
-    return SPELLED.get("float32" if spelling is None else spelling)

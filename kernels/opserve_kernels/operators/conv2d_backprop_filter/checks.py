@@ -2,13 +2,12 @@
 
 from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
-from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.formats import BLOCK, fractal_z_shape
 from opserve_kernels.operators.conv2d_backprop_filter.call import (
     ONE_BY_ONE,
     ONES,
     ZEROS,
     Call,
-    result_dtype,
 )
 from opserve_kernels.operators.conv2d_backprop_filter.contract import (
     DILATION,
@@ -29,13 +28,13 @@ from opserve_kernels.operators.conv2d_backprop_filter.contract import (
 from opserve_kernels.operators.conv2d_backprop_filter.schema import (
     Conv2dBackpropFilter,
     Conv2dBackpropFilterParaDict,
+    result_dtype,
 )
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype, check_page_dtype
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tbe_rules import (
-    BLOCK,
     check_bytes,
     check_equal,
     check_format,

@@ -8,16 +8,18 @@ from opserve_kernels.operators.conv2d_backprop_filter.contract import (
     RULES,
     SUPPORT,
 )
-from opserve_kernels.operators.conv2d_backprop_filter.plan import infer_outputs, plan
+from opserve_kernels.operators.conv2d_backprop_filter.plan import plan
 from opserve_kernels.operators.conv2d_backprop_filter.schema import (
+    CALL,
     FORMATS,
     OUTPUTS,
     Conv2dBackpropFilter,
+    infer_outputs,
 )
 
 OPERATOR = Operator(
     name="conv2d_backprop_filter",
-    call="conv2d_backprop_filter",
+    call=CALL,
     family="tbe",
     revision=REVISION,
     support=SUPPORT,

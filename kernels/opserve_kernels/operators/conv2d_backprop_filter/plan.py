@@ -1,40 +1,21 @@
 """Phase one of conv2d_backprop_filter: the rules, then what is where and what to compute."""
 
-from collections.abc import Mapping
-
-from opserve_kernels.formats import fractal_z_shape
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Diagonal, Gradients
 from opserve_kernels.operator import Plan, PlanOptions
-from opserve_kernels.operators.conv2d_backprop_filter.call import Call, result_dtype
+from opserve_kernels.operators.conv2d_backprop_filter.call import Call
 from opserve_kernels.operators.conv2d_backprop_filter.checks import check
 from opserve_kernels.operators.conv2d_backprop_filter.contract import DOCUMENTED_RULES, RULES
 from opserve_kernels.operators.conv2d_backprop_filter.schema import (
     Conv2dBackpropFilter,
-    Conv2dBackpropFilterParaDict,
 )
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
-from opserve_kernels.tensor import Format, Tensor, check_tensor
+from opserve_kernels.tensor import Tensor, check_tensor
 
 _TENSORS = ("input_x", "out_backprop", "res_tensor")
 _INPUT_X, _OUT_BACKPROP, _RES_TENSOR = range(len(_TENSORS))
-_SIZES = 4  # Cout, Cin/groups, KH, KW
-
-
-def infer_outputs(arguments: Conv2dBackpropFilter) -> Mapping[str, Tensor]:
-    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
-    sizes = arguments.filter_sizes
-    para_dict = arguments.para_dict or Conv2dBackpropFilterParaDict()
-    groups = 1 if para_dict.groups is None else para_dict.groups
-    dtype = result_dtype(para_dict.res_dtype)
-    if arguments.res_tensor is not None or sizes is None or dtype is None:
-        return {}
-    if len(sizes) != _SIZES or min(sizes) < 1 or groups < 1 or sizes[0] % groups != 0:
-        return {}
-    shape = fractal_z_shape(sizes, groups)
-    return {"res_tensor": Tensor(shape=shape, dtype=dtype, format=Format.FRACTAL_Z)}
 
 
 def plan(arguments: Conv2dBackpropFilter, profile: Profile, options: PlanOptions) -> Plan:

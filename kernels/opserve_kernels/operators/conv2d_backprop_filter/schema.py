@@ -1,14 +1,18 @@
-"""The arguments of conv2d_backprop_filter, as the vendor's page names them."""
+"""The arguments and outputs of conv2d_backprop_filter, as the vendor's page names them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opserve_kernels.tensor import Format, Tensor
+from opserve_kernels.formats import fractal_z_shape
+from opserve_kernels.tensor import SPELLED, DataType, Format, Tensor
 
+CALL = "conv2d_backprop_filter"
+"""The vendor's name of the call."""
 OUTPUTS = ("res_tensor",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+_SIZES = 4  # Cout, Cin/groups, KH, KW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +57,22 @@ class Conv2dBackpropFilter:
     para_dict: Conv2dBackpropFilterParaDict | None = None
     raw: bool | None = None
     res_tensor: Tensor | None = None
+
+
+def infer_outputs(arguments: Conv2dBackpropFilter) -> Mapping[str, Tensor]:
+    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
+    sizes = arguments.filter_sizes
+    para_dict = arguments.para_dict or Conv2dBackpropFilterParaDict()
+    groups = 1 if para_dict.groups is None else para_dict.groups
+    dtype = result_dtype(para_dict.res_dtype)
+    if arguments.res_tensor is not None or sizes is None or dtype is None:
+        return {}
+    if len(sizes) != _SIZES or min(sizes) < 1 or groups < 1 or sizes[0] % groups != 0:
+        return {}
+    shape = fractal_z_shape(sizes, groups)
+    return {"res_tensor": Tensor(shape=shape, dtype=dtype, format=Format.FRACTAL_Z)}
+
+
+def result_dtype(spelling: str | None) -> DataType | None:
+    """The dtype that res_dtype names, FLOAT without a name; None where it names no other."""
+    return SPELLED.get("float32" if spelling is None else spelling)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from opserve_kernels.formats import Superblocks, superblocks
 from opserve_kernels.operators.conv2d_backprop_input.schema import GroupDict
-from opserve_kernels.tbe_rules import BLOCK, SPELLED
-from opserve_kernels.tensor import DataType, Tensor
+from opserve_kernels.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +51,3 @@ class Call:
         """Whether padded image, dilated kernel and out_backprop have one row."""
         padded = self.input_sizes[2] + self.padding[0] + self.padding[1]
         return padded == self.reach[0] == self.out_backprop.shape[2] == 1
-
-
-def result_dtype(spelling: str | None) -> DataType | None:
-    """The dtype that res_dtype names, FLOAT16 without a name; None where it names no other."""
-    return SPELLED.get("float16" if spelling is None else spelling)
-
-
-def result_shape(input_sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The 5HD shape of an image N, C, H, W."""
-    batch, channels, height, width = input_sizes
-    return (batch, -(-channels // BLOCK), height, width, BLOCK)

@@ -9,8 +9,8 @@ from math import prod
 
 from opserve_kernels.convolution import output_size
 from opserve_kernels.errors import invalid_argument
-from opserve_kernels.formats import group_dict
-from opserve_kernels.operators.conv2d_backprop_input.call import Call, result_dtype, result_shape
+from opserve_kernels.formats import BLOCK, group_dict
+from opserve_kernels.operators.conv2d_backprop_input.call import Call
 from opserve_kernels.operators.conv2d_backprop_input.contract import (
     DILATION,
     HEIGHT,
@@ -23,13 +23,17 @@ from opserve_kernels.operators.conv2d_backprop_input.contract import (
     WIDTH_ON_GRID,
     WIDTH_ON_GRID_OF_A_ROW,
 )
-from opserve_kernels.operators.conv2d_backprop_input.schema import Conv2dBackpropInput, GroupDict
+from opserve_kernels.operators.conv2d_backprop_input.schema import (
+    Conv2dBackpropInput,
+    GroupDict,
+    result_dtype,
+    result_shape,
+)
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_dtype, check_page_dtype
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tbe_rules import (
-    BLOCK,
     check_bytes,
     check_equal,
     check_format,

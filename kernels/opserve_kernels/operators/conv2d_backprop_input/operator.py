@@ -8,16 +8,18 @@ from opserve_kernels.operators.conv2d_backprop_input.contract import (
     RULES,
     SUPPORT,
 )
-from opserve_kernels.operators.conv2d_backprop_input.plan import infer_outputs, plan
+from opserve_kernels.operators.conv2d_backprop_input.plan import plan
 from opserve_kernels.operators.conv2d_backprop_input.schema import (
+    CALL,
     FORMATS,
     OUTPUTS,
     Conv2dBackpropInput,
+    infer_outputs,
 )
 
 OPERATOR = Operator(
     name="conv2d_backprop_input",
-    call="conv2d_backprop_input",
+    call=CALL,
     family="tbe",
     revision=REVISION,
     support=SUPPORT,

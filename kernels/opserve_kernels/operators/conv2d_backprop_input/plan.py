@@ -1,35 +1,20 @@
 """Phase one of conv2d_backprop_input: the rules, then what is where and what to compute."""
 
-from collections.abc import Mapping
-
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Gradients
 from opserve_kernels.number_formats import FLOAT, FLOAT16_SATURATED
 from opserve_kernels.operator import Plan, PlanOptions
-from opserve_kernels.operators.conv2d_backprop_input.call import Call, result_dtype, result_shape
+from opserve_kernels.operators.conv2d_backprop_input.call import Call
 from opserve_kernels.operators.conv2d_backprop_input.checks import check
 from opserve_kernels.operators.conv2d_backprop_input.contract import DOCUMENTED_RULES, RULES
 from opserve_kernels.operators.conv2d_backprop_input.schema import Conv2dBackpropInput
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tbe_operands import convolution_of, image_operand, weight_operand
-from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
+from opserve_kernels.tensor import DataType, Tensor, check_tensor
 
 _TENSORS = ("filters", "out_backprop", "res_tensor")
 _FILTERS, _OUT_BACKPROP, _RES_TENSOR = range(len(_TENSORS))
-_SIZES = 4  # N, C, H, W
-
-
-def infer_outputs(arguments: Conv2dBackpropInput) -> Mapping[str, Tensor]:
-    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
-    sizes, para_dict = arguments.input_sizes, arguments.para_dict
-    dtype = result_dtype(para_dict.res_dtype if para_dict else None)
-    if arguments.res_tensor is not None or sizes is None or dtype is None:
-        return {}
-    if len(sizes) != _SIZES or min(sizes) < 0:
-        return {}
-    tensor = Tensor(shape=result_shape(sizes), dtype=dtype, format=Format.NC1HWC0)
-    return {"res_tensor": tensor}
 
 
 def plan(arguments: Conv2dBackpropInput, profile: Profile, options: PlanOptions) -> Plan:

@@ -1,14 +1,18 @@
-"""The arguments of conv2d_backprop_input, as the vendor's page names them."""
+"""The arguments and outputs of conv2d_backprop_input, as the vendor's page names them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opserve_kernels.tensor import Format, Tensor
+from opserve_kernels.formats import BLOCK
+from opserve_kernels.tensor import SPELLED, DataType, Format, Tensor
 
+CALL = "conv2d_backprop_input"
+"""The vendor's name of the call."""
 OUTPUTS = ("res_tensor",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+_SIZES = 4  # N, C, H, W
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +88,26 @@ class Conv2dBackpropInput:
     input_sizes: tuple[int, ...] | None = None
     para_dict: Conv2dBackpropInputParaDict | None = None
     res_tensor: Tensor | None = None
+
+
+def infer_outputs(arguments: Conv2dBackpropInput) -> Mapping[str, Tensor]:
+    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
+    sizes, para_dict = arguments.input_sizes, arguments.para_dict
+    dtype = result_dtype(para_dict.res_dtype if para_dict else None)
+    if arguments.res_tensor is not None or sizes is None or dtype is None:
+        return {}
+    if len(sizes) != _SIZES or min(sizes) < 0:
+        return {}
+    tensor = Tensor(shape=result_shape(sizes), dtype=dtype, format=Format.NC1HWC0)
+    return {"res_tensor": tensor}
+
+
+def result_dtype(spelling: str | None) -> DataType | None:
+    """The dtype that res_dtype names, FLOAT16 without a name; None where it names no other."""
+    return SPELLED.get("float16" if spelling is None else spelling)
+
+
+def result_shape(input_sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The 5HD shape of an image N, C, H, W."""
+    batch, channels, height, width = input_sizes
+    return (batch, -(-channels // BLOCK), height, width, BLOCK)

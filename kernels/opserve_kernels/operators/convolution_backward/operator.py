@@ -8,16 +8,18 @@ from opserve_kernels.operators.convolution_backward.contract import (
     SUPPORT,
 )
 from opserve_kernels.operators.convolution_backward.error_table import RULES
-from opserve_kernels.operators.convolution_backward.plan import infer_outputs, plan
+from opserve_kernels.operators.convolution_backward.plan import plan
 from opserve_kernels.operators.convolution_backward.schema import (
+    CALL,
     FORMATS,
     OUTPUTS,
     ConvolutionBackward,
+    infer_outputs,
 )
 
 OPERATOR = Operator(
     name="convolution_backward",
-    call="aclnnConvolutionBackward",
+    call=CALL,
     family="aclnn",
     revision=REVISION,
     support=SUPPORT,

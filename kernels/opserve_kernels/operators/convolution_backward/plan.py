@@ -1,11 +1,10 @@
 """Phase one of aclnnConvolutionBackward: the rules, then what is where and what to compute."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradient_plan import plan_gradients, plan_zeros
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
-from opserve_kernels.number_formats import FLOATING_TYPES, promote
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.operators.convolution_backward.call import Call
 from opserve_kernels.operators.convolution_backward.checks import check
@@ -19,26 +18,10 @@ from opserve_kernels.operators.convolution_backward.rounding import (
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
-from opserve_kernels.tensor import DataType, Tensor, check_tensor
+from opserve_kernels.tensor import Tensor, check_tensor
 
 _TENSORS = ("grad_output", "input", "weight", "grad_input", "grad_weight", "grad_bias")
 _GRAD_OUTPUT, _INPUT, _WEIGHT, _GRAD_INPUT, _GRAD_WEIGHT, _GRAD_BIAS = range(len(_TENSORS))
-_MASK_LENGTH = 3
-
-
-def infer_outputs(arguments: ConvolutionBackward) -> Mapping[str, Tensor]:
-    """The gradients that a caller would make: contiguous, without a buffer."""
-    grad_output, mask = arguments.grad_output, arguments.output_mask
-    if grad_output is None or mask is None or len(mask) != _MASK_LENGTH:
-        return {}
-    outputs: dict[str, Tensor] = {}
-    if mask[0] and arguments.grad_input is None and arguments.input is not None:
-        outputs["grad_input"] = _gradient_of(arguments.input, grad_output)
-    if mask[1] and arguments.grad_weight is None and arguments.weight is not None:
-        outputs["grad_weight"] = _gradient_of(arguments.weight, grad_output)
-    if mask[2] and arguments.grad_bias is None and grad_output.rank > 1:
-        outputs["grad_bias"] = Tensor(shape=grad_output.shape[1:2], dtype=grad_output.dtype)
-    return outputs
 
 
 def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions) -> Plan:
@@ -164,12 +147,6 @@ def _convolution(call: Call) -> Convolution:
 def _three(values: tuple[int, ...], filler: int) -> Triple:
     first, second, third = (filler,) * (3 - len(values)) + values
     return first, second, third
-
-
-def _gradient_of(tensor: Tensor, grad_output: Tensor) -> Tensor:
-    known = {tensor.dtype, grad_output.dtype} <= {*FLOATING_TYPES, DataType.DOUBLE}
-    dtype = promote(tensor.dtype, grad_output.dtype) if known else tensor.dtype
-    return Tensor(shape=tensor.shape, dtype=dtype, format=tensor.format)
 
 
 def _tensors(arguments: ConvolutionBackward) -> Iterator[tuple[str, Tensor]]:

@@ -1,10 +1,13 @@
-"""The arguments of aclnnConvolutionBackward, as the vendor's page names them."""
+"""The arguments and outputs of aclnnConvolutionBackward, as the vendor's page names them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opserve_kernels.tensor import Format, Tensor
+from opserve_kernels.number_formats import FLOATING_TYPES, promote
+from opserve_kernels.tensor import DataType, Format, Tensor
 
+CALL = "aclnnConvolutionBackward"
+"""The vendor's name of the call."""
 OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
@@ -54,3 +57,25 @@ class ConvolutionBackward:
     grad_input: Tensor | None = None
     grad_weight: Tensor | None = None
     grad_bias: Tensor | None = None
+
+
+def infer_outputs(arguments: ConvolutionBackward) -> Mapping[str, Tensor]:
+    """The gradients that a caller would make: contiguous, without a buffer."""
+    grad_output, mask = arguments.grad_output, arguments.output_mask
+    if grad_output is None or mask is None or len(mask) != len(OUTPUTS):
+        return {}
+    outputs: dict[str, Tensor] = {}
+    if mask[0] and arguments.grad_input is None and arguments.input is not None:
+        outputs["grad_input"] = _gradient_of(arguments.input, grad_output)
+    if mask[1] and arguments.grad_weight is None and arguments.weight is not None:
+        outputs["grad_weight"] = _gradient_of(arguments.weight, grad_output)
+    bias = grad_output.shape[1:2] or arguments.bias_sizes
+    if mask[2] and arguments.grad_bias is None and bias is not None:
+        outputs["grad_bias"] = Tensor(shape=bias, dtype=grad_output.dtype)
+    return outputs
+
+
+def _gradient_of(tensor: Tensor, grad_output: Tensor) -> Tensor:
+    known = {tensor.dtype, grad_output.dtype} <= {*FLOATING_TYPES, DataType.DOUBLE}
+    dtype = promote(tensor.dtype, grad_output.dtype) if known else tensor.dtype
+    return Tensor(shape=tensor.shape, dtype=dtype, format=tensor.format)

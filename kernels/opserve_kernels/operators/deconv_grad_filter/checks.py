@@ -8,32 +8,32 @@ from collections.abc import Mapping
 
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.operators.deconv_grad_filter.call import (
-    IMAGE_RANK,
     OC_KH_KW,
-    PARAM_FIELDS,
     ROW_ORDERS,
     Call,
-    numbers_of,
-    weight_shape,
 )
 from opserve_kernels.operators.deconv_grad_filter.contract import (
-    DY_SIZES,
     FUNCTION_DTYPES,
     LIMITS,
     MOST,
     SUPPORT,
-    X_SIZES,
 )
-from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.operators.deconv_grad_filter.schema import (
+    DY_SIZES,
+    FUNCTIONS,
+    IMAGE_RANK,
+    PARAM_FIELDS,
+    X_SIZES,
+    DeconvGradFilter,
+    numbers_of,
+    weight_shape,
+)
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.rules import check_offered
 from opserve_kernels.status import AnyStatus, DeconvStatus
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
 
-_FUNCTIONS = tuple(
-    f"{dtype}_deconv_grad_filter_{memory}" for dtype in ("fp", "hp") for memory in "sp"
-)
 _FORMATS = (Format.NHWC, Format.ND)
 _PARAM_LENGTHS = (18, 20)
 _Tensors = Mapping[str, Tensor]
@@ -107,8 +107,8 @@ def _check_function(arguments: DeconvGradFilter, page: PageRules) -> None:
     function, core_mask = arguments.function, arguments.core_mask
     if function is None:
         return
-    if function not in _FUNCTIONS:
-        raise _refused("function", given=function, allowed=", ".join(_FUNCTIONS))
+    if function not in FUNCTIONS:
+        raise _refused("function", given=function, allowed=", ".join(FUNCTIONS))
     if function.endswith("_s") and core_mask is None:
         raise _missing("core_mask", f"a mask of cores, which {function} needs")
     if function.endswith("_p") and core_mask is not None:

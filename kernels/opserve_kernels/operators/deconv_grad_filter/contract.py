@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
+from opserve_kernels.operators.deconv_grad_filter.schema import DY_SIZES, X_SIZES
 from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import DataType
 
@@ -18,8 +19,6 @@ SUPPORT: Mapping[str, Support] = {
 }
 FUNCTION_DTYPES: Mapping[str, DataType] = {"fp": DataType.FLOAT, "hp": DataType.FLOAT16}
 """What the first letters of a function's name stand for."""
-X_SIZES = ("input_batch", "in_h", "in_w", "in_c")
-DY_SIZES = ("batch", "out_h", "out_w", "out_c")
 _POSITIVE = ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
 _PADS = ("pad_u", "pad_l")
 MOST = 2**31 - 1  # positions, sums of products of such numbers, then stay within 64 bits

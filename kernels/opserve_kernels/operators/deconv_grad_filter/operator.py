@@ -8,12 +8,18 @@ from opserve_kernels.operators.deconv_grad_filter.contract import (
     RULES,
     SUPPORT,
 )
-from opserve_kernels.operators.deconv_grad_filter.plan import infer_outputs, plan
-from opserve_kernels.operators.deconv_grad_filter.schema import FORMATS, OUTPUTS, DeconvGradFilter
+from opserve_kernels.operators.deconv_grad_filter.plan import plan
+from opserve_kernels.operators.deconv_grad_filter.schema import (
+    CALL,
+    FORMATS,
+    OUTPUTS,
+    DeconvGradFilter,
+    infer_outputs,
+)
 
 OPERATOR = Operator(
     name="deconv_grad_filter",
-    call="deconv_grad_filter",
+    call=CALL,
     family="ft_dsp",
     revision=REVISION,
     support=SUPPORT,

@@ -5,7 +5,6 @@ images of x_data's: its weight gradient is the convolution's with dy_data as the
 as the output Y.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from opserve_kernels.convolution import Convolution
@@ -16,8 +15,6 @@ from opserve_kernels.operator import NamedBuffer, Plan, PlanOptions
 from opserve_kernels.operators.deconv_grad_filter.call import (
     OC_KH_KW,
     Call,
-    numbers_of,
-    weight_shape,
 )
 from opserve_kernels.operators.deconv_grad_filter.checks import check
 from opserve_kernels.operators.deconv_grad_filter.contract import DOCUMENTED_RULES, RULES
@@ -28,17 +25,6 @@ from opserve_kernels.status import DeconvStatus
 from opserve_kernels.tensor import Tensor, check_tensor
 
 _DY_DATA, _X_DATA, _DW_DATA = range(3)  # places of the tensors in the schema
-_NEEDED = ("in_c", "out_c", "kernel_h", "kernel_w", "group")
-
-
-def infer_outputs(arguments: DeconvGradFilter) -> Mapping[str, Tensor]:
-    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
-    numbers = numbers_of(arguments)
-    if arguments.dw_data is not None or arguments.x_data is None:
-        return {}
-    if any(numbers.get(name, 0) < 1 for name in _NEEDED):
-        return {}
-    return {"dw_data": Tensor(shape=weight_shape(numbers), dtype=arguments.x_data.dtype)}
 
 
 def plan(arguments: DeconvGradFilter, profile: Profile, options: PlanOptions) -> Plan:

@@ -1,14 +1,35 @@
-"""The arguments of {fp,hp}_deconv_grad_filter_{s,p}, as the vendor's page names them."""
+"""The arguments and outputs of {fp,hp}_deconv_grad_filter_{s,p}, with the page's names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opserve_kernels.tensor import Format, Tensor
 
+CALL = "deconv_grad_filter"
+"""The vendor's name of the call."""
 OUTPUTS = ("dw_data",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {4: Format.NHWC}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+FUNCTIONS = tuple(
+    f"{dtype}_deconv_grad_filter_{memory}" for dtype in ("fp", "hp") for memory in "sp"
+)
+"""The vendor's names of the call, each an option `function` of it."""
+X_SIZES = ("input_batch", "in_h", "in_w", "in_c")
+DY_SIZES = ("batch", "out_h", "out_w", "out_c")
+PARAM_FIELDS = (
+    *X_SIZES,
+    *DY_SIZES,
+    *("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_u", "pad_l"),
+    *("dilation_h", "dilation_w", "group", "temp_space"),
+)
+"""The fields that param holds, in its order."""
+IMAGE_RANK = 4
+_DEFAULTS: Mapping[str, int] = {
+    **dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w", "group"), 1),
+    **dict.fromkeys(("pad_u", "pad_l", "temp_space"), 0),
+}
+_NEEDED = ("in_c", "out_c", "kernel_h", "kernel_w", "group")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +94,38 @@ class DeconvGradFilter:
     group: int | None = None
     temp_space: int | None = None
     row_order: str | None = None
+
+
+def infer_outputs(arguments: DeconvGradFilter) -> Mapping[str, Tensor]:
+    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
+    numbers = numbers_of(arguments)
+    if arguments.dw_data is not None or arguments.x_data is None:
+        return {}
+    if any(numbers.get(name, 0) < 1 for name in _NEEDED):
+        return {}
+    return {"dw_data": Tensor(shape=weight_shape(numbers), dtype=arguments.x_data.dtype)}
+
+
+def numbers_of(arguments: DeconvGradFilter) -> dict[str, int]:
+    """The numbers by field, from param or from the fields; those that are nowhere are left out."""
+    if arguments.param is not None:
+        return dict(zip(PARAM_FIELDS, arguments.param, strict=False))
+    given = {name: getattr(arguments, name) for name in PARAM_FIELDS}
+    fields = {name: number for name, number in given.items() if number is not None}
+    return {**_DEFAULTS, **_sizes(arguments), **fields}
+
+
+def weight_shape(numbers: Mapping[str, int]) -> tuple[int, int, int]:
+    """Shape of dw_data; `group` divides the channels."""
+    group = numbers["group"]
+    rows = numbers["out_c"] // group * numbers["kernel_h"] * numbers["kernel_w"]
+    return group, rows, numbers["in_c"] // group
+
+
+def _sizes(arguments: DeconvGradFilter) -> dict[str, int]:
+    """The sizes that the tensors have, where they have four."""
+    sizes: dict[str, int] = {}
+    for tensor, names in ((arguments.x_data, X_SIZES), (arguments.dy_data, DY_SIZES)):
+        if tensor is not None and tensor.rank == IMAGE_RANK:
+            sizes.update(zip(names, tensor.shape, strict=True))
+    return sizes

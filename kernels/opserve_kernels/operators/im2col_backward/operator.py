@@ -8,12 +8,18 @@ from opserve_kernels.operators.im2col_backward.contract import (
     RULES,
     SUPPORT,
 )
-from opserve_kernels.operators.im2col_backward.plan import infer_outputs, plan
-from opserve_kernels.operators.im2col_backward.schema import FORMATS, OUTPUTS, Im2colBackward
+from opserve_kernels.operators.im2col_backward.plan import plan
+from opserve_kernels.operators.im2col_backward.schema import (
+    CALL,
+    FORMATS,
+    OUTPUTS,
+    Im2colBackward,
+    infer_outputs,
+)
 
 OPERATOR = Operator(
     name="im2col_backward",
-    call="aclnnIm2colBackward",
+    call=CALL,
     family="aclnn",
     revision=REVISION,
     support=SUPPORT,

@@ -4,7 +4,6 @@ A work unit is some rows of some planes of the image; in float64, on `reference`
 image's pixels.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from opserve_kernels.operators.im2col_backward.contract import (
     RULES,
     SUPPORT,
 )
-from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
+from opserve_kernels.operators.im2col_backward.schema import PAIR, RANKS, Im2colBackward
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.records import ViewNumbers, encode
@@ -43,8 +42,6 @@ from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
 FOLD, SUM_EXACTLY = range(2)  # kinds of stages
-_RANKS = (2, 3)
-_PAIR = 2
 _DOUBLE_BYTES = 8
 _LEAST_VALUES = 1 << 20  # of columns in a call that is cut into shares, about 0.2 ms
 _EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
@@ -81,20 +78,6 @@ class _Call:
     padding: tuple[int, ...]
     stride: tuple[int, ...]
     out: Tensor
-
-
-def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
-    """The image that a caller who gave none would make: contiguous, without a buffer."""
-    grad_output, kernel_size = arguments.grad_output, arguments.kernel_size
-    if arguments.out is not None or grad_output is None or arguments.input_size is None:
-        return {}
-    if kernel_size is None or len(kernel_size) != _PAIR or min(kernel_size) < 1:
-        return {}
-    if grad_output.rank not in _RANKS or len(arguments.input_size) != _PAIR:
-        return {}
-    channels = grad_output.shape[-2] // (kernel_size[0] * kernel_size[1])
-    shape = (*grad_output.shape[:-2], channels, *arguments.input_size)
-    return {"out": Tensor(shape=shape, dtype=grad_output.dtype)}
 
 
 def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> Plan:
@@ -136,7 +119,7 @@ def _plan_rows(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
     workspace = Workspace()
     algorithm = _algorithm(fold_algorithms(_fold(call, profile)), options)
     few = 1 if call.grad_output.element_count < _LEAST_VALUES else options.threads
-    axes = range(call.out.rank - _PAIR)
+    axes = range(call.out.rank - PAIR)
     ways = [
         [_part(call, axis, *bound) for bound in even(call.out.shape[axis], few)] for axis in axes
     ]
@@ -166,7 +149,7 @@ def _fold(call: _Call, profile: Profile) -> Fold:
     """Sums are rounded to grad_output's dtype, then cast to out's."""
     computed = call.grad_output.dtype.acl_number
     return Fold(
-        planes=prod(call.out.shape[:-_PAIR]),
+        planes=prod(call.out.shape[:-PAIR]),
         shape=_shape(call),
         number_format=result_format(computed, call.out.dtype, saturates=profile.saturates),
         source=encode_view(call.grad_output),
@@ -215,11 +198,11 @@ def _check(arguments: Im2colBackward, profile: str, page: PageRules) -> _Call:
     check_dtype("grad_output", call.grad_output, support=SUPPORT, profile=profile)
     check_dtype("out", call.out, support=SUPPORT, profile=profile)
     _check_ranks(call)
-    check_length("input_size", call.input_size, allowed=_PAIR)
-    check_length("kernel_size", call.kernel_size, allowed=_PAIR)
-    check_length("dilation", call.dilation, allowed=_PAIR)
-    check_length("padding", call.padding, allowed=_PAIR)
-    check_length("stride", call.stride, allowed=_PAIR)
+    check_length("input_size", call.input_size, allowed=PAIR)
+    check_length("kernel_size", call.kernel_size, allowed=PAIR)
+    check_length("dilation", call.dilation, allowed=PAIR)
+    check_length("padding", call.padding, allowed=PAIR)
+    check_length("stride", call.stride, allowed=PAIR)
     check_range("kernel_size", call.kernel_size, least=LEAST["kernel_size"])
     check_range("stride", call.stride, least=LEAST["stride"])
     check_range("dilation", call.dilation, least=LEAST["dilation"])
@@ -253,7 +236,7 @@ def _check_nulls(arguments: Im2colBackward) -> _Call:
 
 
 def _check_ranks(call: _Call) -> None:
-    if call.grad_output.rank not in _RANKS:
+    if call.grad_output.rank not in RANKS:
         raise invalid_argument(
             "grad_output",
             given=f"shape {list(call.grad_output.shape)}",
@@ -306,6 +289,6 @@ def _columns(call: _Call) -> tuple[int, int]:
             padding=2 * call.padding[axis],
             dilation=call.dilation[axis],
         )
-        for axis in range(_PAIR)
+        for axis in range(PAIR)
     )
     return high, wide

@@ -1,14 +1,19 @@
-"""The arguments of aclnnIm2colBackward, as the vendor's page names them."""
+"""The arguments and outputs of aclnnIm2colBackward, as the vendor's page names them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from opserve_kernels.tensor import Format, Tensor
 
+CALL = "aclnnIm2colBackward"
+"""The vendor's name of the call."""
 OUTPUTS = ("out",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+RANKS = (2, 3)  # of columns
+PAIR = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +37,20 @@ class Im2colBackward:
     padding: tuple[int, ...] | None = None
     stride: tuple[int, ...] | None = None
     out: Tensor | None = None
+
+
+def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
+    """The image that a caller who gave none would make: contiguous, without a buffer.
+
+    Sizes that break a rule imply one too: the call is then refused for them, not for a missing out.
+    """
+    grad_output, kernel_size = arguments.grad_output, arguments.kernel_size
+    if arguments.out is not None or grad_output is None or arguments.input_size is None:
+        return {}
+    if kernel_size is None or grad_output.rank < min(RANKS):
+        return {}
+    taps = prod(kernel_size)
+    channels = grad_output.shape[-2] // taps if taps > 0 else 0
+    image = (max(size, 0) for size in arguments.input_size)
+    shape = (*grad_output.shape[:-2], channels, *image)
+    return {"out": Tensor(shape=shape, dtype=grad_output.dtype)}

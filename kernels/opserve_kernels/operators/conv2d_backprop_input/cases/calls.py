@@ -9,8 +9,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.sizing import filled
 from opserve_kernels.formats import group_dict
 from opserve_kernels.operators.conv2d_backprop_input.contract import DEFAULT_RESULT
-from opserve_kernels.tbe_rules import SPELLED
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import SPELLED, DataType
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import Breach
 from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
-from opserve_kernels.operators.deconv_grad_filter.contract import DY_SIZES, LIMITS, MOST, X_SIZES
+from opserve_kernels.operators.deconv_grad_filter.contract import LIMITS, MOST
+from opserve_kernels.operators.deconv_grad_filter.schema import DY_SIZES, X_SIZES
 from opserve_kernels.tensor import DataType, Format
 
 _CALL = DeconvolutionCall(x=(2, 3, 4, 4), dy=(2, 5, 5, 6), kernel=(3, 2), group=2)
