@@ -26,10 +26,12 @@ from opserve_kernels.algorithms.direct.plan import (
     TRANSFORM,
     TRANSFORM_WEIGHT,
 )
+from opserve_kernels.algorithms.dots.layout import DotsStage
 from opserve_kernels.algorithms.dots.loops import run_dots
 from opserve_kernels.algorithms.host import SUM_LANES
 from opserve_kernels.algorithms.outer.layout import OuterStage
 from opserve_kernels.algorithms.outer.loops import run_outer
+from opserve_kernels.algorithms.packed.layout import PackedStage
 from opserve_kernels.algorithms.packed.loops import run_packed
 from opserve_kernels.algorithms.ranges.loops import run_ranges
 from opserve_kernels.algorithms.winograd.gradient import run_winograd_weight
@@ -66,6 +68,8 @@ _COPY = dtype_of(CopyStage)
 _SUM = dtype_of(SumStage)
 _DIAGONAL = dtype_of(DiagonalStage)
 _COLUMNS = dtype_of(ColumnsStage)
+_PACKED = dtype_of(PackedStage)
+_DOTS = dtype_of(DotsStage)
 _OUTER = dtype_of(OuterStage)
 _NOTHING = np.empty(0, np.uint8)
 
@@ -166,11 +170,13 @@ def _run_product(  # arrays and integers
     x, w, y = as_floats(source), as_floats(weight), as_floats(result)
     x_half, w_half, y_half = as_halves(source), as_halves(weight), as_halves(result)
     if kind == CORRELATE:
-        run_packed(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+        packed: PackedStage = stage.view(_PACKED)[0]
+        run_packed(packed, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == MULTIPLY_DOTS:
-        run_dots(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+        dots: DotsStage = stage.view(_DOTS)[0]
+        run_dots(dots, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == ADD_OUTER:
-        outer = stage.view(_OUTER)[0]
+        outer: OuterStage = stage.view(_OUTER)[0]
         run_outer(outer, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == RANGES:
         run_ranges(stage, scratch, x, x_half, w, w_half, first, last)

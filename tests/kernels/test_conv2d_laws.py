@@ -15,10 +15,10 @@ from kernels.samples import conv2d_backprop_filter as dw
 from kernels.samples import conv2d_backprop_input as dx
 from kernels.samples.para_dicts import changed
 from kernels.samples.sample import Sample, Values
-from opserve_kernels.algorithms.correlation.layout import RESULT_VIEW, SOURCE_VIEW
-from opserve_kernels.algorithms.correlation.layout import WEIGHT_VIEW as CORRELATED_VIEW
 from opserve_kernels.algorithms.direct.plan import ADD_OUTER, CORRELATE, MULTIPLY_DOTS
+from opserve_kernels.algorithms.dots.layout import DotsStage
 from opserve_kernels.algorithms.outer.layout import OuterStage
+from opserve_kernels.algorithms.packed.layout import PackedStage
 from opserve_kernels.copy_stages import STORE
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
@@ -35,10 +35,7 @@ Integers = NDArray[np.int64]
 Drawn = tuple[dx.Sizes, dx.Sizes, int, dict[str, Any]]
 
 _PLACES = 3  # of the tensors of a product, at the start of its stage
-_VIEWS = {  # where a product has their views, behind those places
-    CORRELATE: (SOURCE_VIEW, CORRELATED_VIEW, RESULT_VIEW),
-    MULTIPLY_DOTS: (SOURCE_VIEW, CORRELATED_VIEW, RESULT_VIEW),
-}
+_CORRELATED = {CORRELATE: PackedStage, MULTIPLY_DOTS: DotsStage}
 _HEADER = 5  # of a copy's stage: place, start, count, chunk and number format; a view follows
 _COPIES = {STORE: 4, EXACT_LOAD: 8, EXACT_STORE: 8}  # bytes of a value in the workspace
 
@@ -152,8 +149,10 @@ def _copies(plan: Plan) -> Iterator[tuple[int, list[int], list[int]]]:
         if kind in _COPIES:
             assert last > first
             yield _COPIES[kind], stage[:_HEADER].tolist(), stage[_HEADER:].tolist()
-        elif kind in _VIEWS:
-            views = [stage[_PLACES + start :][:VIEW_LENGTH] for start in _VIEWS[kind]]
+        elif kind in _CORRELATED:
+            product = stage[_PLACES:].view(dtype_of(_CORRELATED[kind]))[0]["product"]
+            source, result = product["source_image"], product["result_image"]
+            views = [source["layout"], product["weight_layout"], result["layout"]]
             yield from _whole(stage, views)
         elif kind == ADD_OUTER:
             outer = stage[_PLACES:].view(dtype_of(OuterStage))[0]

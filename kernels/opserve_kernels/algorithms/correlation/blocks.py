@@ -9,29 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.transfers import fill
-from opserve_kernels.algorithms.correlation.layout import (
-    BATCH,
-    BLOCK_AXIS,
-    BLOCK_BATCH,
-    BLOCK_ROWS,
-    CHANNEL_PITCH,
-    DIRECT,
-    DIRECTION,
-    EXTENT,
-    IMAGE_SIZE,
-    ORIGIN,
-    OUTPUT_SIZE,
-    PHASE_PITCH,
-    ROW_BLOCKS,
-    SCATTER,
-    SOURCE,
-    SOURCE_CHANNEL_STEP,
-    SOURCE_CHANNELS,
-    SOURCE_ENTRY_STEP,
-    SOURCE_FORMAT,
-    SOURCE_LINE,
-    SOURCE_VIEW,
-)
+from opserve_kernels.algorithms.correlation.layout import DIRECT, SCATTER, CorrelationStage
 from opserve_kernels.algorithms.correlation.padded import load_padded, pad_channels
 from opserve_kernels.algorithms.correlation.taps import (
     result_stride,
@@ -39,43 +17,47 @@ from opserve_kernels.algorithms.correlation.taps import (
     source_stride,
 )
 from opserve_kernels.algorithms.host import TILE_COLUMNS
-from opserve_kernels.convolution import WIDTH
+from opserve_kernels.convolution import WIDTH, Triple
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
-Integers = NDArray[np.int64]
-Triple = tuple[int, int, int]
 
 _TURN_VALUES = 1 << 12  # of padded copies that are filled at a time, half of a first-level cache
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def triple(stage: Integers, place: int) -> Triple:
-    """Three numbers."""
-    return int(stage[place]), int(stage[place + 1]), int(stage[place + 2])
+@compiled()
+def extent_of(stage: CorrelationStage) -> Triple:
+    """Sizes of a phase of an entry's padded copy."""
+    extent = stage.extent
+    return extent[0], extent[1], extent[2]
 
 
-@compiled("UniTuple(int64, 3)(int64[::1])")
-def _source_size(stage: Integers) -> Triple:
-    return triple(stage, OUTPUT_SIZE if stage[DIRECTION] == SCATTER else IMAGE_SIZE)
+@compiled()
+def _source_size(stage: CorrelationStage) -> Triple:
+    shape = stage.geometry
+    size = shape.output_size if stage.direction == SCATTER else shape.input_size
+    return size[0], size[1], size[2]
 
 
-@compiled("UniTuple(int64, 3)(int64[::1])")
-def result_size(stage: Integers) -> Triple:
+@compiled()
+def result_size(stage: CorrelationStage) -> Triple:
     """Positions of the result."""
-    return triple(stage, IMAGE_SIZE if stage[DIRECTION] == SCATTER else OUTPUT_SIZE)
+    shape = stage.geometry
+    size = shape.input_size if stage.direction == SCATTER else shape.output_size
+    return size[0], size[1], size[2]
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def block_of(stage: Integers, number: int) -> tuple[int, int, int, int]:
+@compiled()
+def block_of(stage: CorrelationStage, number: int) -> tuple[int, int, int, int]:
     """Group, first entry of the batch, entries, and first row of a block."""
-    row_block, rest = number % stage[ROW_BLOCKS], number // stage[ROW_BLOCKS]
-    batches = -(-stage[BATCH] // stage[BLOCK_BATCH])
-    entry = rest % batches * stage[BLOCK_BATCH]
-    entries = min(stage[BLOCK_BATCH], stage[BATCH] - entry)
-    return rest // batches, entry, entries, row_block * stage[BLOCK_ROWS]
+    shape = stage.geometry
+    row_block, rest = number % stage.row_blocks, number // stage.row_blocks
+    batches = -(-shape.batch // stage.block_batch)
+    entry = rest % batches * stage.block_batch
+    entries = min(stage.block_batch, shape.batch - entry)
+    return rest // batches, entry, entries, row_block * stage.block_rows
 
 
 @compiled(
@@ -120,12 +102,9 @@ def copy_entries(  # noqa: PLR0913, PLR0917  # arrays, places and triples
             pad_channels(floats, scratch, some, places, size, stride, begin, extent, phase_pitch)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 3))"
-)
+@compiled()
 def _copy_source(  # noqa: PLR0913, PLR0917  # arrays and triples
-    stage: Integers,
+    stage: CorrelationStage,
     scratch: Floats,
     floats: Floats,
     block: Triple,
@@ -134,30 +113,28 @@ def _copy_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     begin: Triple,
 ) -> None:
     """The padded copies of channels; those that the tensor does not have are zeros."""
-    (group, entry, entries), channels, pitch = block, source_channels(stage), stage[CHANNEL_PITCH]
-    first, step, entry_step = group * channels, stage[SOURCE_CHANNEL_STEP], stage[SOURCE_ENTRY_STEP]
-    exist = min(channels, max(0, stage[SOURCE_CHANNELS] - first))
-    start = stage[SOURCE_VIEW + 1] + first * step + entry * entry_step
+    image = stage.source_image
+    (group, entry, entries), channels, pitch = block, source_channels(stage), stage.channel_pitch
+    first, step, entry_step = group * channels, image.channel_step, image.entry_step
+    exist = min(channels, max(0, image.channels - first))
+    start = image.layout[1] + first * step + entry * entry_step
     copy_entries(
         floats,
         scratch,
         (exist, entries),
         (start, step, entry_step),
-        (stage[SOURCE], pitch, stage[PHASE_PITCH]),
+        (stage.source, pitch, stage.phase_pitch),
         size,
         stride,
         begin,
-        triple(stage, EXTENT),
+        extent_of(stage),
     )
-    fill(scratch, stage[SOURCE] + exist * pitch, (channels - exist) * pitch, np.float32(0))
+    fill(scratch, stage.source + exist * pitch, (channels - exist) * pitch, np.float32(0))
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3))"
-)
+@compiled()
 def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
-    stage: Integers,
+    stage: CorrelationStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -167,67 +144,68 @@ def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     begin: Triple,
 ) -> None:
     """The same, of any dtype and strides, channel by channel."""
+    image = stage.source_image
     group, entry, entries = block
-    extent, axis = triple(stage, EXTENT), stage[BLOCK_AXIS]
+    extent, axis = extent_of(stage), stage.block_axis
     positions = size[0] * size[1] * size[2]
     for k in range(source_channels(stage)):
         channel = group * source_channels(stage) + k
-        place = stage[SOURCE] + k * stage[CHANNEL_PITCH]
-        if channel >= stage[SOURCE_CHANNELS]:
-            fill(scratch, place, stage[CHANNEL_PITCH], np.float32(0))
+        place = stage.source + k * stage.channel_pitch
+        if channel >= image.channels:
+            fill(scratch, place, stage.channel_pitch, np.float32(0))
             continue
         for i in range(entries):
             load_padded(
                 scratch,
                 floats,
                 halves,
-                stage[SOURCE_VIEW:],
-                stage[SOURCE_FORMAT],
-                (channel * stage[BATCH] + entry + i) * positions,
+                image.layout[:],
+                image.number_format,
+                (channel * stage.geometry.batch + entry + i) * positions,
                 axis,
                 size,
                 stride,
                 begin,
                 extent,
-                stage[SOURCE_LINE],
+                stage.source_line,
                 place + i * extent[0] * extent[1] * extent[2],
-                stage[PHASE_PITCH],
+                stage.phase_pitch,
             )
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def load_source(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+    stage: CorrelationStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
     """The padded copy of a block; channels that the source does not have are zeros."""
     group, entry, entries, row = block_of(stage, number)
-    size, origin = _source_size(stage), triple(stage, ORIGIN)
+    size, origin = _source_size(stage), stage.origin
     stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
-    axis = stage[BLOCK_AXIS]
+    axis = stage.block_axis
     begin = (
         origin[0] + (row * stride[0] if axis == 0 else 0),
         origin[1] + (row * stride[1] if axis == 1 else 0),
         origin[2] + (row * stride[2] if axis == WIDTH else 0),
     )
-    if stage[SOURCE_LINE] == DIRECT:
+    if stage.source_line == DIRECT:
         _copy_source(stage, scratch, floats, (group, entry, entries), size, stride, begin)
     else:
         _convert_source(
             stage, scratch, floats, halves, (group, entry, entries), size, stride, begin
         )
-    end = stage[SOURCE] + source_channels(stage) * stage[CHANNEL_PITCH]
+    end = stage.source + source_channels(stage) * stage.channel_pitch
     fill(scratch, end, TILE_COLUMNS, PADDING)
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def rows_of(stage: Integers, row: int) -> Triple:
+@compiled()
+def rows_of(stage: CorrelationStage, row: int) -> Triple:
     """Rows of the result's first phase in the block that begins with `row`."""
-    size, axis = result_size(stage), stage[BLOCK_AXIS]
+    size, axis = result_size(stage), stage.block_axis
     d = (size[0] - 1) // result_stride(stage, 0) + 1
     h = (size[1] - 1) // result_stride(stage, 1) + 1
     w = (size[2] - 1) // result_stride(stage, 2) + 1
     return (
-        min(d - row, stage[BLOCK_ROWS]) if axis == 0 else d,
-        min(h - row, stage[BLOCK_ROWS]) if axis == 1 else h,
-        min(w - row, stage[BLOCK_ROWS]) if axis == WIDTH else w,
+        min(d - row, stage.block_rows) if axis == 0 else d,
+        min(h - row, stage.block_rows) if axis == 1 else h,
+        min(w - row, stage.block_rows) if axis == WIDTH else w,
     )

@@ -1,4 +1,4 @@
-"""What a product of a convolution with its weight looks like as integers, to plan and loops.
+"""The record of a product of a convolution with its weight: the plan fills it, the loops read it.
 
     image from output    result[c] = sum over k and taps of W[k, c] * source[k]     SCATTER
     output from image    result[k] = sum over c and taps of W[k, c] * source[c]     GATHER
@@ -9,76 +9,84 @@ with GATHER those of the source. Within phases every tap is a shift:
     result[phase, u] = sum over channels and taps of the phase of W * source[its phase, u + shift]
 """
 
-SCATTER, GATHER = range(2)
-PACKED, FLAT = range(2)  # algorithms
+from typing import NamedTuple
 
-# The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
-BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, TAPS, IMAGE_PIXELS, OUTPUT_PIXELS = range(6)
-IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 21
-(
-    GROUPS,
-    DIRECTION,
-    # Number formats of the tensors, and the channels that they have.
-    SOURCE_FORMAT,
-    WEIGHT_FORMAT,
-    RESULT_FORMAT,
-    SOURCE_CHANNELS,
-    RESULT_CHANNELS,
-    # Blocks of the result: entries of the batch, or rows along an axis.
-    BLOCK_BATCH,
-    BLOCK_AXIS,
-    BLOCK_ROWS,
-    ROW_BLOCKS,
-    BLOCKS,
-    # Units of a block: groups of lines or parts of a line, and some steps of each; a step is at
-    # most DEPTH_BLOCK products of every total of a phase.
-    ALGORITHM,
-    GROUP_LINES,
-    GROUP_WIDTH,
-    LINE_PARTS,
-    GROUPS_OF_LINES,
-    TOTAL_PITCH,
-    PHASE_TOTAL,
-    UNIT_STEPS,
-    STEP_UNITS,
-    # Whether panels are filled from the weight where it lies.
-    WEIGHT_IN_PLACE,
-    # The source's padded copy: whether there is none, for the source is read in place; the place
-    # where its rows are made ready, WHOLE or DIRECT; from a phase of a channel to the next, from a
-    # channel to the next.
-    SOURCE_IN_PLACE,
-    SOURCE_LINE,
-    PHASE_PITCH,
-    CHANNEL_PITCH,
-    # From a channel of the source or the result to the next, from an entry to the next; 0 where
-    # values are rounded or do not lie side by side.
-    SOURCE_CHANNEL_STEP,
-    SOURCE_ENTRY_STEP,
-    RESULT_CHANNEL_STEP,
-    RESULT_ENTRY_STEP,
-    # Places in the workspace.
-    FLAGS,
-    TABLE,
-    WEIGHTS,
-    LINE,
-    SOURCE,
-    PANEL,
-    TOTAL,
-) = range(24, 61)
-# Sizes of the padded copy and the source position that it begins with, for each dimension.
-EXTENT, ORIGIN = 61, 64
-# Views of opserve_kernels.views.
-SOURCE_VIEW, WEIGHT_VIEW, RESULT_VIEW, END = 67, 81, 95, 109
+from opserve_kernels.convolution import Geometry, Triple
+from opserve_kernels.records import ViewNumbers
+
+SCATTER, GATHER = range(2)
 
 # In the place of a line: rows are the copy as they are; rows go from the tensor into the copy.
 WHOLE, DIRECT = -1, -2
 
-DEPTH_BLOCK = 256  # products that are summed in registers before they are added to the total
 
-# The gradient of the weight takes the numbers of a GATHER whose result is its left operand, with
-# other meanings of these: positions of a chunk and chunks of a block; columns of a unit and units
-# of a chunk; from one row of the left operand to the next; where that operand lies, and where the
-# gradient is put (-1: into its tensor).
-CHUNK_PIXELS, CHUNKS = GROUP_WIDTH, LINE_PARTS
-UNIT_COLUMNS, CHUNK_UNITS = UNIT_STEPS, STEP_UNITS
-LEFT_PITCH, LEFT, GRADIENT = TOTAL_PITCH, WEIGHTS, PHASE_TOTAL
+class ImageTensor(NamedTuple):
+    """An image as its tensor has it.
+
+    Attributes:
+        channels: That there are.
+        channel_step: From a channel to the next; 0 where values are rounded or do not lie side by
+            side.
+        entry_step: From an entry to the next; or 0.
+        number_format: What its elements are rounded to.
+        layout: Its view.
+    """
+
+    channels: int
+    channel_step: int
+    entry_step: int
+    number_format: int
+    layout: ViewNumbers
+
+
+class CorrelationStage(NamedTuple):
+    """What the stages of direct algorithms share: tensors, blocks of the result, padded copies.
+
+    Of the gradient of the weight by dots, the result is the left operand and the weight is the
+    gradient.
+
+    Attributes:
+        geometry: Of the convolution.
+        groups: Of channels.
+        direction: SCATTER or GATHER.
+        source_image: The source as its tensor has it.
+        result_image: The result as its tensor has it.
+        weight_format: What the weight is rounded to.
+        weight_layout: Its view.
+        block_batch: Entries of the batch in a block of the result.
+        block_axis: Along which an entry is cut.
+        block_rows: Rows of a block along it.
+        row_blocks: Blocks of an entry.
+        blocks: Of a group.
+        source_line: Where rows of the source are made ready; or WHOLE or DIRECT.
+        phase_pitch: Of the padded copy, from a phase of a channel to the next.
+        channel_pitch: From a channel to the next, in the copy or in a source that is read in place.
+        flags: Place in the workspace of a value that is not 0 where values are not finite.
+        table: Place of the tables of taps.
+        line: Place of rows that are at hand.
+        source: Place of the padded copy, or in the source.
+        extent: Sizes of a phase of an entry's padded copy.
+        origin: The source position that the copy begins with.
+    """
+
+    geometry: Geometry
+    groups: int
+    direction: int
+    source_image: ImageTensor
+    result_image: ImageTensor
+    weight_format: int
+    weight_layout: ViewNumbers
+    block_batch: int
+    block_axis: int
+    block_rows: int
+    row_blocks: int
+    blocks: int
+    source_line: int
+    phase_pitch: int
+    channel_pitch: int
+    flags: int
+    table: int
+    line: int
+    source: int
+    extent: Triple
+    origin: Triple

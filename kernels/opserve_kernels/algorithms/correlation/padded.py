@@ -15,12 +15,11 @@ from opserve_kernels.algorithms.codegen.transfers import fill
 from opserve_kernels.algorithms.correlation.layout import WHOLE
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
-from opserve_kernels.strided import load
+from opserve_kernels.strided import View, load
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
-Integers = NDArray[np.int64]
 Triple = tuple[int, int, int]
 
 
@@ -109,7 +108,7 @@ def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     scratch: Floats,
     floats: Floats,
     halves: Halves,
-    view: Integers,
+    view: View,
     number_format: int,
     first: int,
     axis: int,

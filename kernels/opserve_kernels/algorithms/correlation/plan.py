@@ -7,11 +7,11 @@ from math import gcd, prod
 
 from opserve_kernels.algorithms.correlation.layout import (
     DIRECT,
-    FLAGS,
     GATHER,
-    LINE,
     SCATTER,
     WHOLE,
+    CorrelationStage,
+    ImageTensor,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.convolution import SPATIAL_RANK, WIDTH, Convolution, Triple
@@ -41,6 +41,11 @@ class Correlation:
     source: Operand
     weight: Operand
     result: Operand
+
+    @property
+    def places(self) -> Triple:
+        """Of the tensors' buffers among those of the call: source, weight, result."""
+        return self.source.place, self.weight.place, self.result.place
 
     @property
     def source_channels(self) -> int:
@@ -331,34 +336,51 @@ def channels_of(operand: Operand) -> int:
     return prod(size for size, _ in operand.parts[0])
 
 
-def encode(
-    product: Correlation, blocks: ResultBlocks, numbers: tuple[int, ...], places: tuple[int, ...]
-) -> tuple[int, ...]:
-    """The parameters of a stage, as opserve_kernels.algorithms.correlation.layout names them.
+def describe(  # places
+    product: Correlation, blocks: ResultBlocks, *, flags: int, table: int, line: int, source: int
+) -> CorrelationStage:
+    """What direct algorithms share of their records.
 
     Args:
         product: What is computed.
         blocks: Its blocks.
-        numbers: From ALGORITHM to STEP_UNITS.
-        places: From FLAGS to TOTAL.
+        flags: Place of the flag.
+        table: Place of the tables.
+        line: Place of rows that are at hand.
+        source: Place of the padded copy, or in the source.
     """
-    phase_pitch, line = blocks.batch * prod(blocks.extent), source_line(product, blocks)
-    return (
-        *(product.source.place, product.weight.place, product.result.place),
-        *product.convolution.encode(),
-        *(product.convolution.groups, product.direction),
-        *(product.source.number_format, product.weight.number_format),
-        product.result.number_format,
-        *(channels_of(product.source), channels_of(product.result)),
-        *(blocks.batch, blocks.axis, blocks.rows[blocks.axis], blocks.row_blocks, blocks.count),
-        *numbers,
-        int(reads_weight_in_place(product)),
-        *(int(blocks.channel_step > 0), line if line < 0 else places[LINE - FLAGS]),
-        *(phase_pitch, blocks.channel_step or product.source_phases * phase_pitch),
-        *steps_of(product.source, product.source_size),
-        *steps_of(product.result, product.result_size),
-        *places,
-        *blocks.extent,
-        *blocks.origin,
-        *(*product.source.view(), *product.weight.view(), *product.result.view()),
+    phase_pitch, rows = blocks.batch * prod(blocks.extent), source_line(product, blocks)
+    return CorrelationStage(
+        geometry=product.convolution.geometry,
+        groups=product.convolution.groups,
+        direction=product.direction,
+        source_image=_image(product.source, product.source_size),
+        result_image=_image(product.result, product.result_size),
+        weight_format=product.weight.number_format,
+        weight_layout=product.weight.view(),
+        block_batch=blocks.batch,
+        block_axis=blocks.axis,
+        block_rows=blocks.rows[blocks.axis],
+        row_blocks=blocks.row_blocks,
+        blocks=blocks.count,
+        source_line=rows if rows < 0 else line,
+        phase_pitch=phase_pitch,
+        channel_pitch=blocks.channel_step or product.source_phases * phase_pitch,
+        flags=flags,
+        table=table,
+        line=line,
+        source=source,
+        extent=blocks.extent,
+        origin=blocks.origin,
+    )
+
+
+def _image(image: Operand, size: Triple) -> ImageTensor:
+    channel_step, entry_step = steps_of(image, size)
+    return ImageTensor(
+        channels=channels_of(image),
+        channel_step=channel_step,
+        entry_step=entry_step,
+        number_format=image.number_format,
+        layout=image.view(),
     )

@@ -30,42 +30,14 @@ from opserve_kernels.algorithms.codegen.transfers import (
 from opserve_kernels.algorithms.correlation.blocks import (
     block_of,
     copy_entries,
+    extent_of,
     load_source,
     result_size,
     rows_of,
-    triple,
-)
-from opserve_kernels.algorithms.correlation.layout import (
-    BATCH,
-    BLOCK_AXIS,
-    BLOCKS,
-    CHANNEL_PITCH,
-    CHUNK_PIXELS,
-    CHUNK_UNITS,
-    CHUNKS,
-    EXTENT,
-    FLAGS,
-    GRADIENT,
-    GROUPS,
-    IMAGE_CHANNELS,
-    LEFT,
-    LEFT_PITCH,
-    LINE,
-    OUTPUT_CHANNELS,
-    RESULT_CHANNEL_STEP,
-    RESULT_CHANNELS,
-    RESULT_ENTRY_STEP,
-    RESULT_FORMAT,
-    RESULT_VIEW,
-    SOURCE,
-    TAPS,
-    TOTAL,
-    UNIT_COLUMNS,
-    WEIGHT_FORMAT,
-    WEIGHT_VIEW,
 )
 from opserve_kernels.algorithms.correlation.padded import load_padded
 from opserve_kernels.algorithms.correlation.taps import fill_tables, offsets_place
+from opserve_kernels.algorithms.dots.layout import DotsStage
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
@@ -75,38 +47,40 @@ from opserve_kernels.sums import PADDING
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
-Integers = NDArray[np.int64]
 Triple = tuple[int, int, int]
 
 
-@compiled("int64(int64[::1])")
-def _columns(stage: Integers) -> int:
+@compiled()
+def _columns(stage: DotsStage) -> int:
     """Entries of a row of the gradient."""
-    return int(stage[IMAGE_CHANNELS] * stage[TAPS])
+    shape = stage.product.geometry
+    return shape.input_channels * shape.taps
 
 
-@compiled("int64(int64[::1])")
-def _panels(stage: Integers) -> int:
+@compiled()
+def _panels(stage: DotsStage) -> int:
     """Panels of sums of a group."""
-    return -(-int(stage[OUTPUT_CHANNELS]) // TILE_ROWS)
+    return -(-stage.product.geometry.output_channels // TILE_ROWS)
 
 
-@compiled("int64(int64[::1])")
-def _left_rows(stage: Integers) -> int:
+@compiled()
+def _left_rows(stage: DotsStage) -> int:
     """Rows of the left operand that the micro-kernels read: opserve_kernels.algorithms.host."""
-    whole, rest = stage[OUTPUT_CHANNELS] // TILE_ROWS, stage[OUTPUT_CHANNELS] % TILE_ROWS
+    shape = stage.product.geometry
+    whole, rest = shape.output_channels // TILE_ROWS, shape.output_channels % TILE_ROWS
     rows = TILE_ROWS if rest else 0
     while rows > TILE_ROWS // 4 and rows // 2 >= rest:
         rows //= 2
-    return int(whole * TILE_ROWS + rows)
+    return whole * TILE_ROWS + rows
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1])")
-def _begin(stage: Integers, scratch: Floats, table: Offsets) -> None:
-    fill_tables(stage, table)
-    count = stage[GROUPS] * _panels(stage) * _columns(stage) * TILE_ROWS
-    fill(scratch, stage[TOTAL], count, np.float32(0))
-    scratch[stage[FLAGS]] = np.float32(0)
+@compiled()
+def _begin(stage: DotsStage, scratch: Floats, table: Offsets) -> None:
+    product = stage.product
+    fill_tables(product, table)
+    count = product.groups * _panels(stage) * _columns(stage) * TILE_ROWS
+    fill(scratch, stage.total, count, np.float32(0))
+    scratch[product.flags] = np.float32(0)
 
 
 @compiled("UniTuple(int64, 3)(UniTuple(int64, 3), UniTuple(int64, 3), int64, int64)")
@@ -119,11 +93,9 @@ def _end_of(size: Triple, rows: Triple, row: int, axis: int) -> Triple:
     )
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, UniTuple(int64, 3))"
-)
+@compiled()
 def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
-    stage: Integers,
+    stage: DotsStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -132,19 +104,18 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     rows: Triple,
 ) -> None:
     """Rows of a channel of an entry, from index `first` on, without anything between them."""
+    product = stage.product
+    image = product.result_image
     count = rows[0] * rows[1] * rows[2]
     values = scratch[place : place + count]
-    load(floats, halves, stage[RESULT_VIEW:], stage[RESULT_FORMAT], first, values)
-    extent = triple(stage, EXTENT)
+    load(floats, halves, image.layout[:], image.number_format, first, values)
+    extent = extent_of(product)
     fill(scratch, place + count, extent[0] * extent[1] * extent[2] - count, PADDING)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64, "
-    "UniTuple(int64, 3))"
-)
+@compiled()
 def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
-    stage: Integers,
+    stage: DotsStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -154,86 +125,94 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     rows: Triple,
 ) -> None:
     """Rows from `row` on of a channel of an entry, index `first`, with padding between them."""
-    axis = stage[BLOCK_AXIS]
+    product = stage.product
+    image = product.result_image
+    axis = product.block_axis
     load_padded(
         scratch,
         floats,
         halves,
-        stage[RESULT_VIEW:],
-        stage[RESULT_FORMAT],
+        image.layout[:],
+        image.number_format,
         first,
         axis,
-        _end_of(result_size(stage), rows, row, axis),
+        _end_of(result_size(product), rows, row, axis),
         (1, 1, 1),
         (row if axis == 0 else 0, row if axis == 1 else 0, row if axis == WIDTH else 0),
-        triple(stage, EXTENT),
-        stage[LINE],
+        extent_of(product),
+        product.line,
         place,
         0,
     )
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], int64)")
-def _copy_left(stage: Integers, scratch: Floats, floats: Floats, number: int) -> None:
+@compiled()
+def _copy_left(stage: DotsStage, scratch: Floats, floats: Floats, number: int) -> None:
     """The left operand of a block as it lies in its tensor, with padding between its rows."""
-    (group, entry, entries, row), axis = block_of(stage, number), stage[BLOCK_AXIS]
-    first, pitch = group * stage[OUTPUT_CHANNELS], stage[LEFT_PITCH]
-    step, entry_step = stage[RESULT_CHANNEL_STEP], stage[RESULT_ENTRY_STEP]
-    exist = min(stage[OUTPUT_CHANNELS], max(0, stage[RESULT_CHANNELS] - first))
+    product = stage.product
+    shape = product.geometry
+    image = product.result_image
+    (group, entry, entries, row), axis = block_of(product, number), product.block_axis
+    first, pitch = group * shape.output_channels, stage.left_pitch
+    step, entry_step = image.channel_step, image.entry_step
+    exist = min(shape.output_channels, max(0, image.channels - first))
     copy_entries(
         floats,
         scratch,
         (exist, entries),
-        (stage[RESULT_VIEW + 1] + first * step + entry * entry_step, step, entry_step),
-        (stage[LEFT], pitch, 0),
-        _end_of(result_size(stage), rows_of(stage, row), row, axis),
+        (image.layout[1] + first * step + entry * entry_step, step, entry_step),
+        (stage.left, pitch, 0),
+        _end_of(result_size(product), rows_of(product, row), row, axis),
         (1, 1, 1),
         (row if axis == 0 else 0, row if axis == 1 else 0, row if axis == WIDTH else 0),
-        triple(stage, EXTENT),
+        extent_of(product),
     )
     rest = (_left_rows(stage) - exist) * pitch
-    fill(scratch, stage[LEFT] + exist * pitch, rest, PADDING)
+    fill(scratch, stage.left + exist * pitch, rest, PADDING)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def _convert_left(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+    stage: DotsStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
     """The same, of any dtype and strides; rows beyond its channels are padding too."""
-    group, entry, entries, row = block_of(stage, number)
-    size, axis, rows = result_size(stage), stage[BLOCK_AXIS], rows_of(stage, row)
-    extent = triple(stage, EXTENT)
+    product = stage.product
+    shape = product.geometry
+    group, entry, entries, row = block_of(product, number)
+    size, axis, rows = result_size(product), product.block_axis, rows_of(product, row)
+    extent = extent_of(product)
     positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]
     is_whole = (axis >= 1 or extent[1] == rows[1]) and (axis == WIDTH or extent[2] == rows[2])
     before = row * rows[1] * rows[2] if axis == 0 else (row * rows[2] if axis == 1 else row)
     for m in range(_left_rows(stage)):
-        channel = group * stage[OUTPUT_CHANNELS] + m
-        place = stage[LEFT] + m * stage[LEFT_PITCH]
+        channel = group * shape.output_channels + m
+        place = stage.left + m * stage.left_pitch
         done = 0
-        if m < stage[OUTPUT_CHANNELS] and channel < stage[RESULT_CHANNELS]:
+        if m < shape.output_channels and channel < product.result_image.channels:
             for i in range(entries):
-                first = (channel * stage[BATCH] + entry + i) * positions
+                first = (channel * shape.batch + entry + i) * positions
                 target = place + i * length
                 if is_whole:
                     _load_rows(stage, scratch, floats, halves, first + before, target, rows)
                 else:
                     _spread_rows(stage, scratch, floats, halves, first, target, row, rows)
             done = entries * length
-        fill(scratch, place + done, stage[LEFT_PITCH] - done, PADDING)
+        fill(scratch, place + done, stage.left_pitch - done, PADDING)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1])")
-def _note_finite(stage: Integers, scratch: Floats, table: Offsets) -> None:
+@compiled()
+def _note_finite(stage: DotsStage, scratch: Floats, table: Offsets) -> None:
     """Raises the flag if a value of a block is not finite."""
-    finite = all_finite(table, stage[LEFT], _left_rows(stage) * stage[LEFT_PITCH])
-    count = stage[IMAGE_CHANNELS] * stage[CHANNEL_PITCH]
-    if not (finite and all_finite(table, stage[SOURCE], count)):
-        scratch[stage[FLAGS]] = np.float32(1)
+    product = stage.product
+    finite = all_finite(table, stage.left, _left_rows(stage) * stage.left_pitch)
+    count = product.geometry.input_channels * product.channel_pitch
+    if not (finite and all_finite(table, product.source, count)):
+        scratch[product.flags] = np.float32(1)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], UniTuple(int64, 4), int64, int64)")
+@compiled()
 def _add_columns(  # arrays, places and integers
-    stage: Integers,
+    stage: DotsStage,
     scratch: Floats,
     table: Offsets,
     operands: tuple[int, int, int, int],
@@ -241,62 +220,63 @@ def _add_columns(  # arrays, places and integers
     columns: int,
 ) -> None:
     """Adds the dots of some columns with all rows; operands are count, left, right, offsets."""
+    shape = stage.product.geometry
     count, left, right, offsets = operands
-    for m in range(0, stage[OUTPUT_CHANNELS], TILE_ROWS):
-        rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - m)
+    for m in range(0, shape.output_channels, TILE_ROWS):
+        rows = min(TILE_ROWS, shape.output_channels - m)
         total = sums + m * _columns(stage)
-        start = left + m * stage[LEFT_PITCH]
+        start = left + m * stage.left_pitch
         for column in range(0, columns, DOT_COLUMNS):
             few = min(DOT_COLUMNS, columns - column)
             place = total + column * TILE_ROWS
-            numbers = (count, start, stage[LEFT_PITCH], right, offsets + column, place)
+            numbers = (count, start, stage.left_pitch, right, offsets + column, place)
             add_dots(scratch, table, numbers, rows, few)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64)")
-def _add_unit(stage: Integers, scratch: Floats, table: Offsets, number: int, unit: int) -> None:
+@compiled()
+def _add_unit(stage: DotsStage, scratch: Floats, table: Offsets, number: int, unit: int) -> None:
     """Some columns of a chunk of a block."""
-    group, _, entries, row = block_of(stage, number)
-    rows, extent = rows_of(stage, row), triple(stage, EXTENT)
+    product = stage.product
+    group, _, entries, row = block_of(product, number)
+    rows, extent = rows_of(product, row), extent_of(product)
     corner = (rows[0] - 1, rows[1] - 1, rows[2] - 1)
     planes = (entries - 1) * extent[0] + corner[0]
     end_of_rows = (planes * extent[1] + corner[1]) * extent[2] + rows[2]
-    first = unit // stage[CHUNK_UNITS] * stage[CHUNK_PIXELS]
-    last = min(first + stage[CHUNK_PIXELS], end_of_rows)
+    first = unit // stage.chunk_units * stage.chunk_pixels
+    last = min(first + stage.chunk_pixels, end_of_rows)
     if first >= last:
         return
-    count, left = -(-(last - first) // LANES) * LANES, stage[LEFT] + first
-    begin = unit % stage[CHUNK_UNITS] * stage[UNIT_COLUMNS]
-    end = min(begin + stage[UNIT_COLUMNS], _columns(stage))
+    count, left = -(-(last - first) // LANES) * LANES, stage.left + first
+    begin = unit % stage.chunk_units * stage.unit_columns
+    end = min(begin + stage.unit_columns, _columns(stage))
     sums = group * _panels(stage) * _columns(stage) + begin
-    offsets = offsets_place(stage, table, 0) + begin
-    operands = (count, left, stage[SOURCE] + first, offsets)
-    _add_columns(stage, scratch, table, operands, stage[TOTAL] + sums * TILE_ROWS, end - begin)
+    offsets = offsets_place(product, table, 0) + begin
+    operands = (count, left, product.source + first, offsets)
+    _add_columns(stage, scratch, table, operands, stage.total + sums * TILE_ROWS, end - begin)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def _store_panel(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+    stage: DotsStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
     """A panel of sums as rows of the gradient."""
+    product = stage.product
+    shape = product.geometry
     group, panel, length = number // _panels(stage), number % _panels(stage), _columns(stage)
-    separate_rows(scratch, stage[TOTAL] + number * length * TILE_ROWS, stage[LINE], length, length)
+    separate_rows(scratch, stage.total + number * length * TILE_ROWS, product.line, length, length)
     first = panel * TILE_ROWS
-    count = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - first) * length
-    row = (group * stage[OUTPUT_CHANNELS] + first) * length
-    if stage[GRADIENT] >= 0:
-        copy_strided(scratch, stage[LINE], 1, stage[GRADIENT] + row, count)
+    count = min(TILE_ROWS, shape.output_channels - first) * length
+    row = (group * shape.output_channels + first) * length
+    if stage.gradient >= 0:
+        copy_strided(scratch, product.line, 1, stage.gradient + row, count)
     else:
-        values = scratch[stage[LINE] : stage[LINE] + count]
-        store(values, stage[WEIGHT_FORMAT], stage[WEIGHT_VIEW:], row, floats, halves)
+        values = scratch[product.line : product.line + count]
+        store(values, product.weight_format, product.weight_layout[:], row, floats, halves)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
-    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
-)
+@compiled()
 def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DotsStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -309,20 +289,21 @@ def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
     last: int,
 ) -> None:
     """Runs units first .. last-1; the buffers of X, W and Y come as float32 and as halves."""
-    block_units = 1 + stage[CHUNKS] * stage[CHUNK_UNITS]
-    blocks = stage[GROUPS] * stage[BLOCKS] * block_units
+    product = stage.product
+    block_units = 1 + stage.chunks * stage.chunk_units
+    blocks = product.groups * product.blocks * block_units
     for unit in range(first, last):
         number, inside = (unit - 1) // block_units, (unit - 1) % block_units
         if unit == 0:
             _begin(stage, scratch, table)
-        elif scratch[stage[FLAGS]] != 0:
+        elif scratch[product.flags] != 0:
             return
         elif unit > blocks:
             panel = unit - 1 - blocks
             _store_panel(stage, scratch, gradient, gradient_halves, panel)
         elif inside == 0:
-            load_source(stage, scratch, source, source_halves, number)
-            if stage[RESULT_CHANNEL_STEP]:
+            load_source(product, scratch, source, source_halves, number)
+            if product.result_image.channel_step:
                 _copy_left(stage, scratch, left, number)
             else:
                 _convert_left(stage, scratch, left, left_halves, number)

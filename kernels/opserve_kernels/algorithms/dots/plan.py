@@ -5,12 +5,14 @@ from math import prod
 from opserve_kernels.algorithms.correlation.plan import (
     Correlation,
     ResultBlocks,
-    encode,
+    describe,
     source_line,
     steps_of,
 )
+from opserve_kernels.algorithms.dots.layout import DotsStage
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
 from opserve_kernels.convolution import SPATIAL_RANK
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
@@ -33,8 +35,19 @@ def plan_dots(
         flag: Place in the workspace of what is 0 afterwards if every value was finite.
         workspace: Gets what is needed.
     """
-    convolution = product.convolution
-    blocks = blocks_of(product)
+    stage = _describe(product, gradient, flag, workspace)
+    groups = stage.product.groups
+    block_units = 1 + stage.chunks * stage.chunk_units
+    panels = groups * -(-product.result_channels // TILE_ROWS)
+    return Stage(
+        kind=kind,
+        units=1 + groups * stage.product.blocks * block_units + panels,
+        parameters=(*product.places, *encode(stage)),
+    )
+
+
+def _describe(product: Correlation, gradient: int, flag: int, workspace: Workspace) -> DotsStage:
+    convolution, blocks = product.convolution, blocks_of(product)
     pixels = blocks.batch * prod(blocks.extent)
     chunks = max(1, round(pixels / _CHUNK_PIXELS))
     chunk = _round_up(-(-pixels // chunks), LANES)
@@ -42,23 +55,25 @@ def plan_dots(
     pitch = (_round_up(chunks * chunk, _PITCH_STEP) // _PITCH_STEP | 1) * _PITCH_STEP
     rows, columns = _round_up(product.result_channels, TILE_ROWS), convolution.column_rows
     unit_columns = max(1, _UNIT_PRODUCTS // (rows * chunk * _DOT_COLUMNS)) * _DOT_COLUMNS
-    chunk_units = -(-columns // unit_columns)
-    numbers = (0, 0, chunk, chunks, 0, pitch, gradient, unit_columns, chunk_units)
     copy = convolution.input_channels * product.source_phases * pixels
-    places = (
-        flag,
-        workspace.reserve(2 + 2 * convolution.taps + columns),
-        workspace.reserve(whole_rows(product.result_channels) * pitch),
-        workspace.reserve(_line(product, blocks)),
-        workspace.reserve(copy + TILE_COLUMNS),
-        0,
-        workspace.reserve(convolution.groups * rows * columns),
-    )
-    panels = convolution.groups * rows // TILE_ROWS
-    return Stage(
-        kind=kind,
-        units=1 + convolution.groups * blocks.count * (1 + chunks * chunk_units) + panels,
-        parameters=encode(product, blocks, numbers, places),
+    table = workspace.reserve(2 + 2 * convolution.taps + columns)
+    return DotsStage(
+        left=workspace.reserve(whole_rows(product.result_channels) * pitch),
+        product=describe(
+            product,
+            blocks,
+            flags=flag,
+            table=table,
+            line=workspace.reserve(_line(product, blocks)),
+            source=workspace.reserve(copy + TILE_COLUMNS),
+        ),
+        total=workspace.reserve(convolution.groups * rows * columns),
+        chunk_pixels=chunk,
+        chunks=chunks,
+        unit_columns=unit_columns,
+        chunk_units=-(-columns // unit_columns),
+        left_pitch=pitch,
+        gradient=gradient,
     )
 
 

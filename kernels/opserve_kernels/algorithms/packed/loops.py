@@ -29,41 +29,10 @@ from opserve_kernels.algorithms.codegen.rows import deal_rows
 from opserve_kernels.algorithms.codegen.transfers import all_finite, fill
 from opserve_kernels.algorithms.correlation.blocks import (
     block_of,
+    extent_of,
     load_source,
     result_size,
     rows_of,
-    triple,
-)
-from opserve_kernels.algorithms.correlation.layout import (
-    ALGORITHM,
-    BATCH,
-    BLOCK_AXIS,
-    CHANNEL_PITCH,
-    DEPTH_BLOCK,
-    EXTENT,
-    FLAGS,
-    FLAT,
-    GROUP_LINES,
-    GROUP_WIDTH,
-    GROUPS,
-    GROUPS_OF_LINES,
-    LINE,
-    LINE_PARTS,
-    OUTPUT_CHANNELS,
-    PANEL,
-    PHASE_TOTAL,
-    RESULT_CHANNEL_STEP,
-    RESULT_CHANNELS,
-    RESULT_ENTRY_STEP,
-    RESULT_FORMAT,
-    RESULT_VIEW,
-    SOURCE,
-    SOURCE_IN_PLACE,
-    STEP_UNITS,
-    TABLE,
-    TOTAL,
-    TOTAL_PITCH,
-    UNIT_STEPS,
 )
 from opserve_kernels.algorithms.correlation.taps import (
     fill_tables,
@@ -74,6 +43,7 @@ from opserve_kernels.algorithms.correlation.taps import (
     source_channels,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
+from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, PackedStage
 from opserve_kernels.algorithms.packed.panels import fill_panel, joined
 from opserve_kernels.algorithms.packed.weights import pack_weights, panel_place
 from opserve_kernels.convolution import WIDTH
@@ -83,23 +53,23 @@ from opserve_kernels.strided import store
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
-Integers = NDArray[np.int64]
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Six = tuple[int, int, int, int, int, int]
 
 
-@compiled("int64(int64[::1], int32[::1], int64)")
-def _depth(stage: Integers, table: Offsets, phase: int) -> int:
+@compiled()
+def _depth(stage: PackedStage, table: Offsets, phase: int) -> int:
     """Products of a sum of a phase."""
-    taps = table[stage[TABLE] + phase + 1] - table[stage[TABLE] + phase]
-    return int(source_channels(stage) * taps)
+    product = stage.product
+    taps = table[product.table + phase + 1] - table[product.table + phase]
+    return int(source_channels(product) * taps)
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int32[::1], int64)")
-def _step_of(stage: Integers, table: Offsets, step: int) -> tuple[int, int]:
+@compiled()
+def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
     """Phase and first product of a step; a phase without products has one step as well."""
-    for phase in range(result_phases(stage)):
+    for phase in range(result_phases(stage.product)):
         steps = max(1, -(-_depth(stage, table, phase) // DEPTH_BLOCK))
         if step < steps:
             return phase, step * DEPTH_BLOCK
@@ -107,39 +77,37 @@ def _step_of(stage: Integers, table: Offsets, step: int) -> tuple[int, int]:
     return -1, 0
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], UniTuple(int64, 6), int64, int64)")
+@compiled()
 def _multiply_tile(  # arrays and integers
-    stage: Integers, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
+    stage: PackedStage, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
 ) -> None:
     """All channels of a tile; numbers are those of the first panel, others a pitch apart."""
+    product = stage.product
     count, left, right, offsets, total, adds = numbers
-    flagged, flat = scratch[stage[FLAGS]] != 0, stage[ALGORITHM] == FLAT
-    is_padded = flagged and not stage[SOURCE_IN_PLACE]
-    for m in range(0, result_channels(stage), TILE_ROWS):
-        rows = min(TILE_ROWS, result_channels(stage) - m)
+    flagged, flat = scratch[product.flags] != 0, stage.flat
+    is_padded = flagged and not stage.source_in_place
+    for m in range(0, result_channels(product), TILE_ROWS):
+        rows = min(TILE_ROWS, result_channels(product) - m)
         finite = not is_padded or all_finite(table, left, count * TILE_ROWS)
         if flat:
-            looked_up = (count, left, right, offsets, total, stage[TOTAL_PITCH], adds)
+            looked_up = (count, left, right, offsets, total, stage.total_pitch, adds)
             if finite:
                 multiply_flat(scratch, table, looked_up, rows, vectors)
             else:
                 multiply_flat_carefully(scratch, table, looked_up, rows, vectors)
         else:
-            packed = (count, left, right, total, stage[TOTAL_PITCH], adds)
+            packed = (count, left, right, total, stage.total_pitch, adds)
             if finite:
                 multiply_packed(scratch, packed, rows, vectors)
             else:
                 multiply_packed_carefully(scratch, packed, rows, vectors)
         left += pitch
-        total += TILE_ROWS * stage[TOTAL_PITCH]
+        total += TILE_ROWS * stage.total_pitch
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], int64, UniTuple(int64, 2), "
-    "UniTuple(int64, 3), UniTuple(int64, 2))"
-)
+@compiled()
 def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -152,34 +120,32 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
 
     Positions are counted in the block's rows, with FLAT in those of the padded copy.
     """
+    product = stage.product
     (phase, k), (first, last) = step, positions
-    depth, total = _depth(stage, table, phase), stage[TOTAL] + phase * stage[PHASE_TOTAL]
+    depth, total = _depth(stage, table, phase), stage.total + phase * stage.phase_total
     if depth == 0:
-        fill(scratch, total, stage[PHASE_TOTAL], np.float32(0))
+        fill(scratch, total, stage.phase_total, np.float32(0))
         return
-    count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(stage, table, phase) + k
+    count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(product, table, phase) + k
     left = panel_place(stage, table, group, phase, 0) + k * TILE_ROWS
-    extent, rows = joined(triple(stage, EXTENT), rows)
-    pitch, start, memory = depth * TILE_ROWS, stage[SOURCE], scratch
-    if stage[SOURCE_IN_PLACE]:
-        start += group * source_channels(stage) * stage[CHANNEL_PITCH]
+    extent, rows = joined(extent_of(product), rows)
+    pitch, start, memory = depth * TILE_ROWS, product.source, scratch
+    if stage.source_in_place:
+        start += group * source_channels(product) * product.channel_pitch
         memory = source
     for position in range(first, last, TILE_COLUMNS):
         end = min(position + TILE_COLUMNS, last)
         right = start + position
-        if stage[ALGORITHM] != FLAT:
-            right, tile = stage[PANEL], (position, end)
+        if not stage.flat:
+            right, tile = stage.panel, (position, end)
             fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
         _multiply_tile(stage, scratch, table, numbers, -(-(end - position) // LANES), pitch)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], UniTuple(int64, 2), int64, UniTuple(int64, 6), "
-    "UniTuple(int64, 3))"
-)
+@compiled()
 def _deal_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     target: Floats,
     channels: tuple[int, int],
@@ -199,26 +165,24 @@ def _deal_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
             each, and how many lines and positions the result has there.
         places: Where the first line goes, from a channel to the next, from a line to the next.
     """
+    product = stage.product
     start, count, pitch, width, high, wide = lines
     place, channel_step, line_step = places
-    height, across = result_stride(stage, 1), result_stride(stage, 2)
+    height, across = result_stride(product, 1), result_stride(product, 2)
     if height * across == 1 and (count == 1 or pitch == width == line_step):
         high, wide = 1, count * width
     for h in range(min(height, high)):
-        total = stage[TOTAL] + (depth * height + h) * across * stage[PHASE_TOTAL] + start
-        total += channels[0] * stage[TOTAL_PITCH]
-        pitches = (stage[TOTAL_PITCH], pitch)
+        total = stage.total + (depth * height + h) * across * stage.phase_total + start
+        total += channels[0] * stage.total_pitch
+        pitches = (stage.total_pitch, pitch)
         to = (place + h * line_step, channel_step, height * line_step)
         counts = (channels[1], (high - h - 1) // height + 1, wide)
-        deal_rows(scratch, target, (total, *pitches, *to, *counts), across, stage[PHASE_TOTAL])
+        deal_rows(scratch, target, (total, *pitches, *to, *counts), across, stage.phase_total)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64, "
-    "UniTuple(int64, 6), int64)"
-)
+@compiled()
 def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -229,24 +193,23 @@ def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
     line_step: int,
 ) -> None:
     """Lines of a channel into elements from `index` on, rounded; arguments as for _deal_lines."""
+    product = stage.product
+    image = product.result_image
     start, count, pitch, width, high, wide = lines
-    place = stage[TOTAL] + m * stage[TOTAL_PITCH] + start
-    if result_phases(stage) > 1 or (count > 1 and pitch > width):
-        place = stage[LINE]
+    place = stage.total + m * stage.total_pitch + start
+    if result_phases(product) > 1 or (count > 1 and pitch > width):
+        place = product.line
         _deal_lines(stage, scratch, scratch, (m, 1), depth, lines, (place, 0, wide))
     rows, length = (1, high * wide) if wide == line_step else (high, wide)
     for row in range(rows):
         values = scratch[place + row * length :][:length]
         first = index + row * line_step
-        store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], first, floats, halves)
+        store(values, image.number_format, image.layout[:], first, floats, halves)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 6), "
-    "UniTuple(int64, 3), UniTuple(int64, 4))"
-)
+@compiled()
 def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -256,28 +219,29 @@ def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
     corner: tuple[int, int, int, int],
 ) -> None:
     """Lines of one plane of the result, from the one at entry, depth, line and column `corner`."""
+    product = stage.product
+    image = product.result_image
     entry, d, h, w = corner
-    first = group * result_channels(stage)
-    channels = min(result_channels(stage), stage[RESULT_CHANNELS] - first)
-    step = stage[RESULT_CHANNEL_STEP]
-    for depth in range(min(result_stride(stage, 0), size[0] - d)):
+    first = group * result_channels(product)
+    channels = min(result_channels(product), image.channels - first)
+    step = image.channel_step
+    for depth in range(min(result_stride(product, 0), size[0] - d)):
         position = ((d + depth) * size[1] + h) * size[2] + w
         if step:
-            place = stage[RESULT_VIEW + 1] + first * step + entry * stage[RESULT_ENTRY_STEP]
+            place = image.layout[1] + first * step + entry * image.entry_step
             places = (place + position, step, size[2])
             _deal_lines(stage, scratch, floats, (0, channels), depth, lines, places)
             continue
         for m in range(channels):
-            index = ((first + m) * stage[BATCH] + entry) * size[0] * size[1] * size[2] + position
+            index = ((first + m) * product.geometry.batch + entry) * size[0] * size[1] * size[
+                2
+            ] + position
             _store_channel(stage, scratch, floats, halves, m, depth, index, lines, size[2])
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 2))"
-)
+@compiled()
 def _store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -298,10 +262,11 @@ def _store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
         lines: The first and the one behind the last, counted over planes and entries.
         columns: The first and the one behind the last of each line.
     """
+    product = stage.product
     group, first_entry, row = block
-    size, axis, flat = result_size(stage), stage[BLOCK_AXIS], stage[ALGORITHM] == FLAT
-    grid = triple(stage, EXTENT) if flat else rows
-    stride = (result_stride(stage, 0), result_stride(stage, 1), result_stride(stage, 2))
+    size, axis, flat = result_size(product), product.block_axis, stage.flat
+    grid = extent_of(product) if flat else rows
+    stride = (result_stride(product, 0), result_stride(product, 1), result_stride(product, 2))
     last_column = min(columns[1], rows[2])
     line = lines[0]
     while line < lines[1]:
@@ -325,18 +290,15 @@ def _store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
         line = following
 
 
-@compiled("boolean(int64[::1])")
-def _is_one_line(stage: Integers) -> bool:
+@compiled()
+def _is_one_line(stage: PackedStage) -> bool:
     """Whether positions of a block are counted over rows and entries: PACKED without phases."""
-    return bool(stage[ALGORITHM] != FLAT and result_phases(stage) == 1)
+    return not stage.flat and result_phases(stage.product) == 1
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 2))"
-)
+@compiled()
 def _store_line(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -345,8 +307,9 @@ def _store_line(  # noqa: PLR0913, PLR0917  # arrays and places
     positions: tuple[int, int],
 ) -> None:
     """The totals of positions first .. last-1 of a block that is one line, entry by entry."""
+    product = stage.product
     group, first_entry, row = block
-    size, axis, entry_size = result_size(stage), stage[BLOCK_AXIS], rows[0] * rows[1] * rows[2]
+    size, axis, entry_size = result_size(product), product.block_axis, rows[0] * rows[1] * rows[2]
     whole = (1, 1, size[0] * size[1] * size[2])
     begin = row * (size[1] * size[2] if axis == 0 else (size[2] if axis == 1 else 1))
     position, last = positions
@@ -359,29 +322,26 @@ def _store_line(  # noqa: PLR0913, PLR0917  # arrays and places
         position += count
 
 
-@compiled("UniTuple(UniTuple(int64, 2), 3)(int64[::1], int64, UniTuple(int64, 3), int64)")
-def _group_of(stage: Integers, entries: int, rows: Triple, part: int) -> tuple[Pair, Pair, Pair]:
+@compiled()
+def _group_of(stage: PackedStage, entries: int, rows: Triple, part: int) -> tuple[Pair, Pair, Pair]:
     """Lines, columns and positions of a group, each the first and the one behind the last."""
     planes = entries
     if _is_one_line(stage):
         rows, planes = (1, 1, entries * rows[0] * rows[1] * rows[2]), 1
-    grid = triple(stage, EXTENT) if stage[ALGORITHM] == FLAT else rows
-    line = part // stage[LINE_PARTS] * stage[GROUP_LINES]
+    grid = extent_of(stage.product) if stage.flat else rows
+    line = part // stage.line_parts * stage.group_lines
     all_lines = ((planes - 1) * grid[0] + rows[0] - 1) * grid[1] + rows[1]
-    last_line = min(line + stage[GROUP_LINES], all_lines)
-    column = part % stage[LINE_PARTS] * stage[GROUP_WIDTH]
-    last_column = min(column + stage[GROUP_WIDTH], grid[2])
+    last_line = min(line + stage.group_lines, all_lines)
+    column = part % stage.line_parts * stage.group_width
+    last_column = min(column + stage.group_width, grid[2])
     first = line * grid[2] + column
     last = (last_line - 1) * grid[2] + min(last_column, rows[2])
     return (line, last_line), (column, last_column), (first, last)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], float32[::1], uint16[::1], "
-    "int64, int64)"
-)
+@compiled()
 def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -391,17 +351,18 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
     unit: int,
 ) -> None:
     """Some steps of a group of lines of a block."""
-    group, entry, entries, row = block_of(stage, number)
-    rows = rows_of(stage, row)
-    lines, columns, positions = _group_of(stage, entries, rows, unit // stage[STEP_UNITS])
+    product = stage.product
+    group, entry, entries, row = block_of(product, number)
+    rows = rows_of(product, row)
+    lines, columns, positions = _group_of(stage, entries, rows, unit // stage.step_units)
     if positions[0] >= positions[1]:
         return
-    begin = unit % stage[STEP_UNITS] * stage[UNIT_STEPS]
-    for step in range(begin, begin + stage[UNIT_STEPS]):
+    begin = unit % stage.step_units * stage.unit_steps
+    for step in range(begin, begin + stage.unit_steps):
         phase, k = _step_of(stage, table, step)
         if phase >= 0:
             _add_step(stage, scratch, table, source, group, (phase, k), rows, positions)
-    if unit % stage[STEP_UNITS] == stage[STEP_UNITS] - 1:
+    if unit % stage.step_units == stage.step_units - 1:
         block = (group, entry, row)
         if _is_one_line(stage):
             _store_line(stage, scratch, floats, halves, block, rows, positions)
@@ -409,12 +370,9 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
             _store_totals(stage, scratch, floats, halves, block, rows, lines, columns)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
-    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
-)
+@compiled()
 def run_packed(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -427,18 +385,19 @@ def run_packed(  # noqa: PLR0913, PLR0917  # arrays and integers
     last: int,
 ) -> None:
     """Runs units first .. last-1; the buffers of the tensors come as float32 and as halves."""
-    weight_units = stage[GROUPS] * -(-stage[OUTPUT_CHANNELS] // TILE_ROWS)
-    block_units = 1 + stage[GROUPS_OF_LINES] * stage[LINE_PARTS] * stage[STEP_UNITS]
+    product = stage.product
+    weight_units = product.groups * -(-product.geometry.output_channels // TILE_ROWS)
+    block_units = 1 + stage.groups_of_lines * stage.line_parts * stage.step_units
     for unit in range(first, last):
         block = unit - 1 - weight_units
         if unit == 0:
-            fill_tables(stage, table)
-            scratch[stage[FLAGS]] = np.float32(0)
+            fill_tables(product, table)
+            scratch[product.flags] = np.float32(0)
         elif block < 0:
             pack_weights(stage, scratch, table, weight, weight_halves, unit - 1)
         elif block % block_units == 0:
-            if not stage[SOURCE_IN_PLACE]:
-                load_source(stage, scratch, source, source_halves, block // block_units)
+            if not stage.source_in_place:
+                load_source(product, scratch, source, source_halves, block // block_units)
         else:
             number, inside = block // block_units, block % block_units - 1
             _run_steps(stage, scratch, table, source, result, result_halves, number, inside)

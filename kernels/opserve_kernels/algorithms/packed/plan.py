@@ -4,18 +4,19 @@ from dataclasses import dataclass
 from itertools import product as cartesian
 from math import prod
 
-from opserve_kernels.algorithms.correlation.layout import DEPTH_BLOCK, FLAT, PACKED
 from opserve_kernels.algorithms.correlation.plan import (
     Correlation,
     ResultBlocks,
-    encode,
+    describe,
     reads_weight_in_place,
     source_line,
     steps_of,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
+from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, PackedStage
 from opserve_kernels.convolution import SPATIAL_RANK, Triple
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
@@ -31,17 +32,13 @@ def plan_packed(
     """The stage of a product with PACKED or FLAT; kind is the stage's number."""
     blocks = blocks_of(product, algorithm)
     lines = _Lines.of(product, blocks, algorithm)
-    numbers = (
-        *(PACKED if lines.gathers else FLAT, lines.lines, lines.width, lines.parts, lines.groups),
-        *(lines.pitch, lines.phase_total, lines.unit_steps, lines.step_units),
-    )
     groups = product.convolution.groups
     weight_units = groups * -(-product.convolution.output_channels // TILE_ROWS)
     block_units = 1 + lines.groups * lines.parts * lines.step_units
     return Stage(
         kind=kind,
         units=1 + weight_units + groups * blocks.count * block_units,
-        parameters=encode(product, blocks, numbers, _reserve(product, blocks, lines, workspace)),
+        parameters=(*product.places, *encode(_describe(product, blocks, lines, workspace))),
     )
 
 
@@ -61,26 +58,43 @@ def _copied(product: Correlation, least_pixels: int) -> ResultBlocks:
     return ResultBlocks.of(product, least_pixels=least_pixels).with_shared_padding(product)
 
 
-def _reserve(
+def _describe(
     product: Correlation, blocks: ResultBlocks, lines: "_Lines", workspace: Workspace
-) -> tuple[int, ...]:
-    """Flags, tables, weight, line, source, panel and totals."""
+) -> PackedStage:
     channels, taps = product.source_channels, product.convolution.taps
     panels = -(-product.result_channels // TILE_ROWS)
     copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
-    place = product.source.offset
+    source = product.source.offset
     if blocks.channel_step == 0:
-        place = workspace.reserve(copy + TILE_COLUMNS)
+        source = workspace.reserve(copy + TILE_COLUMNS)
     last_row = min(TILE_COLUMNS, lines.lines * lines.width)
     panel = (min(DEPTH_BLOCK, lines.depth) - 1) * TILE_COLUMNS + last_row
-    return (
-        workspace.reserve(1),
-        workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps),
-        workspace.reserve(product.convolution.groups * panels * TILE_ROWS * channels * taps),
-        workspace.reserve(_line(product, blocks, lines)),
-        place,
-        workspace.reserve(panel if lines.gathers else 0),
-        workspace.reserve(product.result_phases * lines.phase_total),
+    flags = workspace.reserve(1)
+    table = workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps)
+    weights = product.convolution.groups * panels * TILE_ROWS * channels * taps
+    return PackedStage(
+        weights=workspace.reserve(weights),
+        product=describe(
+            product,
+            blocks,
+            flags=flags,
+            table=table,
+            line=workspace.reserve(_line(product, blocks, lines)),
+            source=source,
+        ),
+        panel=workspace.reserve(panel if lines.gathers else 0),
+        total=workspace.reserve(product.result_phases * lines.phase_total),
+        flat=not lines.gathers,
+        group_lines=lines.lines,
+        group_width=lines.width,
+        line_parts=lines.parts,
+        groups_of_lines=lines.groups,
+        total_pitch=lines.pitch,
+        phase_total=lines.phase_total,
+        unit_steps=lines.unit_steps,
+        step_units=lines.step_units,
+        weight_in_place=reads_weight_in_place(product),
+        source_in_place=blocks.channel_step > 0,
     )
 
 

@@ -9,20 +9,7 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.copies import copy_vectors, interleave
 from opserve_kernels.algorithms.codegen.transfers import fill
-from opserve_kernels.algorithms.correlation.layout import (
-    DIRECTION,
-    FLAGS,
-    GATHER,
-    IMAGE_CHANNELS,
-    LINE,
-    OUTPUT_CHANNELS,
-    TABLE,
-    TAPS,
-    WEIGHT_FORMAT,
-    WEIGHT_IN_PLACE,
-    WEIGHT_VIEW,
-    WEIGHTS,
-)
+from opserve_kernels.algorithms.correlation.layout import GATHER
 from opserve_kernels.algorithms.correlation.taps import (
     result_channels,
     result_phases,
@@ -30,6 +17,7 @@ from opserve_kernels.algorithms.correlation.taps import (
     taps_place,
 )
 from opserve_kernels.algorithms.host import TILE_ROWS
+from opserve_kernels.algorithms.packed.layout import PackedStage
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import load
 from opserve_kernels.sums import are_finite
@@ -37,62 +25,68 @@ from opserve_kernels.sums import are_finite
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
-Integers = NDArray[np.int64]
 
 _copy_row = copy_vectors(1, width=TILE_ROWS)
 _interleave = interleave(TILE_ROWS)
 
 
-@compiled("int64(int64[::1])")
-def panels_of(stage: Integers) -> int:
+@compiled()
+def panels_of(stage: PackedStage) -> int:
     """Panels of a group."""
-    return -(-result_channels(stage) // TILE_ROWS)
+    return -(-result_channels(stage.product) // TILE_ROWS)
 
 
-@compiled("int64(int64[::1])")
-def line_pitch(stage: Integers) -> int:
+@compiled()
+def line_pitch(stage: PackedStage) -> int:
     """From one row W[k, :, :] to the next, with room for whole panels of input channels."""
-    return int(-(-stage[IMAGE_CHANNELS] // TILE_ROWS) * TILE_ROWS * stage[TAPS])
+    shape = stage.product.geometry
+    return -(-shape.input_channels // TILE_ROWS) * TILE_ROWS * shape.taps
 
 
-@compiled("int64(int64[::1], int32[::1], int64, int64, int64)")
-def panel_place(stage: Integers, table: Offsets, group: int, phase: int, panel: int) -> int:
+@compiled()
+def panel_place(stage: PackedStage, table: Offsets, group: int, phase: int, panel: int) -> int:
     """Where a panel starts."""
-    first, last = table[stage[TABLE] + phase], table[stage[TABLE] + phase + 1]
-    whole = panels_of(stage) * source_channels(stage) * TILE_ROWS
-    inside = panel * source_channels(stage) * (last - first) * TILE_ROWS
-    return int(stage[WEIGHTS] + group * whole * stage[TAPS] + whole * first + inside)
+    product = stage.product
+    first, last = table[product.table + phase], table[product.table + phase + 1]
+    whole = panels_of(stage) * source_channels(product) * TILE_ROWS
+    inside = panel * source_channels(product) * (last - first) * TILE_ROWS
+    return int(stage.weights + group * whole * product.geometry.taps + whole * first + inside)
 
 
-@compiled("int64(int64[::1])")
-def _ordered_values(stage: Integers) -> int:
+@compiled()
+def _ordered_values(stage: PackedStage) -> int:
     """Values that are put in order before they go to the phases that meet their taps."""
-    if result_phases(stage) == 1:
+    shape = stage.product.geometry
+    if result_phases(stage.product) == 1:
         return 0
-    return int(min(TILE_ROWS, stage[OUTPUT_CHANNELS]) * stage[TAPS] * TILE_ROWS)
+    return min(TILE_ROWS, shape.output_channels) * shape.taps * TILE_ROWS
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+@compiled()
 def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers, scratch: Floats, table: Offsets, phase: int, target: int, row: int, rows: int
+    stage: PackedStage,
+    scratch: Floats,
+    table: Offsets,
+    phase: int,
+    target: int,
+    row: int,
+    rows: int,
 ) -> None:
     """The taps of a phase out of rows that are in order, into a panel of the phase at `target`."""
-    first, last = table[stage[TABLE] + phase], table[stage[TABLE] + phase + 1]
-    taps = taps_place(stage)
+    product = stage.product
+    first, last = table[product.table + phase], table[product.table + phase + 1]
+    taps = taps_place(product)
     target += int(row * (last - first) * TILE_ROWS)
     for i in range(rows):
-        source = stage[LINE] + i * stage[TAPS] * TILE_ROWS
+        source = product.line + i * product.geometry.taps * TILE_ROWS
         for tap in range(first, last):
             _copy_row(scratch, scratch, (source + table[taps + tap] * TILE_ROWS, target))
             target += TILE_ROWS
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], int32[::1], int64, UniTuple(int64, 2), "
-    "UniTuple(int64, 2))"
-)
+@compiled()
 def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
-    stage: Integers,
+    stage: PackedStage,
     memory: Floats,
     scratch: Floats,
     table: Offsets,
@@ -111,10 +105,11 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
         k: The first row, and how many.
         lines: Where the first row is, and from one to the next.
     """
+    product = stage.product
     (row, rows), (start, pitch) = k, lines
-    taps, phases = stage[TAPS], result_phases(stage)
+    taps, phases = product.geometry.taps, result_phases(product)
     for panel in range(panels_of(stage)):
-        source, target = start + panel * TILE_ROWS * taps, stage[LINE]
+        source, target = start + panel * TILE_ROWS * taps, product.line
         if phases == 1:
             target = panel_place(stage, table, group, 0, panel) + row * taps * TILE_ROWS
         for i in range(rows):
@@ -129,9 +124,9 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
                 _copy_phase(stage, scratch, table, phase, place, row, rows)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+@compiled()
 def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: PackedStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -140,8 +135,10 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     lines: int,
 ) -> None:
     """Rows W[k, :, :] to lines of the workspace; what panels have beyond them is zero."""
-    length, pitch = stage[IMAGE_CHANNELS] * stage[TAPS], line_pitch(stage)
-    view, number_format = stage[WEIGHT_VIEW:], stage[WEIGHT_FORMAT]
+    product = stage.product
+    shape = product.geometry
+    length, pitch = shape.input_channels * shape.taps, line_pitch(stage)
+    view, number_format = product.weight_layout[:], product.weight_format
     for row in range(rows):
         line = lines + row * pitch
         values = scratch[line : line + length]
@@ -150,23 +147,25 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     fill(scratch, lines + rows * pitch, (TILE_ROWS - rows) * pitch, np.float32(0))
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def pack_weights(
-    stage: Integers, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, unit: int
+    stage: PackedStage, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, unit: int
 ) -> None:
     """TILE_ROWS rows W[k, :, :] of a group; raises the flag if one is not finite."""
-    length = stage[IMAGE_CHANNELS] * stage[TAPS]
-    units = -(-stage[OUTPUT_CHANNELS] // TILE_ROWS)
+    product = stage.product
+    shape = product.geometry
+    length = shape.input_channels * shape.taps
+    units = -(-shape.output_channels // TILE_ROWS)
     group, row = unit // units, unit % units * TILE_ROWS
-    rows = min(TILE_ROWS, stage[OUTPUT_CHANNELS] - row)
-    first = group * stage[OUTPUT_CHANNELS] + row
-    memory, lines, pitch = floats, stage[WEIGHT_VIEW + 1] + first * length, length
-    if not stage[WEIGHT_IN_PLACE]:
-        memory, lines, pitch = scratch, stage[LINE] + _ordered_values(stage), line_pitch(stage)
+    rows = min(TILE_ROWS, shape.output_channels - row)
+    first = group * shape.output_channels + row
+    memory, lines, pitch = floats, product.weight_layout[1] + first * length, length
+    if not stage.weight_in_place:
+        memory, lines, pitch = scratch, product.line + _ordered_values(stage), line_pitch(stage)
         _load_rows(stage, scratch, floats, halves, first, rows, lines)
     if not are_finite(memory[lines : lines + (rows - 1) * pitch + length]):
-        scratch[stage[FLAGS]] = np.float32(1)
-    if stage[DIRECTION] == GATHER:
+        scratch[product.flags] = np.float32(1)
+    if product.direction == GATHER:
         panel = panel_place(stage, table, group, 0, row // TILE_ROWS)
         _interleave(memory, scratch, (lines, pitch, panel, length))
     else:

@@ -1,0 +1,47 @@
+"""The record of a packed or flat stage: the plan fills it, the loops read it."""
+
+from typing import NamedTuple
+
+from opserve_kernels.algorithms.correlation.layout import CorrelationStage
+
+DEPTH_BLOCK = 256  # products that are summed in registers before they are added to the total
+
+
+class PackedStage(NamedTuple):
+    """A product, whose blocks are cut into groups of lines or parts of a line.
+
+    A step is at most DEPTH_BLOCK products of every total of a phase.
+
+    Attributes:
+        product: What direct algorithms share.
+        flat: Whether the padded copy is multiplied where it lies, without panels of pixels.
+        group_lines: Lines of a group.
+        group_width: Positions of a line's part.
+        line_parts: Parts of a line.
+        groups_of_lines: Of a block.
+        total_pitch: From the totals of a channel to the next.
+        phase_total: From the totals of a phase to the next.
+        unit_steps: Steps of a unit.
+        step_units: Units of a group.
+        weight_in_place: Whether panels are filled from the weight where it lies.
+        source_in_place: Whether the source is read where it lies, without a padded copy.
+        weights: Place of the weight's panels in the workspace.
+        panel: Place of a panel of pixels.
+        total: Place of the totals.
+    """
+
+    product: CorrelationStage
+    flat: int
+    group_lines: int
+    group_width: int
+    line_parts: int
+    groups_of_lines: int
+    total_pitch: int
+    phase_total: int
+    unit_steps: int
+    step_units: int
+    weight_in_place: int
+    source_in_place: int
+    weights: int
+    panel: int
+    total: int
