@@ -1,7 +1,7 @@
 """Arrays in .npz and .npy files of strangers: bounded before they are unpacked, no pickles."""
 
-import ast
 import asyncio
+import io
 import struct
 import zipfile
 import zlib
@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import IO, Annotated, Any
+from tokenize import TokenError
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 from opserve_server.calls import BodyTooLarge, malformed, shortened
 from opserve_server.core.accounts import Holding
@@ -36,31 +36,24 @@ _ZIP64_MAGIC = b"PK\x06\x07"
 _ZIP64_BYTES = 20
 _ENTRY_BYTES = 4096
 
-_NPY_MAGIC = b"\x93NUMPY"
-_LENGTHS = {b"\x01\x00": "<H", b"\x02\x00": "<I", b"\x03\x00": "<I"}
+_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+"""By version. NumPy writes version 3.0 for named fields alone, which no plain numbers have."""
 _HEADER_LIMIT = 10_000
 _PIECE_BYTES = 2**17
-_SIZE_MAXIMUM = 2**63 - 1
-_TYPES = {
-    ordered.str: ordered
-    for dtype in NUMPY_TYPES.values()
-    for ordered in (dtype, dtype.newbyteorder(">"))
-}
+_SIZES = range(2**63)
+_TYPES = frozenset(
+    ordered for dtype in NUMPY_TYPES.values() for ordered in (dtype, dtype.newbyteorder(">"))
+)
 _ALLOWED_TYPES = ", ".join(sorted({str(dtype) for dtype in NUMPY_TYPES.values()}))
 
 
-class _Header(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Header:
     """The header of a .npy file."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    descr: str
+    dtype: np.dtype[Any]
     fortran_order: bool
-    shape: tuple[Annotated[int, Field(ge=0, le=_SIZE_MAXIMUM)], ...]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
-        return _TYPES[self.descr]
+    shape: tuple[int, ...]
 
 
 # What zipfile raises over bytes that are no archive, beside BadZipFile: it checks few numbers of
@@ -76,14 +69,16 @@ _ZIP_ERRORS = (
     OverflowError,  # a place beyond those of a file
     OSError,  # the same, of a file on disk
 )
-# What ast.literal_eval raises on texts that mean harm, and what does not fit the header's form.
+# What NumPy's reader raises on headers that are none, beside the ValueError that it documents.
 _HEADER_ERRORS = (
-    ValueError,  # pydantic's ValidationError too
-    SyntaxError,
-    TypeError,
-    RecursionError,
-    MemoryError,
-    struct.error,
+    ValueError,
+    SyntaxError,  # a descr that names no dtype
+    TypeError,  # keys that have no order
+    RecursionError,  # brackets in brackets
+    MemoryError,  # the same, deeper
+    LookupError,  # another version; a part of descr without a name
+    TokenError,  # an open bracket, where NumPy looks for numbers of Python 2
+    Warning,  # numbers of Python 2 or an old name of a dtype, where warnings are errors
 )
 
 
@@ -295,23 +290,24 @@ def _read_elements(name: str, file: IO[bytes], dtype: np.dtype[Any], count: int)
 
 
 def _read_header(name: str, file: IO[bytes]) -> _Header:
-    # NumPy's own reader also mends headers of Python 2, and stumbles over some of strangers.
-    wrong = _refused(name, given="no .npy header", allowed="a .npy file with plain numbers")
-    if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
-        raise wrong
-    length = _LENGTHS.get(file.read(2))
-    if length is None:
-        raise wrong
+    """The header; the file is then at the first element.
+
+    NumPy's reader reads as many bytes as a header claims to have: it is given no more than a header
+    may have, so that none is held which is longer.
+    """
+    head = io.BytesIO(file.read(_HEADER_LIMIT))
     try:
-        (size,) = struct.unpack(length, file.read(struct.calcsize(length)))
-        if size > _HEADER_LIMIT:
-            raise wrong
-        fields = _Header.model_validate(ast.literal_eval(file.read(size).decode("latin-1")))
+        read = _READERS[npy.read_magic(head)]
+        shape, fortran_order, dtype = read(head, max_header_size=_HEADER_LIMIT)
     except _HEADER_ERRORS as error:
-        raise wrong from error
-    if fields.descr not in _TYPES:
-        raise _refused(name, given=fields.descr, allowed=f"arrays of {_ALLOWED_TYPES}")
-    return fields
+        allowed = "a .npy file with plain numbers"
+        raise _refused(name, given="no .npy header", allowed=allowed) from error
+    if dtype not in _TYPES:
+        raise _refused(name, given=dtype.str, allowed=f"arrays of {_ALLOWED_TYPES}")
+    if any(isinstance(size, bool) or size not in _SIZES for size in shape):
+        raise _refused(name, given=f"shape {shape}", allowed="sizes of at least 0")
+    file.seek(head.tell())
+    return _Header(dtype=dtype, fortran_order=fortran_order, shape=shape)
 
 
 def _refused(name: str, *, given: object, allowed: str) -> InvalidArgument:

@@ -253,6 +253,28 @@ def test_a_header_that_means_harm_is_refused(header: str) -> None:
             load(with_header(header, bytes(4), version))
 
 
+def test_of_a_header_no_more_is_read_than_it_may_have() -> None:
+    asked: list[int] = []
+
+    class Recorded(io.BytesIO):
+        @override
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(-1 if size is None else size)
+            return super().read(size)
+
+    long = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1) + bytes(50_000)
+    with pytest.raises(InvalidArgument, match=r"no \.npy header"):
+        load_arrays(Recorded(long), len(long), limits=LIMITS)
+    assert max(asked) <= 10_000
+    assert min(asked) >= 0
+
+
+def test_a_header_of_another_version_is_refused() -> None:
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}"
+    with pytest.raises(InvalidArgument, match=r"no \.npy header"):
+        load(with_header(header, bytes(4), 3))
+
+
 @pytest.mark.parametrize("kind", ["<U4", "S4", "<c8", "<M8[s]", "V4"])
 def test_what_is_not_plain_numbers_is_refused(kind: str) -> None:
     with pytest.raises(InvalidArgument, match="allowed arrays of bool, float16"):
