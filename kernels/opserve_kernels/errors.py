@@ -7,6 +7,10 @@ OpserveError
 The core adds its own branches in opserve_server.core.errors.
 """
 
+from typing import Any
+
+from typing_extensions import override
+
 from opserve_kernels.status import AnyStatus, Status
 
 MOST_EXTENT = 2**62
@@ -41,6 +45,15 @@ class OpserveError(Exception):
         self.parameter = parameter
         self.given = str(given)
         self.allowed = str(allowed)
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Makes an error travel between processes, whatever its class is made with."""
+        return _unmade, (type(self), self.args), vars(self)
+
+
+def _unmade(kind: type[OpserveError], args: tuple[object, ...]) -> OpserveError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidArgument(OpserveError):

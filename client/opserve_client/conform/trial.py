@@ -1,11 +1,11 @@
 """Trials in this process: nothing waits for anything else."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from opserve_client.conform.backend import LocalBackend
-from opserve_client.conform.record import Result
+from opserve_client.conform.record import Header, Result
 from opserve_client.conform.targets.target import HeldTarget
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.cases.case import Case
@@ -21,29 +21,23 @@ class LocalTrial:
     """Tries the cases of a run.
 
     Attributes:
+        header: Of the run.
         target: What is tried.
         backend: What computes besides.
-        contracts: Revision of each operator's contract.
-        seed: That inputs are drawn by.
-        repeats: Equal calls, whose bits must be equal.
-        warns: Whether the target accepts calls that break a rule of the vendor's page alone.
         standards: Reported besides.
     """
 
+    header: Header
     target: HeldTarget
     backend: LocalBackend
-    contracts: Mapping[str, str]
-    seed: int
-    repeats: int = 1
-    warns: bool = False
     standards: Standards = NO_STANDARDS
 
     def task(self, case: Case) -> Task:
         """A case that is to be judged."""
         return Task(
             case=case,
-            seed=self.seed,
-            contract=self.contracts[case.operator],
+            seed=self.header.seed,
+            contract=self.header.contracts[case.operator],
             standards=self.standards,
             shelf=Shelf(folder=cache_folder()),
         )
@@ -55,7 +49,10 @@ class LocalTrial:
             InfrastructureError: Nothing can be said of it.
         """
         trial = Trial(
-            target=self.target, backend=self.backend, warns=self.warns, repeats=self.repeats
+            target=self.target,
+            backend=self.backend,
+            warns=self.header.documented_rules == "warn",
+            repeats=self.header.repeats,
         )
         tried = at_once(trial.run(self.task(case)))
         warnings = tuple(map(str, tried.warnings))

@@ -61,12 +61,9 @@ def make_trial(setup: Setup) -> LocalTrial:
     terms = Terms(accuracy=header.accuracy, documented_rules=header.documented_rules)
     sessions = Sessions(setup.access.client(), terms)
     return LocalTrial(
+        header=header,
         target=target_named(header.target, setup.access, timeout_s=setup.timeout_s, terms=terms),
         backend=LocalBackend(sessions),
-        contracts=header.contracts,
-        seed=header.seed,
-        repeats=header.repeats,
-        warns=header.documented_rules == "warn",
         standards=setup.standards,
     )
 

@@ -2,15 +2,17 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.cases.case import Case, TensorCase, canonical
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.large_calls import projections_of
 from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.registry import cases_of
+from opserve_kernels.cases.suite import REVISION
 from opserve_kernels.number_formats import Operands
 from opserve_kernels.profiles import PROFILES, Profile
 from opserve_kernels.tensor import DataType
@@ -77,6 +79,31 @@ def golden_calls(
     return tuple(calls)
 
 
+def golden_key(call: GoldenCall, *, contract: str) -> str:
+    """The name of golden values in a cache: equal names have equal values.
+
+    64 hexadecimal digits follow from the call, its operands' bits and the two revisions.
+
+    Args:
+        call: Of the profile `reference`.
+        contract: Revision of the operator's contract.
+    """
+    case = call.case
+    about = {
+        "operator": case.operator,
+        "arguments": case.arguments,
+        "tensors": {
+            name: [tensor.shape, tensor.format, tensor.dtype]
+            for name, tensor in case.tensors.items()
+        },
+        "operands": {name: _digest(operand) for name, operand in call.operands.items()},
+        "sized": () if call.sized is None else call.sized.written,
+        "contract": contract,
+        "cases": REVISION,
+    }
+    return sha256(canonical(about).encode()).hexdigest()
+
+
 def widened(operand: Array) -> Doubles:
     """An operand as the arbiter takes it: float64, contiguous."""
     return np.ascontiguousarray(operand, np.float64).reshape(operand.shape)
@@ -131,3 +158,8 @@ def _asking(case: Case, outputs: tuple[str, ...]) -> Case:
 
 def _in_double(tensor: TensorCase) -> TensorCase:
     return replace(tensor, dtype=DataType.DOUBLE, strides=None, offset=0, storage_shape=None)
+
+
+def _digest(operand: Array) -> str:
+    data = np.ascontiguousarray(operand).reshape(-1).view(np.uint8).data
+    return f"{operand.dtype.name} {sha256(data).hexdigest()}"

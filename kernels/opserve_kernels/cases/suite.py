@@ -10,7 +10,7 @@ from opserve_kernels.cases.reading import NAME_CHARACTERS, case_of, parse_object
 
 REVISION = 1  # of the form, and of the arithmetic of fills
 CASES_LIMIT = 100_000  # of a suite that is read
-_SEED_LIMIT = 2**63 - 1
+SEED_LIMIT = 2**63 - 1
 _HEADER = {"suite", "revision", "seed", "cases", "digest"}
 
 
@@ -105,8 +105,8 @@ def _checked_header(header: Json) -> tuple[str, int]:
     if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS:
         allowed = f"a name of at most {NAME_CHARACTERS} characters"
         raise refusal("line 1: suite", given=str(name)[:80], allowed=allowed)
-    if type(seed) is not int or not 0 <= seed <= _SEED_LIMIT:
-        allowed = f"an integer from 0 to {_SEED_LIMIT}"
+    if type(seed) is not int or not 0 <= seed <= SEED_LIMIT:
+        allowed = f"an integer from 0 to {SEED_LIMIT}"
         raise refusal("line 1: seed", given=str(seed)[:80], allowed=allowed)
     if revision != REVISION:
         raise refusal("line 1: revision", given=str(revision)[:80], allowed=REVISION)

@@ -11,8 +11,13 @@ from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.cache import LIMIT_BYTES, Cache
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array, unwritten
-from opserve_kernels.cases.golden import Doubles, GoldenCall, golden_calls, widened
-from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.cases.golden import (
+    Doubles,
+    GoldenCall,
+    golden_calls,
+    golden_key,
+    widened,
+)
 from opserve_kernels.cases.projection import Projection
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Golden, Standards
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.reading import LINE_CHARACTERS
+from opserve_kernels.cases.suite import SEED_LIMIT
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.profiles import PROFILES
@@ -20,7 +21,6 @@ TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
 RUN = re.compile("[0-9a-f]{16}")
 BASELINE = re.compile(r"(?![0-9a-f]{16}$)[A-Za-z0-9._+-]{1,64}")
 """No name is like the id of a run."""
-_SEED_LIMIT = 2**63 - 1
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -67,8 +67,8 @@ def check_lines(asked: ReadCases) -> None:
 
 def check_seed(seed: int) -> None:
     """Refuses what is no seed."""
-    if not 0 <= seed <= _SEED_LIMIT:
-        raise malformed("seed", given=seed, allowed=f"0 to {_SEED_LIMIT}")
+    if not 0 <= seed <= SEED_LIMIT:
+        raise malformed("seed", given=seed, allowed=f"0 to {SEED_LIMIT}")
 
 
 def wanted_of(asked: ListCases | Run | RunSuite) -> Wanted:

@@ -56,7 +56,7 @@ from opserve_server.conformance.choice import (
     page_limit,
     wanted_of,
 )
-from opserve_server.conformance.definitions import Unreadable, cases_in, own_case
+from opserve_server.conformance.definitions import cases_in, own_case
 from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.history import History
 from opserve_server.conformance.sent import AllSent, submission_of
@@ -221,10 +221,7 @@ class Conformance:
 
     async def _own_case(self, asked: OfAnyCase) -> Case:
         check_own(asked)
-        read = await self._desk.do(own_case, asked.definition)
-        if isinstance(read, Unreadable):
-            raise read.refusal
-        return read
+        return await self._desk.do(own_case, asked.definition)
 
 
 async def _nothing() -> Mapping[str, Array]:

@@ -1,7 +1,6 @@
 """Cases that callers define, read at the desk: each is a call that does what its case says."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Kind, canonical
@@ -24,29 +23,7 @@ sources and most layouts they fit a gRPC message of 4 MiB."""
 _PLACE = "definition"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """Why a text is no case; an error itself does not travel between processes.
-
-    Attributes:
-        place: Where.
-        given: What stands there.
-        allowed: What may.
-    """
-
-    place: str
-    given: str
-    allowed: str
-
-    @property
-    def refusal(self) -> InvalidArgument:
-        """The error (100000)."""
-        return malformed(self.place, given=self.given, allowed=self.allowed)
-
-
-def own_case(
-    definition: str, documented_rules: DocumentedRules = DocumentedRules.WARN
-) -> Case | Unreadable:
+def own_case(definition: str, documented_rules: DocumentedRules = DocumentedRules.WARN) -> Case:
     """The case of a definition.
 
     Args:
@@ -54,11 +31,14 @@ def own_case(
         documented_rules: Answer of the sessions that run the case to a call that breaks a rule
             of the vendor's page alone. Where no session is known, WARN: such a call is a case
             both with "PASS" and with the rule's code.
+
+    Raises:
+        InvalidArgument: 100000, it is none, or its call does not do what it says.
     """
     try:
         return _own_case(definition, documented_rules)
     except InvalidArgument as error:
-        return Unreadable(place=error.parameter, given=error.given, allowed=error.allowed)
+        raise malformed(error.parameter, given=error.given, allowed=error.allowed) from None
 
 
 def cases_in(asked: ReadCases) -> CasesRead:
@@ -107,12 +87,13 @@ def _read_json(text: str, _: Setting, most: int) -> Read:
     for number, line in enumerate(text.splitlines()[:most], 1):
         if not line.strip() or (number == 1 and _is_header(line)):
             continue
-        found = own_case(line)
-        if isinstance(found, Case):
-            cases[found.id] = found
+        try:
+            found = own_case(line)
+        except InvalidArgument as error:
+            text = line[:TEXT_CHARACTERS]
+            refused.append(Refused(line=number, text=text, reason=error.message))
         else:
-            reason = f"{found.place}: given {found.given}, allowed {found.allowed}"
-            refused.append(Refused(line=number, text=line[:TEXT_CHARACTERS], reason=reason))
+            cases[found.id] = found
     return Read(cases=tuple(cases.values()), refused=tuple(refused))
 
 

@@ -11,6 +11,7 @@ from opserve_kernels.conformance.record import (
     WORST,
     CaseResult,
 )
+from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import MEMBERS_LIMIT, malformed
@@ -28,10 +29,6 @@ SECONDS = 1e6
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _PART, _PART_CHARACTERS = 500, 2**18
 """Results, and characters of verdicts, that are checked at once: about a tenth of a second."""
-
-
-class WrongResult(Exception):
-    """A result of a stranger's is out of bounds: of which case, its member, given and allowed."""
 
 
 def check_report(asked: ReportRun) -> None:
@@ -67,7 +64,7 @@ def checked(results: Sequence[CaseResult]) -> list[CaseResult]:
     """Results as they are kept: their verdicts are written anew.
 
     Raises:
-        WrongResult: The first that is wrong; it comes from another process, so all of it are texts.
+        InvalidArgument: 100000, the first that is wrong.
     """
     return [replace(result, verdict=_verdict_in(result)) for result in map(_plain, results)]
 
@@ -113,7 +110,7 @@ def _check_length(result: CaseResult, text: str) -> None:
         raise _wrong(result, "verdict", given, f"at most {VERDICT_CHARACTERS} characters")
 
 
-def _wrong(result: CaseResult, member: str, given: object, allowed: str) -> WrongResult:
+def _wrong(result: CaseResult, member: str, given: object, allowed: str) -> InvalidArgument:
     """What strangers wrote is shortened before it goes on."""
     case, told = (repr(str(text)[:TEXT_LIMIT]) for text in (result.case, given))
-    return WrongResult(case, member, told, allowed)
+    return malformed(f"{member} of {case}", given=told, allowed=allowed)

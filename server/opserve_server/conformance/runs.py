@@ -43,7 +43,6 @@ from opserve_server.conformance.choice import (
     page_limit,
     wanted_of,
 )
-from opserve_server.conformance.definitions import Unreadable
 from opserve_server.conformance.desk import Desk, TurnByTurn
 from opserve_server.conformance.execution import LeasedDevice
 from opserve_server.conformance.tasks import Part
@@ -433,10 +432,7 @@ class Carrier:
                 says.
         """
         async with self._desk.turn(caller().tenant):
-            found = await self._desk.do(tasks.part_of_own, asked, documented_rules)
-        if isinstance(found, Unreadable):
-            raise found.refusal
-        return found
+            return await self._desk.do(tasks.part_of_own, asked, documented_rules)
 
     async def carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
         """Brings a run to its end, whatever that is."""

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -14,13 +14,15 @@ from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.conformance.expected import Task, Unanswered, arrays_in, expected_values
 from opserve_kernels.conformance.trial import verdict_on
+from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import DocumentedRules
 from opserve_kernels.verdict.judge_case import Results
 from opserve_kernels.verdict.verdict import Verdict
+from opserve_server.calls import malformed
 from opserve_server.conformance.answers import CaseInfo, CasePage
 from opserve_server.conformance.calls import ListCases, RunSuite
 from opserve_server.conformance.choice import wanted_of
-from opserve_server.conformance.definitions import Unreadable, own_case
+from opserve_server.conformance.definitions import own_case
 from opserve_server.core.runs import Run
 
 _SUITES_KEPT = 4
@@ -65,13 +67,19 @@ def part_of(run: Run, first: int, count: int) -> Part:
     return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
 
 
-def part_of_own(asked: RunSuite, documented_rules: DocumentedRules) -> Part | Unreadable:
-    """All cases of a run that the caller defines."""
+def part_of_own(asked: RunSuite, documented_rules: DocumentedRules) -> Part:
+    """All cases of a run that the caller defines.
+
+    Raises:
+        InvalidArgument: 100000, a definition is none, or its call does not do what it says.
+    """
     cases: dict[str, Case] = {}
     for place, definition in enumerate(asked.definitions):
-        found = own_case(definition, documented_rules)
-        if isinstance(found, Unreadable):
-            return replace(found, place=f"definitions[{place}]: {found.place}")
+        try:
+            found = own_case(definition, documented_rules)
+        except InvalidArgument as error:
+            name = f"definitions[{place}]: {error.parameter}"
+            raise malformed(name, given=error.given, allowed=error.allowed) from None
         cases[found.id] = found
     suite = Suite(name=asked.suite, seed=asked.seed, cases=tuple(cases.values()))
     chosen = wanted_of(asked).of(suite.cases)

@@ -55,13 +55,6 @@ def careless(**arguments: Any) -> Array:
     return out
 
 
-_calls = iter(range(1_000_000))
-
-
-def moody(**arguments: Any) -> Array:
-    return np.asarray(folded(arguments) + next(_calls), np.float32)
-
-
 def wide(**arguments: Any) -> Array:
     return folded(arguments).astype(np.float64)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from client.conform.sample_results import HEADER
 from client.fake_service import FakeService
 from opserve.v1.operator_service_pb2 import RuleWarning
 from opserve_client import Client
@@ -50,10 +51,9 @@ def test_magnitudes_are_asked_for_where_a_verdict_needs_them_and_all_is_asked_on
     client: Client, fake: FakeService, kind: Kind, calls: int
 ) -> None:
     trial = LocalTrial(
+        header=HEADER,
         target=Copying(),
         backend=LocalBackend(Sessions(client, Terms())),
-        contracts={"im2col_backward": "1"},
-        seed=5,
     )
     results = [trial.run(CALL.case(Setting(kind=kind))) for _ in range(2)]
     assert fake.commands.count("execute") == calls

@@ -10,8 +10,7 @@ from kernels.cases.runs import calls_of
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.cases.golden import GoldenCall
-from opserve_kernels.cases.golden_key import golden_key
+from opserve_kernels.cases.golden import GoldenCall, golden_key
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 
 CASE = ConvolutionCall(input=(2, 4, 5, 6), weight=(6, 4, 3, 2)).case(Setting(kind=Kind.NORMAL))

@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from opserve_server.calls import malformed
 from opserve_server.conformance.desk import Desk
-from opserve_server.core.errors import Unavailable
+from opserve_server.core.errors import OpserveError, QuotaExceeded, Unavailable
+from opserve_server.core.tenants import Resource
 
 
 @pytest.fixture
@@ -60,3 +62,22 @@ async def test_tenants_take_turns_however_many_calls_one_has() -> None:
     may_go.set()
     await asyncio.gather(*calls)
     assert order == ["many", "one", "many", "many", "many", "many"]
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        malformed("seed", given=-1, allowed="0"),
+        QuotaExceeded(
+            Resource.SESSIONS, tenant="lab", limit=3.0, use=2.0, asked=1.0, retry_after_s=0.5
+        ),
+    ],
+)
+async def test_an_error_comes_back_as_it_was_raised(desk: Desk, error: OpserveError) -> None:
+    with pytest.raises(type(error)) as raised:
+        await desk.do(fail, error)
+    assert (str(raised.value), vars(raised.value)) == (str(error), vars(error))
