@@ -44,5 +44,5 @@ class Iterations:
             self.count += frame.f_lasti < self._places[frame]
             self._places[frame] = frame.f_lasti
         elif event == "return" and not frame.f_code.co_flags & CO_GENERATOR:
-            del self._places[frame]
+            self._places.pop(frame, None)  # that of __exit__ is gone already
         return self._step

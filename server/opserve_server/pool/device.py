@@ -177,7 +177,6 @@ class Device:
             if not self._stopping.done():
                 self._stopping.set_result(None)
             await asyncio.wait([self._keeper])
-        self._give_up_calls("the device is stopped")
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:
@@ -240,9 +239,21 @@ class Device:
                 await pending.done
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
-        """Starts a worker, and another one for each that dies, until the device is stopped."""
-        current: WorkerProcess | None = await self._start_worker()
-        started.set_result(None)
+        """Runs workers, one after the other, until the device is stopped; then no call waits."""
+        try:
+            current = await self._start_worker()
+            started.set_result(None)
+            await self._replace_each_that_dies(current)
+        except Exception:
+            if started.done():  # otherwise `start` raises it
+                log.exception("%s: the device ended by a bug", self.name)
+            raise
+        finally:
+            self._worker = None
+            self._give_up_calls("the device is stopped")
+
+    async def _replace_each_that_dies(self, first: WorkerProcess) -> None:
+        current: WorkerProcess | None = first
         while current is not None:
             self._put_to_work(current)
             await self._wait(current.dead)

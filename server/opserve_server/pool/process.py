@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.context import ForkServerProcess
 
 from opserve_server.pool import worker
@@ -114,7 +114,8 @@ class WorkerProcess:
     def kill(self) -> None:
         """Ends it at once; `dead` is done soon after."""
         if not self._exited.done():
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the loop has yet to see its end
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     async def stop(self, *, grace_s: float) -> None:
         """Closes the socket, which ends a live worker; kills one that does not listen.

@@ -28,7 +28,7 @@ async def test_a_task_runs_in_another_process(desk: Desk) -> None:
 async def test_a_process_that_ends_is_told_and_replaced(desk: Desk) -> None:
     first = await desk.do(os.getpid)
     with pytest.raises(Unavailable, match="a process of the service ended"):
-        await desk.do(os._exit, 1)
+        await desk.do(signal.raise_signal, signal.SIGKILL)
     assert await desk.do(os.getpid) != first
 
 

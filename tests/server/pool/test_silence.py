@@ -4,11 +4,13 @@ import asyncio
 import os
 import resource
 import signal
+from pathlib import Path
 
 import pytest
 
 from opserve_server.pool import device as device_module
 from opserve_server.pool.device import Device, KernelFailed, WorkerDied
+from opserve_server.pool.process import WorkerProcess
 from opserve_server.pool.slabs import Slab
 from server.pool.toys import TOYS, kill_worker, run, toy_call, toy_device, until
 
@@ -54,6 +56,44 @@ async def test_a_worker_gives_signs_of_life_while_it_runs_a_call() -> None:
     pid = device.worker_pid
     await run(device, toy_call("work", slab, shares=(1, 2000)))
     assert device.worker_pid == pid
+    await device.stop()
+
+
+async def test_a_worker_whose_end_the_loop_has_not_seen_yet_is_killed_without_an_error() -> None:
+    device = toy_device()
+    await device.start()
+    ended = device._worker
+    assert ended is not None
+    os.kill(ended.pid, signal.SIGKILL)
+    while Path(f"/proc/{ended.pid}").exists():  # the loop stands still meanwhile
+        os.sched_yield()
+    ended.kill()
+    await until(lambda: device.worker_pid not in (None, ended.pid))
+    await run(device, toy_call("count_units", slab_of(device)))
+    await device.stop()
+
+
+async def test_calls_of_a_device_that_a_bug_ends_end_as_well(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = toy_device()
+    await device.start()
+    hanging = asyncio.create_task(run(device, toy_call("hang", slab_of(device), shares=(1,))))
+    stopped = WorkerProcess.stop
+
+    async def stop(worker: WorkerProcess, *, grace_s: float) -> None:
+        await stopped(worker, grace_s=grace_s)
+        raise LookupError("planted")
+
+    await asyncio.sleep(0)
+    monkeypatch.setattr(WorkerProcess, "stop", stop)
+    kill_worker(device)
+    with pytest.raises(WorkerDied, match="the device is stopped"):
+        await hanging
+    assert not device.ready
+    assert "toy-0: the device ended by a bug" in caplog.text
+    with pytest.raises(WorkerDied, match="not started, or stopped"):
+        await run(device, toy_call("count_units", slab_of(device)))
     await device.stop()
 
 
