@@ -33,6 +33,7 @@ from opserve_kernels.algorithms.outer.layout import OuterStage
 from opserve_kernels.algorithms.outer.loops import run_outer
 from opserve_kernels.algorithms.packed.layout import PackedStage
 from opserve_kernels.algorithms.packed.loops import run_packed
+from opserve_kernels.algorithms.ranges.layout import RangesStage
 from opserve_kernels.algorithms.ranges.loops import run_ranges
 from opserve_kernels.algorithms.winograd.gradient import run_winograd_weight
 from opserve_kernels.algorithms.winograd.loops import run_winograd
@@ -71,6 +72,7 @@ _COLUMNS = dtype_of(ColumnsStage)
 _PACKED = dtype_of(PackedStage)
 _DOTS = dtype_of(DotsStage)
 _OUTER = dtype_of(OuterStage)
+_RANGES = dtype_of(RangesStage)
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -179,7 +181,8 @@ def _run_product(  # arrays and integers
         outer: OuterStage = stage.view(_OUTER)[0]
         run_outer(outer, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == RANGES:
-        run_ranges(stage, scratch, x, x_half, w, w_half, first, last)
+        ranges: RangesStage = stage.view(_RANGES)[0]
+        run_ranges(ranges, scratch, x, x_half, w, w_half, first, last)
     else:
         run_depthwise(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
 

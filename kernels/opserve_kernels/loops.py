@@ -80,16 +80,16 @@ def compiled(
 
 
 def entry(
-    signature: str,
+    signature: str | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Compiles what Python calls; loops may call it, too."""
+    """Compiles what Python calls; loops may call it, too. The argument is that of `compiled`."""
 
     def declare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         dispatcher: Any = CPUDispatcher(
             function, targetoptions=_OPTIONS, pipeline_class=_NamingCompiler
         )
         with _folder_of(function):
-            _keep(dispatcher, signature)
+            _keep(dispatcher, signature or _annotated(function))
         return dispatcher  # type: ignore[no-any-return]  # numba's
 
     return declare

@@ -4,23 +4,25 @@ A record is a NamedTuple whose fields are integers, tuples of so many integers, 
 On its way to a worker it is a row of integers, in the order of its fields.
 """
 
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from dataclasses import is_dataclass
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from opserve_kernels.views import VIEW_LENGTH
 
 ViewNumbers = Annotated[tuple[int, ...], VIEW_LENGTH]
 """A view of opserve_kernels.views as a field; loops slice it, `view[:]`, to pass it on."""
 
+Record = TypeVar("Record")
 Fields = tuple["int | Fields", ...]
 """A record, whichever it is."""
 
 
 def is_record(kind: object) -> bool:
-    """Whether an annotation names a record."""
-    return isinstance(kind, type) and "_fields" in vars(kind)
+    """Whether an annotation names a record: a NamedTuple, or a dataclass where loops also write."""
+    return isinstance(kind, type) and ("_fields" in vars(kind) or is_dataclass(kind))
 
 
 def dtype_of(record: type) -> np.dtype[np.void]:
@@ -35,6 +37,12 @@ def encode(record: "Fields") -> tuple[int, ...]:
     for field in record:
         numbers += (int(field),) if isinstance(field, int) else encode(field)
     return tuple(numbers)
+
+
+def decode(record: type[Record], numbers: NDArray[np.int64]) -> Record:
+    """The record that a row of integers is, its fields read by name where they lie."""
+    found: Record = numbers.view(np.dtype((np.record, dtype_of(record))))[0]
+    return found
 
 
 def _form_of(hint: Any) -> tuple[DTypeLike] | tuple[DTypeLike, tuple[int]]:  # noqa: ANN401  # an annotation

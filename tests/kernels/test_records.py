@@ -1,11 +1,12 @@
 """Records: what a plan puts under a name is what a compiled loop reads under it."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from opserve_kernels.loops import compiled
-from opserve_kernels.records import ViewNumbers, dtype_of, encode
+from opserve_kernels.records import ViewNumbers, decode, dtype_of, encode
 from opserve_kernels.views import VIEW_LENGTH
 
 
@@ -39,6 +40,18 @@ def _read(record: Outer) -> tuple[int, int, int]:
     return record.entries, record.layout[VIEW_LENGTH - 1], _sum_of(record.right, 1000)
 
 
+@dataclass(slots=True)
+class State:
+    found: int
+    left: int
+
+
+@compiled()
+def _find(state: State, value: int) -> None:
+    state.found = value
+    state.left -= 1
+
+
 def test_a_record_travels_as_its_integers_in_the_order_of_its_fields() -> None:
     assert encode(RECORD) == (*range(1, 6 + VIEW_LENGTH), 20, 21, 22, 23)
 
@@ -47,3 +60,15 @@ def test_a_loop_reads_the_fields_of_a_record_by_their_names() -> None:
     packed = np.array(encode(RECORD), np.int64)
     (record,) = packed.view(dtype_of(Outer))
     assert _read(record) == (1, 5 + VIEW_LENGTH, 1000 * (20 + 21 + 22) + 23)
+
+
+def test_python_reads_the_fields_of_a_record_by_their_names() -> None:
+    record = decode(Outer, np.array(encode(RECORD), np.int64))
+    assert (record.entries, record.left.step, record.right.sizes[1]) == (1, 5, 21)
+
+
+def test_a_loop_writes_the_fields_of_a_dataclass_where_they_lie() -> None:
+    numbers = np.array([0, 3], np.int64)
+    (state,) = numbers.view(dtype_of(State))
+    _find(state, 7)
+    assert numbers.tolist() == [7, 2]

@@ -21,7 +21,7 @@ from kernels.oracles import convolution_backward as oracle
 from kernels.oracles.expectation import assert_meets
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
-from opserve_kernels.algorithms.ranges.plan import CHUNK
+from opserve_kernels.algorithms.ranges.layout import CHUNK
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 

@@ -27,46 +27,14 @@ from opserve_kernels.algorithms.winograd.blocks import (
     planes_of,
     tiles_of,
 )
-from opserve_kernels.algorithms.winograd.layout import (
-    BLOCKS,
-    CHUNK_CHANNELS,
-    CHUNKS,
-    COPY,
-    FLAG,
-    IMAGE_CHANNELS,
-    IMAGE_SIZE,
-    KERNEL,
-    LEFT,
-    LEFT_CHANNELS,
-    LEFT_FORMAT,
-    LEFT_PITCH,
-    LEFT_VIEW,
-    LINE,
-    LOADED,
-    OUTPUT_CHANNELS,
-    OUTPUT_SIZE,
-    PADDING,
-    PANEL_VALUES,
-    POINTS,
-    RESULT_FORMAT,
-    RESULT_VIEW,
-    RIGHT,
-    RIGHT_CHANNELS,
-    RIGHT_FORMAT,
-    RIGHT_PITCH,
-    RIGHT_VIEW,
-    TABLE,
-    TILES,
-    TOTAL,
-    TOTAL_PITCH,
-    WEIGHT_TAPS,
-)
+from opserve_kernels.algorithms.winograd.layout import PANEL_VALUES, WinogradStage, WinogradTensor
 from opserve_kernels.algorithms.winograd.tiles import (
     collect_taps,
     transform_image,
     transform_output,
 )
 from opserve_kernels.loops import compiled, entry
+from opserve_kernels.records import decode, dtype_of
 from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
@@ -77,68 +45,73 @@ Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
+_STAGE = dtype_of(WinogradStage)
 _OUTPUT, _IMAGE = range(2)  # sides
 
 
-@compiled("int64(int64[::1])")
-def _columns(stage: Integers) -> int:
+@compiled()
+def _columns(stage: WinogradStage) -> int:
     """The image's channels in whole panels."""
-    return int(-(-stage[IMAGE_CHANNELS] // TILE_COLUMNS) * TILE_COLUMNS)
+    return -(-stage.geometry.input_channels // TILE_COLUMNS) * TILE_COLUMNS
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def _chunk_of(stage: Integers, chunk: int) -> tuple[int, int, int]:
+@compiled()
+def _chunk_of(stage: WinogradStage, chunk: int) -> tuple[int, int, int]:
     """First channel and channels of a chunk, and where its total starts."""
-    channel = chunk * stage[CHUNK_CHANNELS]
-    channels = min(stage[CHUNK_CHANNELS], stage[OUTPUT_CHANNELS] - channel)
-    total = stage[TOTAL] + (channel * _columns(stage) if stage[BLOCKS] > 1 else 0)
+    channel = chunk * stage.chunk_channels
+    channels = min(stage.chunk_channels, stage.geometry.output_channels - channel)
+    total = stage.total.place + (channel * _columns(stage) if stage.grid.blocks > 1 else 0)
     return channel, channels, total
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _tensor_of(stage: Integers, side: int) -> Quad:
-    """A side as load_planes takes it."""
-    if side == _OUTPUT:
-        return LEFT_VIEW, OUTPUT_SIZE, stage[LEFT_FORMAT], stage[LEFT_CHANNELS]
-    return RIGHT_VIEW, IMAGE_SIZE, stage[RIGHT_FORMAT], stage[RIGHT_CHANNELS]
+@compiled()
+def _tensor_of(stage: WinogradStage, side: int) -> WinogradTensor:
+    return stage.left_tensor if side == _OUTPUT else stage.right_tensor
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _sizes_of(stage: Integers, side: int) -> Quad:
+@compiled()
+def _size_of(stage: WinogradStage, side: int) -> Pair:
+    shape = stage.geometry
+    size = shape.output_size if side == _OUTPUT else shape.input_size
+    return size[1], size[2]
+
+
+@compiled()
+def _sizes_of(stage: WinogradStage, side: int) -> Quad:
     """A side's channels in a group, whether it has a halo, and where its first tile begins."""
+    shape = stage.geometry
     if side == _OUTPUT:
-        return stage[OUTPUT_CHANNELS], 0, 0, 0
-    return stage[IMAGE_CHANNELS], 1, -stage[PADDING + 1], -stage[PADDING + 2]
+        return shape.output_channels, 0, 0, 0
+    return shape.input_channels, 1, -shape.padding[1], -shape.padding[2]
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, UniTuple(int64, 2))")
+@compiled()
 def _transform(
-    stage: Integers, scratch: Floats, table: Offsets, side: int, tiles: int, planes: Pair
+    stage: WinogradStage, scratch: Floats, table: Offsets, side: int, tiles: int, planes: Pair
 ) -> None:
     """LANES channels from one on, whose planes have a width, to the panels of a side."""
+    grid = stage.grid
+    shape = stage.geometry
     channel, width = planes
-    lanes, offsets = stage[TABLE] + 2 * stage[TILES], stage[TABLE] + side * stage[TILES]
+    lanes, offsets = stage.table + 2 * grid.tiles, stage.table + side * grid.tiles
     if side == _OUTPUT:
-        panel, piece = stage[LEFT] + channel * stage[TILES], stage[TILES] * TILE_ROWS
+        panel, piece = stage.left.place + channel * grid.tiles, grid.tiles * TILE_ROWS
         for tile in range(tiles):
-            source, target = stage[COPY] + table[offsets + tile], panel + tile * TILE_ROWS
-            numbers = (source, lanes, width, target, stage[LEFT_PITCH], piece)
-            transform_output(scratch, numbers, stage[WEIGHT_TAPS])
+            source, target = stage.copies + table[offsets + tile], panel + tile * TILE_ROWS
+            numbers = (source, lanes, width, target, stage.left.pitch, piece)
+            transform_output(scratch, numbers, shape.taps)
     else:
         column = channel % TILE_COLUMNS
-        panel = stage[RIGHT] + (channel - column) * stage[TILES] + column
+        panel = stage.right.place + (channel - column) * grid.tiles + column
         for tile in range(tiles):
-            source, target = stage[COPY] + table[offsets + tile], panel + tile * TILE_COLUMNS
-            numbers = (source, lanes, width, target, stage[RIGHT_PITCH], 0)
-            transform_image(scratch, numbers, stage[KERNEL + 1])
+            source, target = stage.copies + table[offsets + tile], panel + tile * TILE_COLUMNS
+            numbers = (source, lanes, width, target, stage.right.pitch, 0)
+            transform_image(scratch, numbers, shape.kernel_size[1])
 
 
-@entry(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
-    "UniTuple(int64, 3))"
-)
+@entry()
 def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     floats: Floats,
@@ -147,35 +120,41 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     unit: Triple,
 ) -> None:
     """Some channels of a side; unit: group, block, part."""
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    grid = stage.grid
     group, number, part = unit
     tensor, (channels, halo, y, x) = _tensor_of(stage, side), _sizes_of(stage, side)
+    size = _size_of(stage, side)
     block, (height, width) = block_of(stage, number), plane_of(stage, halo)
-    lanes, pitch = stage[TABLE] + 2 * stage[TILES], planes_of(stage, block) * height * width
-    fill_tile_offsets(stage, table, stage[TABLE] + side * stage[TILES], block, halo)
+    lanes, pitch = stage.table + 2 * grid.tiles, planes_of(stage, block) * height * width
+    fill_tile_offsets(stage, table, stage.table + side * grid.tiles, block, halo)
     fill_lane_offsets(table, lanes, pitch)
-    first = part * stage[LOADED]
-    for begin in range(first, min(first + stage[LOADED], channels), LANES):
+    first = part * stage.loaded
+    for begin in range(first, min(first + stage.loaded, channels), LANES):
         if begin == first or begin + LANES > channels:
-            clear_planes(stage, scratch, halo, stage[COPY], LANES)
+            clear_planes(stage, scratch, halo, stage.copies, LANES)
         for lane in range(min(LANES, channels - begin)):
             channel = group * channels + begin + lane
-            place = (channel, number, halo, stage[COPY] + lane * pitch)
-            load_planes(stage, scratch, floats, halves, tensor, (y, x), place)
+            place = (channel, number, halo, stage.copies + lane * pitch)
+            load_planes(stage, scratch, floats, halves, tensor, size, (y, x), place)
         _transform(stage, scratch, table, side, tiles_of(stage, block), (begin, width))
 
 
-@entry("void(int64[::1], float32[::1], int64, int64)")
-def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int) -> None:
+@entry()
+def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int) -> None:
     """Adds a block's part to the total of a chunk."""
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    grid = stage.grid
+    shape = stage.geometry
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
     channel, channels, total = _chunk_of(stage, chunk)
-    columns, all_tiles = _columns(stage), stage[TILES]
-    for xi in range(stage[POINTS]):
-        left_plane = stage[LEFT] + xi * stage[LEFT_PITCH] + channel * all_tiles
-        right_plane = stage[RIGHT] + xi * stage[RIGHT_PITCH]
-        total_plane = total + xi * stage[TOTAL_PITCH]
-        for c in range(0, stage[IMAGE_CHANNELS], TILE_COLUMNS):
-            vectors = -(-min(TILE_COLUMNS, stage[IMAGE_CHANNELS] - c) // LANES)
+    columns, all_tiles = _columns(stage), grid.tiles
+    for xi in range(grid.points):
+        left_plane = stage.left.place + xi * stage.left.pitch + channel * all_tiles
+        right_plane = stage.right.place + xi * stage.right.pitch
+        total_plane = total + xi * stage.total.pitch
+        for c in range(0, shape.input_channels, TILE_COLUMNS):
+            vectors = -(-min(TILE_COLUMNS, shape.input_channels - c) // LANES)
             for tile in range(0, tiles, most):
                 right = right_plane + c * all_tiles + tile * TILE_COLUMNS
                 count, adds = min(most, tiles - tile), int(number > 0 or tile > 0)
@@ -185,17 +164,20 @@ def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int) -> None
                     multiply_packed(scratch, numbers, min(TILE_ROWS, channels - m), vectors)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
-def _store_line(stage: Integers, scratch: Floats, floats: Floats, halves: Halves, row: int) -> None:
+@compiled()
+def _store_line(
+    stage: WinogradStage, scratch: Floats, floats: Floats, halves: Halves, row: int
+) -> None:
     """Stores the line as a row of the weight."""
-    count = stage[IMAGE_CHANNELS] * stage[WEIGHT_TAPS]
-    values = scratch[stage[LINE] : stage[LINE] + count]
-    store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], row * count, floats, halves)
+    shape, tensor = stage.geometry, stage.result_tensor
+    count = shape.input_channels * shape.taps
+    values = scratch[stage.line : stage.line + count]
+    store(values, tensor.number_format, tensor.layout[:], row * count, floats, halves)
 
 
-@entry("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64)")
+@entry()
 def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     floats: Floats,
@@ -204,20 +186,22 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
     chunk: int,
 ) -> None:
     """The total of a chunk, transformed, to the result."""
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    shape = stage.geometry
     channel, channels, total = _chunk_of(stage, chunk)
-    lanes, taps = stage[TABLE] + 2 * stage[TILES], stage[WEIGHT_TAPS]
+    lanes, taps = stage.table + 2 * stage.grid.tiles, shape.taps
     fill_lane_offsets(table, lanes, taps)
     for m in range(channels):
-        for c in range(0, stage[IMAGE_CHANNELS], LANES):
-            place, line = total + m * _columns(stage) + c, stage[LINE] + c * taps
-            numbers = (place, stage[TOTAL_PITCH], line, lanes, stage[KERNEL + 2])
+        for c in range(0, shape.input_channels, LANES):
+            place, line = total + m * _columns(stage) + c, stage.line + c * taps
+            numbers = (place, stage.total.pitch, line, lanes, shape.kernel_size[2])
             collect_taps(scratch, numbers, taps)
-        row = group * stage[OUTPUT_CHANNELS] + channel + m
+        row = group * shape.output_channels + channel + m
         _store_line(stage, scratch, floats, halves, row)
 
 
 def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     image: Floats,
@@ -233,21 +217,24 @@ def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
 
     Units are called one by one: a loop that holds them all would be compiled for long.
     """
-    loaded, blocks = int(stage[LOADED]), int(stage[BLOCKS])
-    outputs, images = (-(-int(stage[at]) // loaded) for at in (OUTPUT_CHANNELS, IMAGE_CHANNELS))
-    if scratch[int(stage[FLAG])] != 0:
+    stage = decode(WinogradStage, encoded)
+    shape, blocks = stage.geometry, stage.grid.blocks
+    outputs, images = (
+        -(-channels // stage.loaded) for channels in (shape.output_channels, shape.input_channels)
+    )
+    if scratch[stage.flag] != 0:
         return
     for unit in range(first, last):
-        whole, part = divmod(unit, outputs + images + int(stage[CHUNKS]))
+        whole, part = divmod(unit, outputs + images + stage.chunks)
         group, number = divmod(whole, blocks)
         chunk = part - outputs - images
         if part < outputs:
             at = (group, number, part)
-            _transform_side(stage, scratch, table, output, output_halves, _OUTPUT, at)
+            _transform_side(encoded, scratch, table, output, output_halves, _OUTPUT, at)
         elif chunk < 0:
             at = (group, number, part - outputs)
-            _transform_side(stage, scratch, table, image, image_halves, _IMAGE, at)
+            _transform_side(encoded, scratch, table, image, image_halves, _IMAGE, at)
         else:
-            _multiply(stage, scratch, number, chunk)
+            _multiply(encoded, scratch, number, chunk)
             if number == blocks - 1:
-                _store_chunk(stage, scratch, table, result, result_halves, group, chunk)
+                _store_chunk(encoded, scratch, table, result, result_halves, group, chunk)

@@ -1,4 +1,4 @@
-"""What a Winograd product looks like as integers, to plan and loops.
+"""The record of a Winograd product: the plan fills it, the loops read it.
 
 Positions are split into the phases of the dilation, p = u * dilation + phase: every phase is a
 plane of its own whose taps lie side by side. Planes are cut into tiles, along an axis of 3 taps of
@@ -16,57 +16,10 @@ of a point xi are PITCH_GAP more than needed apart: powers of two would fall int
 the cache.
 """
 
-# The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
-BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, WEIGHT_TAPS = range(4)
-IMAGE_SIZE, OUTPUT_SIZE, KERNEL, PADDING, DILATION = 6, 9, 12, 18, 21
-(
-    GROUPS,
-    # Of a product only: opserve_kernels.algorithms.product.SCATTER or GATHER.
-    DIRECTION,
-    # Number formats of the tensors, and the channels that they have. In a weight product the left
-    # side is the output, the right side the image and the result the weight.
-    LEFT_FORMAT,
-    RIGHT_FORMAT,
-    RESULT_FORMAT,
-    LEFT_CHANNELS,
-    RIGHT_CHANNELS,
-    RESULT_CHANNELS,
-    # Points of a tile, its results along both axes, and tiles of a plane. Blocks: entries of the
-    # batch, rows of tiles, how many blocks; tiles of one, in a product a multiple of TILE_COLUMNS.
-    POINTS,
-    RESULTS_DOWN,
-    RESULTS_ACROSS,
-    TILES_DOWN,
-    TILES_ACROSS,
-    BLOCK_BATCH,
-    BLOCK_ROWS,
-    ROW_BLOCKS,
-    BLOCKS,
-    TILES,
-    # Units: channels that one loads; in a product, channels of the source that the left side holds
-    # at a time; channels of a chunk, which a unit multiplies, and chunks.
-    LOADED,
-    LEFT_DEPTH,
-    CHUNK_CHANNELS,
-    CHUNKS,
-    # From a point xi to the next.
-    LEFT_PITCH,
-    RIGHT_PITCH,
-    TOTAL_PITCH,
-    # Places in the workspace: a flag that is not 0 where a direct algorithm computes, offsets of
-    # tiles and of lanes, a line of values, padded copies, both sides, the total and the result's
-    # planes.
-    FLAG,
-    TABLE,
-    LINE,
-    COPY,
-    LEFT,
-    RIGHT,
-    TOTAL,
-    PLANES,
-) = range(24, 57)
-# Views of opserve_kernels.views.
-LEFT_VIEW, RIGHT_VIEW, RESULT_VIEW = 57, 71, 85
+from typing import NamedTuple
+
+from opserve_kernels.convolution import Geometry
+from opserve_kernels.records import ViewNumbers
 
 TILE_RESULTS = {1: 1, 3: 4, 5: 2}
 """Results of a tile along an axis with so many taps."""
@@ -80,3 +33,104 @@ MOST_TERMS = 1 << 19
 PITCH_GAP = 80
 PANEL_VALUES = 6144  # of the right side that stay in the first-level cache: 24 KiB
 LINE_DEPTH = 64  # channels of the source whose taps are read at a time, if rows are the result's
+
+
+class WinogradTensor(NamedTuple):
+    """A tensor of a product.
+
+    Attributes:
+        channels: That there are; of a weight, groups.
+        number_format: What its elements are rounded to.
+        layout: Its view.
+    """
+
+    channels: int
+    number_format: int
+    layout: ViewNumbers
+
+
+class TileGrid(NamedTuple):
+    """Tiles of planes, and blocks of them.
+
+    Attributes:
+        points: Of a tile.
+        results: Of a tile, along both axes.
+        tiles_down: Rows of tiles of a plane.
+        tiles_across: Tiles of a row.
+        block_batch: Entries of the batch in a block.
+        block_rows: Rows of tiles in a block.
+        row_blocks: Blocks of an entry.
+        blocks: Of a group.
+        tiles: Of a block; in a product a multiple of TILE_COLUMNS.
+    """
+
+    points: int
+    results: tuple[int, int]
+    tiles_down: int
+    tiles_across: int
+    block_batch: int
+    block_rows: int
+    row_blocks: int
+    blocks: int
+    tiles: int
+
+
+class PointPlanes(NamedTuple):
+    """A side or a total at all points.
+
+    Attributes:
+        place: In the workspace.
+        pitch: From a point xi to the next.
+    """
+
+    place: int
+    pitch: int
+
+
+class WinogradStage(NamedTuple):
+    """A product with the weight, or the gradient of a weight.
+
+    In a weight product the left side is the output, the right side the image and the result the
+    weight.
+
+    Attributes:
+        geometry: Of the convolution.
+        groups: Of channels.
+        direction: SCATTER or GATHER of opserve_kernels.algorithms.correlation.layout, of a product.
+        left_tensor: What the left side is made of.
+        right_tensor: What the right side is made of.
+        result_tensor: Where the result goes.
+        grid: Tiles and blocks.
+        loaded: Channels that a unit loads.
+        left_depth: Channels of the source that the left side of a product holds at a time.
+        chunk_channels: Channels of a chunk, which a unit multiplies.
+        chunks: That there are.
+        flag: Place of a value that is not 0 where a direct algorithm computes.
+        table: Place of the offsets of tiles and of lanes.
+        line: Place of a line of values.
+        copies: Place of padded copies.
+        left: The left side.
+        right: The right side.
+        total: The total.
+        planes: Place of the result's planes.
+    """
+
+    geometry: Geometry
+    groups: int
+    direction: int
+    left_tensor: WinogradTensor
+    right_tensor: WinogradTensor
+    result_tensor: WinogradTensor
+    grid: TileGrid
+    loaded: int
+    left_depth: int
+    chunk_channels: int
+    chunks: int
+    flag: int
+    table: int
+    line: int
+    copies: int
+    left: PointPlanes
+    right: PointPlanes
+    total: PointPlanes
+    planes: int

@@ -30,47 +30,7 @@ from opserve_kernels.algorithms.winograd.blocks import (
     plane_of,
     tiles_of,
 )
-from opserve_kernels.algorithms.winograd.layout import (
-    BATCH,
-    BLOCKS,
-    CHUNK_CHANNELS,
-    CHUNKS,
-    COPY,
-    DILATION,
-    DIRECTION,
-    FLAG,
-    IMAGE_CHANNELS,
-    IMAGE_SIZE,
-    KERNEL,
-    LEFT,
-    LEFT_DEPTH,
-    LEFT_FORMAT,
-    LEFT_PITCH,
-    LEFT_VIEW,
-    LINE,
-    LINE_DEPTH,
-    LOADED,
-    OUTPUT_CHANNELS,
-    OUTPUT_SIZE,
-    PADDING,
-    PANEL_VALUES,
-    PLANES,
-    POINTS,
-    RESULT_CHANNELS,
-    RESULT_FORMAT,
-    RESULT_VIEW,
-    RESULTS_DOWN,
-    RIGHT,
-    RIGHT_CHANNELS,
-    RIGHT_FORMAT,
-    RIGHT_PITCH,
-    RIGHT_VIEW,
-    TABLE,
-    TILES,
-    TOTAL,
-    TOTAL_PITCH,
-    WEIGHT_TAPS,
-)
+from opserve_kernels.algorithms.winograd.layout import LINE_DEPTH, PANEL_VALUES, WinogradStage
 from opserve_kernels.algorithms.winograd.tiles import (
     collect_results,
     transform_image,
@@ -78,6 +38,7 @@ from opserve_kernels.algorithms.winograd.tiles import (
     transform_turned_kernel,
 )
 from opserve_kernels.loops import compiled, entry
+from opserve_kernels.records import decode, dtype_of
 from opserve_kernels.strided import load, store
 
 Floats = NDArray[np.float32]
@@ -88,48 +49,50 @@ Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
+_STAGE = dtype_of(WinogradStage)
 
-@entry("int64(int64[::1])")
-def _depth_of(stage: Integers) -> int:
+
+@compiled()
+def _depth_of(stage: WinogradStage) -> int:
     """Channels of the source in a group."""
-    scatters = stage[DIRECTION] == SCATTER
-    return int(stage[OUTPUT_CHANNELS] if scatters else stage[IMAGE_CHANNELS])
+    shape = stage.geometry
+    scatters = stage.direction == SCATTER
+    return shape.output_channels if scatters else shape.input_channels
 
 
-@compiled("int64(int64[::1])")
-def _width_of(stage: Integers) -> int:
+@compiled()
+def _width_of(stage: WinogradStage) -> int:
     """Channels of the result in a group."""
-    scatters = stage[DIRECTION] == SCATTER
-    return int(stage[IMAGE_CHANNELS] if scatters else stage[OUTPUT_CHANNELS])
+    shape = stage.geometry
+    scatters = stage.direction == SCATTER
+    return shape.input_channels if scatters else shape.output_channels
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int64)")
-def _chunk_of(stage: Integers, chunk: int) -> tuple[int, int]:
+@compiled()
+def _chunk_of(stage: WinogradStage, chunk: int) -> tuple[int, int]:
     """First channel and channels of a chunk."""
-    channel = chunk * stage[CHUNK_CHANNELS]
-    return channel, min(stage[CHUNK_CHANNELS], _width_of(stage) - channel)
+    channel = chunk * stage.chunk_channels
+    return channel, min(stage.chunk_channels, _width_of(stage) - channel)
 
 
-@compiled("int64(int64[::1], int64)")
-def _left_place(stage: Integers, channel: int) -> int:
+@compiled()
+def _left_place(stage: WinogradStage, channel: int) -> int:
     """Where the left side of a chunk starts, whose first channel is given."""
-    return int(stage[LEFT] + (channel * stage[LEFT_DEPTH] if stage[BLOCKS] > 1 else 0))
+    return stage.left.place + (channel * stage.left_depth if stage.grid.blocks > 1 else 0)
 
 
-@compiled("int64(int64[::1], int64, int64, int64)")
-def _weight_index(stage: Integers, group: int, channel: int, k: int) -> int:
+@compiled()
+def _weight_index(stage: WinogradStage, group: int, channel: int, k: int) -> int:
     """Index of the taps from channel k of the source to a channel of the result."""
-    output, image = (k, channel) if stage[DIRECTION] == SCATTER else (channel, k)
-    row = group * stage[OUTPUT_CHANNELS] + output
-    return int((row * stage[IMAGE_CHANNELS] + image) * stage[WEIGHT_TAPS])
+    shape = stage.geometry
+    output, image = (k, channel) if stage.direction == SCATTER else (channel, k)
+    row = group * shape.output_channels + output
+    return (row * shape.input_channels + image) * shape.taps
 
 
-@entry(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
-    "UniTuple(int64, 2))"
-)
+@entry()
 def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     floats: Floats,
@@ -140,7 +103,7 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     """A left side whose weight has a row for each channel of the source; kernels are turned.
 
     Args:
-        stage: Parameters.
+        encoded: The integers of the stage.
         scratch: The workspace.
         table: The same as int32.
         floats: The weight's buffer as float32 values.
@@ -148,28 +111,28 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
         group: Of channels.
         part: The chunk, and the first of the LEFT_DEPTH channels of the source.
     """
-    (channel, channels), depth = _chunk_of(stage, part[0]), stage[LEFT_DEPTH]
-    place, line, taps = _left_place(stage, channel), stage[LINE], stage[WEIGHT_TAPS]
-    count, row_pitch = channels * taps, stage[KERNEL + 2]
-    view, lanes = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES]
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    shape = stage.geometry
+    (channel, channels), depth = _chunk_of(stage, part[0]), stage.left_depth
+    place, line, taps = _left_place(stage, channel), stage.line, shape.taps
+    count, row_pitch = channels * taps, shape.kernel_size[2]
+    tensor, lanes = stage.left_tensor, stage.table + 2 * stage.grid.tiles
     fill_lane_offsets(table, lanes, taps)
     fill(scratch, line + count, LANES * taps, np.float32(0))
     for k in range(min(depth, _depth_of(stage) - part[1])):
         index = _weight_index(stage, group, channel, part[1] + k)
-        load(floats, halves, view, stage[LEFT_FORMAT], index, scratch[line : line + count])
+        values = scratch[line : line + count]
+        load(floats, halves, tensor.layout[:], tensor.number_format, index, values)
         for m in range(0, channels, LANES):
             target = place + m * depth + k * TILE_ROWS
             numbers = (line + m * taps, lanes, row_pitch, target)
-            pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
+            pitches = (stage.left.pitch, depth * TILE_ROWS)
             transform_turned_kernel(scratch, (*numbers, *pitches), taps)
 
 
-@entry(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, "
-    "UniTuple(int64, 2))"
-)
+@entry()
 def _transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     floats: Floats,
@@ -178,10 +141,12 @@ def _transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     part: Pair,
 ) -> None:
     """The same where the weight has a row for each channel of the result."""
-    (channel, channels), depth = _chunk_of(stage, part[0]), stage[LEFT_DEPTH]
-    place, line, taps = _left_place(stage, channel), stage[LINE], stage[WEIGHT_TAPS]
-    pitch, row_pitch = LINE_DEPTH * taps, stage[KERNEL + 2]
-    view, lanes = stage[LEFT_VIEW:], stage[TABLE] + 2 * stage[TILES]
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    shape = stage.geometry
+    (channel, channels), depth = _chunk_of(stage, part[0]), stage.left_depth
+    place, line, taps = _left_place(stage, channel), stage.line, shape.taps
+    pitch, row_pitch = LINE_DEPTH * taps, shape.kernel_size[2]
+    tensor, lanes = stage.left_tensor, stage.table + 2 * stage.grid.tiles
     fill_lane_offsets(table, lanes, pitch)
     fill(scratch, line, (LANES + 1) * pitch, np.float32(0))
     end = min(depth, _depth_of(stage) - part[1])
@@ -191,35 +156,44 @@ def _transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
             for row in range(rows):
                 index = _weight_index(stage, group, channel + m + row, part[1] + first)
                 to, count = line + row * pitch, columns * taps
-                load(floats, halves, view, stage[LEFT_FORMAT], index, scratch[to : to + count])
+                values = scratch[to : to + count]
+                load(floats, halves, tensor.layout[:], tensor.number_format, index, values)
             for k in range(columns):
                 target = place + m * depth + (first + k) * TILE_ROWS
                 numbers = (line + k * taps, lanes, row_pitch, target)
-                pitches = (stage[LEFT_PITCH], depth * TILE_ROWS)
+                pitches = (stage.left.pitch, depth * TILE_ROWS)
                 transform_kernel(scratch, (*numbers, *pitches), taps)
 
 
-@compiled("UniTuple(int64, 4)(int64[::1])")
-def _source_of(stage: Integers) -> Quad:
-    """The source as load_planes takes it."""
-    size_at = OUTPUT_SIZE if stage[DIRECTION] == SCATTER else IMAGE_SIZE
-    return RIGHT_VIEW, size_at, stage[RIGHT_FORMAT], stage[RIGHT_CHANNELS]
+@compiled()
+def _source_size(stage: WinogradStage) -> Pair:
+    shape = stage.geometry
+    size = shape.output_size if stage.direction == SCATTER else shape.input_size
+    return size[1], size[2]
 
 
-@compiled("UniTuple(int64, 2)(int64[::1])")
-def _origin_of(stage: Integers) -> tuple[int, int]:
+@compiled()
+def _result_size(stage: WinogradStage) -> Pair:
+    shape = stage.geometry
+    size = shape.input_size if stage.direction == SCATTER else shape.output_size
+    return size[1], size[2]
+
+
+@compiled()
+def _origin_of(stage: WinogradStage) -> tuple[int, int]:
     """The position of the source that the first tile of the result begins with."""
-    y, x = stage[PADDING + 1], stage[PADDING + 2]
-    if stage[DIRECTION] == SCATTER:
-        y -= (stage[KERNEL + 1] - 1) * stage[DILATION + 1]
-        x -= (stage[KERNEL + 2] - 1) * stage[DILATION + 2]
+    shape = stage.geometry
+    y, x = shape.padding[1], shape.padding[2]
+    if stage.direction == SCATTER:
+        y -= (shape.kernel_size[1] - 1) * shape.dilation[1]
+        x -= (shape.kernel_size[2] - 1) * shape.dilation[2]
         return y, x
     return -y, -x
 
 
-@entry("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+@entry()
 def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     floats: Floats,
@@ -229,33 +203,36 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     unit: int,
 ) -> None:
     """Some channels of the right side of a block."""
+    stage: WinogradStage = encoded.view(_STAGE)[0]
     block, depth = block_of(stage, number), _depth_of(stage)
     if unit == 0:
-        fill_tile_offsets(stage, table, stage[TABLE], block, 1)
-        fill_tile_offsets(stage, table, stage[TABLE] + stage[TILES], block, 0)
-    clear_planes(stage, scratch, 1, stage[COPY], 1)
-    tiles, pitch, first = tiles_of(stage, block), plane_of(stage, 1)[1], unit * stage[LOADED]
-    source, origin, copy = _source_of(stage), _origin_of(stage), stage[COPY]
-    for k in range(first, min(first + stage[LOADED], depth)):
-        place = (group * depth + k, number, 1, copy)
-        load_planes(stage, scratch, floats, halves, source, origin, place)
+        fill_tile_offsets(stage, table, stage.table, block, 1)
+        fill_tile_offsets(stage, table, stage.table + stage.grid.tiles, block, 0)
+    clear_planes(stage, scratch, 1, stage.copies, 1)
+    tiles, pitch, first = tiles_of(stage, block), plane_of(stage, 1)[1], unit * stage.loaded
+    source, size, origin = stage.right_tensor, _source_size(stage), _origin_of(stage)
+    for k in range(first, min(first + stage.loaded, depth)):
+        place = (group * depth + k, number, 1, stage.copies)
+        load_planes(stage, scratch, floats, halves, source, size, origin, place)
         for tile in range(0, tiles, LANES):
             panel = tile // TILE_COLUMNS * depth + k
-            target = stage[RIGHT] + panel * TILE_COLUMNS + tile % TILE_COLUMNS
-            numbers = (copy, stage[TABLE] + tile, pitch, target, stage[RIGHT_PITCH], 0)
-            transform_image(scratch, numbers, stage[KERNEL + 1])
+            target = stage.right.place + panel * TILE_COLUMNS + tile % TILE_COLUMNS
+            strip = (stage.copies, stage.table + tile, pitch, target, stage.right.pitch, 0)
+            transform_image(scratch, strip, stage.geometry.kernel_size[1])
 
 
-@entry("void(int64[::1], float32[::1], int64, int64, int64)")
-def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
+@entry()
+def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
     """Adds what LEFT_DEPTH channels of the source, from one on, give to the total of a chunk."""
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    grid = stage.grid
     (channel, channels), depth = _chunk_of(stage, chunk), _depth_of(stage)
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
-    held, pitch = stage[LEFT_DEPTH], stage[TILES]
-    for xi in range(stage[POINTS]):
-        left_plane = _left_place(stage, channel) + xi * stage[LEFT_PITCH]
-        right_plane = stage[RIGHT] + xi * stage[RIGHT_PITCH]
-        total = stage[TOTAL] + xi * stage[TOTAL_PITCH]
+    held, pitch = stage.left_depth, grid.tiles
+    for xi in range(grid.points):
+        left_plane = _left_place(stage, channel) + xi * stage.left.pitch
+        right_plane = stage.right.place + xi * stage.right.pitch
+        total = stage.total.place + xi * stage.total.pitch
         for tile in range(0, tiles, TILE_COLUMNS):
             vectors = -(-min(TILE_COLUMNS, tiles - tile) // LANES)
             for k in range(begin, min(begin + held, depth), most):
@@ -267,11 +244,9 @@ def _multiply(stage: Integers, scratch: Floats, number: int, chunk: int, begin: 
                     multiply_packed(scratch, numbers, min(TILE_ROWS, channels - m), vectors)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, UniTuple(int64, 4), int64)"
-)
+@compiled()
 def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: WinogradStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -280,35 +255,35 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     planes: int,
 ) -> None:
     """The planes of a channel of the result, if the tensor has it, to their place there."""
+    shape = stage.geometry
     entry, entries, row, rows = block
-    size_at = IMAGE_SIZE if stage[DIRECTION] == SCATTER else OUTPUT_SIZE
-    height, width = stage[size_at + 1], stage[size_at + 2]
-    down, across = stage[DILATION + 1], stage[DILATION + 2]
+    tensor, (height, width) = stage.result_tensor, _result_size(stage)
+    down, across = shape.dilation[1], shape.dilation[2]
     plane_height, pitch = plane_of(stage, 0)
-    results = stage[RESULTS_DOWN]
+    results = stage.grid.results[0]
     first, last = row * results * down, min(height, (row + rows) * results * down)
     count = (last - first) * width
-    if channel >= stage[RESULT_CHANNELS] or count <= 0:
+    if channel >= tensor.channels or count <= 0:
         return
     for i in range(entries):
         source = planes + i * down * across * plane_height * pitch
         place = source
         if down * across > 1 or pitch != width:
-            place = stage[LINE]
+            place = stage.line
             for y in range(first, last):
                 for x in range(across):
                     plane = source + (y % down * across + x) * plane_height * pitch
                     run = plane + (y // down - row * results) * pitch
                     to = place + (y - first) * width + x
                     copy_to_steps(scratch, run, to, across, (width - x - 1) // across + 1)
-        index = ((channel * stage[BATCH] + entry + i) * height + first) * width
+        index = ((channel * shape.batch + entry + i) * height + first) * width
         values = scratch[place : place + count]
-        store(values, stage[RESULT_FORMAT], stage[RESULT_VIEW:], index, floats, halves)
+        store(values, tensor.number_format, tensor.layout[:], index, floats, halves)
 
 
-@entry("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64)")
+@entry()
 def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -317,20 +292,22 @@ def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
     chunk: int,
 ) -> None:
     """The total of a chunk, transformed, to the result."""
+    stage: WinogradStage = encoded.view(_STAGE)[0]
+    grid = stage.grid
     block, (channel, channels) = block_of(stage, number), _chunk_of(stage, chunk)
     tiles, pitch = tiles_of(stage, block), plane_of(stage, 0)[1]
-    offsets = stage[TABLE] + stage[TILES]
+    offsets = stage.table + grid.tiles
     for m in range(channels):
         for tile in range(0, tiles, LANES):
-            place = stage[TOTAL] + m * stage[TILES] + tile
-            numbers = (place, stage[TOTAL_PITCH], stage[PLANES], offsets + tile, pitch)
-            collect_results(scratch, numbers, stage[WEIGHT_TAPS])
+            place = stage.total.place + m * grid.tiles + tile
+            numbers = (place, stage.total.pitch, stage.planes, offsets + tile, pitch)
+            collect_results(scratch, numbers, stage.geometry.taps)
         number_in_all = group * _width_of(stage) + channel + m
-        _store_planes(stage, scratch, floats, halves, number_in_all, block, stage[PLANES])
+        _store_planes(stage, scratch, floats, halves, number_in_all, block, stage.planes)
 
 
 def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    encoded: Integers,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -346,24 +323,26 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
 
     Units are called one by one: a loop that holds them all would be compiled for long.
     """
-    transform = _transform_rows if stage[DIRECTION] == SCATTER else _transform_columns
-    chunks, blocks, held = int(stage[CHUNKS]), int(stage[BLOCKS]), int(stage[LEFT_DEPTH])
-    depth, flag = _depth_of(stage), int(stage[FLAG])
-    loads, weights = -(-depth // int(stage[LOADED])), chunks if blocks > 1 else 0
-    if scratch[flag] != 0:
+    stage = decode(WinogradStage, encoded)
+    shape, chunks, blocks = stage.geometry, stage.chunks, stage.grid.blocks
+    transform, depth = _transform_columns, shape.input_channels
+    if stage.direction == SCATTER:
+        transform, depth = _transform_rows, shape.output_channels
+    loads, weights = -(-depth // stage.loaded), chunks if blocks > 1 else 0
+    if scratch[stage.flag] != 0:
         return
     for unit in range(first, last):
         group, inside = divmod(unit, weights + blocks * (loads + chunks))
         number, part = divmod(inside - weights, loads + chunks)
         chunk = part - loads
         if inside < weights:
-            transform(stage, scratch, table, weight, weight_halves, group, (inside, 0))
+            transform(encoded, scratch, table, weight, weight_halves, group, (inside, 0))
             continue
         if part < loads:
-            _transform_source(stage, scratch, table, source, source_halves, group, number, part)
+            _transform_source(encoded, scratch, table, source, source_halves, group, number, part)
             continue
-        for k in range(0, depth, held):
+        for k in range(0, depth, stage.left_depth):
             if blocks == 1:
-                transform(stage, scratch, table, weight, weight_halves, group, (chunk, k))
-            _multiply(stage, scratch, number, chunk, k)
-        _store_total(stage, scratch, result, result_halves, group, number, chunk)
+                transform(encoded, scratch, table, weight, weight_halves, group, (chunk, k))
+            _multiply(encoded, scratch, number, chunk, k)
+        _store_total(encoded, scratch, result, result_halves, group, number, chunk)

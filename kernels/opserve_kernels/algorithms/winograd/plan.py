@@ -3,7 +3,7 @@
 from math import prod
 
 from opserve_kernels.algorithms.correlation.layout import SCATTER
-from opserve_kernels.algorithms.correlation.plan import Correlation
+from opserve_kernels.algorithms.correlation.plan import Correlation, channels_of
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.winograd.layout import (
     KERNELS,
@@ -11,10 +11,15 @@ from opserve_kernels.algorithms.winograd.layout import (
     MOST_TERMS,
     PANEL_VALUES,
     PITCH_GAP,
+    PointPlanes,
+    TileGrid,
+    WinogradStage,
+    WinogradTensor,
 )
 from opserve_kernels.algorithms.winograd.tiling import TileBlocks, Tiling
 from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradients import Operand
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
@@ -51,43 +56,13 @@ def plan_winograd(kind: int, product: Correlation, flag: int, workspace: Workspa
         flag: Place in the workspace of a value that is 0 if the operands suit transforms.
         workspace: Gets what is needed.
     """
-    convolution = product.convolution
-    depth, width = product.source_channels, product.result_channels
-    tiling = Tiling.of(convolution, product.result_size)
-    blocks = TileBlocks.of(tiling, _most_tiles(convolution, tiling.points, depth))
-    tiles = _whole(blocks.tiles, TILE_COLUMNS)
-    per_channel = (tiling.points * tiles, tiling.points * depth * tiles)
-    chunk = _chunk(width, per_channel, step=LANES)
-    chunks = -(-width // chunk)
-    held, left = depth, _whole(width, LANES)
-    if blocks.count == 1:
-        held, left = min(depth, PANEL_VALUES // TILE_COLUMNS), chunk
-    loaded = max(1, min(depth, _UNIT_TILES // tiles))
-    pitches = (left * held, depth * tiles, _whole(chunk, TILE_ROWS) * tiles)
-    numbers = (
-        *(convolution.groups, product.direction),
-        *(product.weight.number_format, product.source.number_format),
-        product.result.number_format,
-        *(0, _channels(product.source), _channels(product.result)),
-        *(tiling.points, *tiling.results, tiling.down, tiling.across),
-        *(blocks.batch, blocks.rows, blocks.row_blocks),
-        *(blocks.count, tiles, loaded, held, chunk, chunks),
-        *(pitch + PITCH_GAP for pitch in pitches),
-        flag,
-        workspace.reserve(2 * tiles + LANES),
-        workspace.reserve(_line(product, tiling, blocks, _kernels(product, chunk))),
-        workspace.reserve(blocks.planes * _plane(tiling, blocks, 1)),
-        *(workspace.reserve(_planes(tiling, pitch)) for pitch in pitches),
-        workspace.reserve(blocks.planes * _plane(tiling, blocks, 0)),
-    )
-    views = (*product.weight.view(), *product.source.view(), *product.result.view())
-    weights = chunks if blocks.count > 1 else 0
-    units = weights + blocks.count * (-(-depth // loaded) + chunks)
-    places = (product.source.place, product.weight.place, product.result.place)
+    stage = _product_stage(product, flag, workspace)
+    weights = stage.chunks if stage.grid.blocks > 1 else 0
+    loads = -(-product.source_channels // stage.loaded)
     return Stage(
         kind=kind,
-        units=convolution.groups * units,
-        parameters=(*places, *convolution.encode(), *numbers, *views),
+        units=stage.groups * (weights + stage.grid.blocks * (loads + stage.chunks)),
+        parameters=(*product.places, *encode(stage)),
     )
 
 
@@ -96,6 +71,50 @@ def plan_winograd_weight(kind: int, product: Correlation, flag: int, workspace: 
 
     Arguments are as for plan_winograd.
     """
+    stage = _weight_stage(product, flag, workspace)
+    sides = product.result_channels, product.source_channels
+    loads = sum(-(-channels // stage.loaded) for channels in sides)
+    return Stage(
+        kind=kind,
+        units=stage.groups * stage.grid.blocks * (loads + stage.chunks),
+        parameters=(*product.places, *encode(stage)),
+    )
+
+
+def _product_stage(product: Correlation, flag: int, workspace: Workspace) -> WinogradStage:
+    convolution = product.convolution
+    depth, width = product.source_channels, product.result_channels
+    tiling = Tiling.of(convolution, product.result_size)
+    blocks = TileBlocks.of(tiling, _most_tiles(convolution, tiling.points, depth))
+    tiles = _whole(blocks.tiles, TILE_COLUMNS)
+    chunk = _chunk(width, (tiling.points * tiles, tiling.points * depth * tiles), step=LANES)
+    held, left = depth, _whole(width, LANES)
+    if blocks.count == 1:
+        held, left = min(depth, PANEL_VALUES // TILE_COLUMNS), chunk
+    return WinogradStage(
+        geometry=convolution.geometry,
+        groups=convolution.groups,
+        direction=product.direction,
+        left_tensor=_tensor(product.weight),
+        right_tensor=_tensor(product.source),
+        result_tensor=_tensor(product.result),
+        grid=_grid(tiling, blocks, tiles),
+        loaded=max(1, min(depth, _UNIT_TILES // tiles)),
+        left_depth=held,
+        chunk_channels=chunk,
+        chunks=-(-width // chunk),
+        flag=flag,
+        table=workspace.reserve(2 * tiles + LANES),
+        line=workspace.reserve(_line(product, tiling, blocks, _kernels(product, chunk))),
+        copies=workspace.reserve(blocks.planes * _plane(tiling, blocks, 1)),
+        left=_points(tiling, left * held, workspace),
+        right=_points(tiling, depth * tiles, workspace),
+        total=_points(tiling, _whole(chunk, TILE_ROWS) * tiles, workspace),
+        planes=workspace.reserve(blocks.planes * _plane(tiling, blocks, 0)),
+    )
+
+
+def _weight_stage(product: Correlation, flag: int, workspace: Workspace) -> WinogradStage:
     convolution = product.convolution
     depth, width = product.result_channels, product.source_channels
     tiling = Tiling.of(convolution, product.result_size)
@@ -103,34 +122,54 @@ def plan_winograd_weight(kind: int, product: Correlation, flag: int, workspace: 
     tiles, columns = blocks.tiles, _whole(width, TILE_COLUMNS)
     per_channel = (tiling.points * columns, tiling.points * columns * tiles)
     chunk = _chunk(depth, per_channel, step=TILE_ROWS)
-    chunks = -(-depth // chunk)
-    loaded = max(1, _UNIT_TILES // (tiles * LANES)) * LANES
     rows = _whole(chunk if blocks.count == 1 else depth, TILE_ROWS)
-    pitches = (_whole(depth, LANES) * tiles, columns * tiles, rows * columns)
-    numbers = (
-        *(convolution.groups, product.direction),
-        *(product.result.number_format, product.source.number_format),
-        product.weight.number_format,
-        *(_channels(product.result), _channels(product.source), 0),
-        *(tiling.points, *tiling.results, tiling.down, tiling.across),
-        *(blocks.batch, blocks.rows, blocks.row_blocks),
-        *(blocks.count, tiles, loaded, 0, chunk, chunks),
-        *(pitch + PITCH_GAP for pitch in pitches),
-        flag,
-        workspace.reserve(2 * tiles + LANES),
-        workspace.reserve(_line(product, tiling, blocks, width + LANES)),
-        workspace.reserve(LANES * blocks.planes * _plane(tiling, blocks, 1)),
-        *(workspace.reserve(_planes(tiling, pitch)) for pitch in pitches),
-        0,
+    return WinogradStage(
+        geometry=convolution.geometry,
+        groups=convolution.groups,
+        direction=product.direction,
+        left_tensor=_tensor(product.result),
+        right_tensor=_tensor(product.source),
+        result_tensor=_tensor(product.weight),
+        grid=_grid(tiling, blocks, tiles),
+        loaded=max(1, _UNIT_TILES // (tiles * LANES)) * LANES,
+        left_depth=0,
+        chunk_channels=chunk,
+        chunks=-(-depth // chunk),
+        flag=flag,
+        table=workspace.reserve(2 * tiles + LANES),
+        line=workspace.reserve(_line(product, tiling, blocks, width + LANES)),
+        copies=workspace.reserve(LANES * blocks.planes * _plane(tiling, blocks, 1)),
+        left=_points(tiling, _whole(depth, LANES) * tiles, workspace),
+        right=_points(tiling, columns * tiles, workspace),
+        total=_points(tiling, rows * columns, workspace),
+        planes=0,
     )
-    views = (*product.result.view(), *product.source.view(), *product.weight.view())
-    loads = -(-depth // loaded) + -(-width // loaded)
-    places = (product.source.place, product.weight.place, product.result.place)
-    return Stage(
-        kind=kind,
-        units=convolution.groups * blocks.count * (loads + chunks),
-        parameters=(*places, *convolution.encode(), *numbers, *views),
+
+
+def _tensor(operand: Operand) -> WinogradTensor:
+    return WinogradTensor(
+        channels=channels_of(operand), number_format=operand.number_format, layout=operand.view()
     )
+
+
+def _grid(tiling: Tiling, blocks: TileBlocks, tiles: int) -> TileGrid:
+    return TileGrid(
+        points=tiling.points,
+        results=tiling.results,
+        tiles_down=tiling.down,
+        tiles_across=tiling.across,
+        block_batch=blocks.batch,
+        block_rows=blocks.rows,
+        row_blocks=blocks.row_blocks,
+        blocks=blocks.count,
+        tiles=tiles,
+    )
+
+
+def _points(tiling: Tiling, values: int, workspace: Workspace) -> PointPlanes:
+    """So many values at every point, with the gaps between them."""
+    pitch = values + PITCH_GAP
+    return PointPlanes(place=workspace.reserve(tiling.points * pitch - PITCH_GAP), pitch=pitch)
 
 
 def _row_products(convolution: Convolution, channels: int) -> int:
@@ -175,11 +214,6 @@ def _chunk(channels: int, per_channel: tuple[int, int], *, step: int) -> int:
     return _whole(-(-channels // chunks), step)
 
 
-def _planes(tiling: Tiling, pitch: int) -> int:
-    """Values of a side or a total at all points, with the gaps between them."""
-    return tiling.points * (pitch + PITCH_GAP) - PITCH_GAP
-
-
 def _plane(tiling: Tiling, blocks: TileBlocks, halo: int) -> int:
     """Values of a plane of a block, with what its kernels need beyond it if halo is 1."""
     tiles = zip((blocks.rows, blocks.across), tiling.results, tiling.kernel, strict=True)
@@ -199,7 +233,3 @@ def _line(product: Correlation, tiling: Tiling, blocks: TileBlocks, kernels: int
         _rows(product.result_size, tiling, blocks, 0),
         kernels * product.convolution.taps,
     )
-
-
-def _channels(operand: Operand) -> int:
-    return prod(size for size, _ in operand.parts[0])
