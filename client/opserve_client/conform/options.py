@@ -107,7 +107,7 @@ class Options:
         standards: Told besides.
         kept: Where the record stays.
         expected: What is known before.
-        terms: Of the sessions, those for golden values included.
+        terms: Of the sessions on a device that is tried.
     """
 
     suite: str

@@ -25,6 +25,7 @@ from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.case import Case
+from opserve_kernels.conformance.expected import REFERENCE_RULES
 from opserve_kernels.conformance.trial import unjudged
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Status
@@ -59,11 +60,11 @@ def make_trial(setup: Setup) -> LocalTrial:
     """
     header = setup.header
     terms = Terms(accuracy=header.accuracy, documented_rules=header.documented_rules)
-    sessions = Sessions(setup.access.client(), terms)
+    reference = Sessions(setup.access.client(), Terms(documented_rules=REFERENCE_RULES))
     return LocalTrial(
         header=header,
         target=target_named(header.target, setup.access, timeout_s=setup.timeout_s, terms=terms),
-        backend=LocalBackend(sessions),
+        backend=LocalBackend(reference),
         standards=setup.standards,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from opserve_kernels.cases.golden import (
 from opserve_kernels.cases.projection import Projection
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Golden, Standards
 
+REFERENCE_RULES: Final = "warn"
+"""Documented rules of sessions on the reference: what a call computes is known, whatever the
+vendor's page says of it; whether it is refused is for the target's sessions to decide."""
 _VALUES, _MAGNITUDES = "values.", "magnitudes."
 
 

@@ -9,6 +9,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.conformance.expected import (
+    REFERENCE_RULES,
     Answer,
     Asked,
     Question,
@@ -30,7 +31,7 @@ from opserve_server.core.service import Service
 from opserve_server.npz import ArrayLimits
 
 ResultT = TypeVar("ResultT")
-_REFERENCE = SessionRequest(profile="reference", documented_rules="warn")
+_REFERENCE = SessionRequest(profile="reference", documented_rules=REFERENCE_RULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,10 @@ def wide(**arguments: Any) -> Array:
     return folded(arguments).astype(np.float64)
 
 
+def giving_nothing(**_: Any) -> dict[str, Array]:
+    return {}
+
+
 def raising(**_: Any) -> Array:
     raise ValueError("no such kernel")
 

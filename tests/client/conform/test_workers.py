@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,17 @@ def test_what_is_wrong_is_seen(
     found = results(service, f"client.conform.kernels:{function}", CASES[0], CASES[1])
     assert statuses(found) == [status] * 2
     assert reason in found[0].verdict.reason
+
+
+def test_a_call_against_the_vendors_page_alone_is_judged_though_a_device_would_refuse_it(
+    service: Addresses,
+) -> None:
+    case = ConvolutionCall(input=(1, 2, 5, 5), weight=(3, 2, 3, 3)).case()
+    case = replace(case, arguments={**case.arguments, "bias_sizes": (1,)})
+    (refused,) = results(service, "opserve", case)
+    assert "ACLNN_ERR_PARAM_INVALID instead of no refusal" in refused.verdict.reason
+    (found,) = results(service, "client.conform.kernels:giving_nothing", case)
+    assert "nothing was given" in found.verdict.reason
 
 
 def test_a_case_that_does_not_end_is_an_error_and_the_next_one_is_tried(service: Addresses) -> None:
