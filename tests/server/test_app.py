@@ -1,13 +1,14 @@
 """The service as a process: it announces itself, drains, and keeps the front light."""
 
 import asyncio
+import faulthandler
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,10 +24,12 @@ from opserve_kernels.profiles import PROFILES
 from opserve_server import app, serving
 from opserve_server.pool.device import Device
 from opserve_server.serving import StartFailed
+from opserve_server.stop_guard import SIGNALS
 
 FREE_PORTS = {"OPSERVE_GRPC_ADDRESS": "127.0.0.1:0", "OPSERVE_REST_ADDRESS": "127.0.0.1:0"}
 NO_STORE = {"OPSERVE_STORE_URL": "", "OPSERVE_NO_KEYS": "true"}
 SMALL = {"OPSERVE_DEVICE_MEMORY_BYTES": str(2**24), "OPSERVE_SLAB_BYTES": str(2**20)}
+ONE_DEVICE = {"OPSERVE_DEVICES": '["ascend910b"]'}
 pytestmark = pytest.mark.system
 
 
@@ -54,9 +57,17 @@ async def ready(process: asyncio.subprocess.Process) -> dict[str, Any]:
     return announced
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_service_announces_itself_serves_and_drains(number: signal.Signals) -> None:
-    async with started() as process:
+@pytest.mark.parametrize(
+    ("number", "settings", "profiles"),
+    [
+        (signal.SIGTERM, {}, tuple(PROFILES)),
+        (signal.SIGINT, ONE_DEVICE, ("ascend910b",)),
+    ],
+)
+async def test_a_service_announces_itself_serves_and_drains(
+    number: signal.Signals, settings: dict[str, str], profiles: tuple[str, ...]
+) -> None:
+    async with started(**settings) as process:
         announced = await ready(process)
         assert list(announced) == ["event", "grpc", "rest", "keys"]
         assert (announced["event"], announced["keys"]) == ("ready", False)
@@ -64,7 +75,7 @@ async def test_a_service_announces_itself_serves_and_drains(number: signal.Signa
         async with grpc.aio.insecure_channel(announced["grpc"]) as channel:
             listed = await SessionServiceStub(channel).ListDevices(ListDevicesRequest())
             names = [device.name for device in listed.devices]
-            assert names == [f"{profile}-0" for profile in PROFILES]
+            assert names == [f"{profile}-0" for profile in profiles]
             stub: Any = HealthStub(channel)  # without types
             health: Any = await stub.Check(HealthCheckRequest())
             assert health.status == HealthCheckResponse.SERVING
@@ -74,15 +85,23 @@ async def test_a_service_announces_itself_serves_and_drains(number: signal.Signa
 
         process.send_signal(number)
         output, log = await process.communicate()
-        assert process.returncode == 0, log.decode()
-        assert output == b""
-        lines = [json.loads(line) for line in log.splitlines()]
-        assert {"time", "level", "logger", "message"} <= lines[0].keys()
-        assert [line for line in lines if line["level"] not in {"INFO", "WARNING"}] == []
+    assert process.returncode == 0, log.decode()
+    assert output == b""
+    _check_log([json.loads(line) for line in log.splitlines()])
+
+
+def _check_log(lines: list[dict[str, Any]]) -> None:
+    """It says that the service starts and that it needs no key, and not again that it is ready."""
+    assert {"time", "level", "logger", "message"} <= lines[0].keys()
+    assert [line for line in lines if line["level"] not in {"INFO", "WARNING"}] == []
+    messages = [line["message"] for line in lines]
+    assert messages[0].startswith("starting: ")
+    assert [message for message in messages if "ready" in message] == []
+    assert [message for message in messages if message.startswith("no key is required")] != []
 
 
 async def test_a_draining_service_finishes_the_calls_it_has_taken() -> None:
-    async with started() as process:
+    async with started(**ONE_DEVICE) as process:
         announced = await ready(process)
         async with httpx2.AsyncClient(base_url=announced["rest"], timeout=300) as client:
             session = (await client.post("/v1/sessions")).json()["session"]
@@ -111,12 +130,41 @@ async def test_a_draining_service_finishes_the_calls_it_has_taken() -> None:
         assert process.returncode == 0
 
 
+Serve = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Serve]:
+    """Serves in this process with settings; the exit status, and what stderr got."""
+
+    def log_nothing(_: str) -> None:
+        """The log is this process's, which other tests share."""
+
+    def run(**settings: str) -> tuple[int, str]:
+        for name, value in (FREE_PORTS | NO_STORE | settings).items():
+            monkeypatch.setenv(name, value)
+        status = app.main()
+        output, errors = capsys.readouterr()
+        assert output == ""
+        return status, errors
+
+    monkeypatch.setattr(app, "log_to_stderr", log_nothing)
+    switches_after_s = sys.getswitchinterval()
+    yield run
+    sys.setswitchinterval(switches_after_s)
+    for number in SIGNALS:
+        faulthandler.unregister(number)
+
+
 @pytest.mark.parametrize("face", ["grpc", "rest"])
-async def test_a_taken_address_is_told_before_a_worker_starts(face: str) -> None:
+def test_a_taken_address_is_told_before_a_worker_starts(
+    face: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Device, "start", None)
     name = f"OPSERVE_{face.upper()}_ADDRESS"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        status, told = await refused(**{name: address, "OPSERVE_LOG_LEVEL": "WARNING"})
+        status, told = serve(**{name: address})
     assert status == 1
     assert told == (
         f"opserve: {face}_address: {address} is in use; "
@@ -132,21 +180,14 @@ def test_an_address_of_another_machine_is_told_in_one_line() -> None:
 
 
 def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, serve: Serve
 ) -> None:
     async def start(_: Device) -> None:
         raise TimeoutError("planted")
 
     monkeypatch.setattr(Device, "start", start)
-
-    def log_nothing(_: str) -> None:
-        """The log is this process's, which other tests share."""
-
-    monkeypatch.setattr(app, "log_to_stderr", log_nothing)
-    for name, value in (FREE_PORTS | NO_STORE).items():
-        monkeypatch.setenv(name, value)
-    assert app.main() == 1
-    told = capsys.readouterr().err
+    status, told = serve()
+    assert status == 1
     assert told.startswith("opserve: devices: ")
     assert told.count("\n") == 1
 
@@ -172,71 +213,20 @@ def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
         ),
     ],
 )
-async def test_a_setting_out_of_bounds_is_told_in_one_line(
-    name: str, value: str, told: str
+def test_a_setting_out_of_bounds_is_told_in_one_line(
+    name: str, value: str, told: str, serve: Serve
 ) -> None:
-    assert await refused(**{name: value}) == (2, f"opserve: {told}\n")
-
-
-async def refused(**settings: str) -> tuple[int | None, str]:
-    """Exit status and words of a service that does not start."""
-    async with started(**settings) as process:
-        output, told = await process.communicate()
-    assert output == b""
-    return process.returncode, told.decode()
-
-
-async def test_a_service_says_that_it_starts_and_once_that_it_is_ready() -> None:
-    async with started() as process:
-        await ready(process)
-        process.send_signal(signal.SIGTERM)
-        output, log = await process.communicate()
-    assert output == b""
-    messages = [json.loads(line)["message"] for line in log.splitlines()]
-    assert messages[0].startswith("starting: ")
-    assert [message for message in messages if "ready" in message] == []
+    assert serve(**{name: value}) == (2, f"opserve: {told}\n")
 
 
 @pytest.mark.parametrize("face", ["grpc", "rest"])
-async def test_a_service_without_keys_stays_on_this_machine(face: str) -> None:
-    address = {f"OPSERVE_{face.upper()}_ADDRESS": "0.0.0.0:0", "OPSERVE_LOG_LEVEL": "WARNING"}
-    status, told = await refused(**address, OPSERVE_ALLOW_PLAINTEXT="true")
+def test_a_service_without_keys_stays_on_this_machine(face: str, serve: Serve) -> None:
+    address = {f"OPSERVE_{face.upper()}_ADDRESS": "0.0.0.0:0"}
+    status, told = serve(**address, OPSERVE_ALLOW_PLAINTEXT="true")
     assert status == 1
     assert told.startswith(f"opserve: {face}_address: given 0.0.0.0:0, ")
     assert "opserve bootstrap" in told
     assert told.count("\n") == 1
-
-
-async def test_a_service_without_keys_says_so() -> None:
-    async with started() as process:
-        assert (await ready(process))["keys"] is False
-        process.send_signal(signal.SIGTERM)
-        _, log = await process.communicate()
-    messages = [json.loads(line)["message"] for line in log.splitlines()]
-    assert [message for message in messages if message.startswith("no key is required")] != []
-
-
-def test_the_front_never_imports_numba() -> None:
-    program = """
-import asyncio, sys
-from opserve_server import app, serving, __main__
-from opserve_server.core.service import Service
-from opserve_server.settings import Settings
-
-async def build():
-    settings = Settings()
-    service = Service(app.new_devices(settings), limits=app.core_limits(settings))
-    guesses, calls = app.guess_limits(settings), app.call_limits(settings)
-    guard = app.Guard(app.Accounts(), guesses=guesses, calls=calls)
-    administration = app.Administration(service, None)
-    async with app._conformance(service, None, settings) as judges:
-        serving.new_rest_app(service, guard, administration, judges, app.Metrics(), settings)
-
-asyncio.run(build())
-assert "numba" not in sys.modules, "the front imports numba"
-assert "llvmlite" not in sys.modules, "the front imports llvmlite"
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_the_memory_of_streamed_chunks_is_used_again() -> None:
@@ -261,7 +251,7 @@ assert found < 100, f"{found} new pages for chunks whose memory was there"
 
 
 ALL_OF_THE_FRONT = """
-import asyncio, gc
+import asyncio, gc, sys
 from opserve_server import app
 
 def at_once():
@@ -271,6 +261,8 @@ def at_once():
 
 app._stopping_on_signals = at_once
 assert app.main() == 0
+assert "numba" not in sys.modules, "the front imports numba"
+assert "llvmlite" not in sys.modules, "the front imports llvmlite"
 """
 ALL_OF_A_WORKER = """
 import gc
@@ -281,30 +273,43 @@ from opserve_server.pool.process import preload
 for module in preload(kernels_of("ascend910b").values()):
     import_module(module)
 """
-
-
-@pytest.mark.parametrize("process", [ALL_OF_THE_FRONT, ALL_OF_A_WORKER])
-def test_a_collection_looks_at_nothing_that_was_loaded(process: str) -> None:
-    program = f"""{process}
+LOOKED_AT = """
 seen, spared = len(gc.get_objects()), gc.get_freeze_count()
-assert seen < spared / 10, f"{{seen}} objects are looked at, {{spared}} are spared"
+assert seen < spared / 10, f"{seen} objects are looked at, {spared} are spared"
 """
-    environment = os.environ | FREE_PORTS | NO_STORE | SMALL
+
+
+def test_a_front_imports_no_numba_and_a_collection_looks_at_nothing_that_it_loaded() -> None:
+    program = f"{ALL_OF_THE_FRONT}{LOOKED_AT}"
+    environment = os.environ | FREE_PORTS | NO_STORE | SMALL | ONE_DEVICE
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
 
 
-def test_the_front_loads_its_modules_without_collections() -> None:
+def test_a_collection_in_a_worker_looks_at_nothing_that_was_loaded() -> None:
+    program = f"{ALL_OF_A_WORKER}{LOOKED_AT}"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+def test_the_front_loads_its_modules_without_collections_and_a_refused_setting_ends_it() -> None:
     program = """
 import gc
+from runpy import run_module
 found = []
 gc.callbacks.append(lambda phase, _: found.append(phase))
-from opserve_server.__main__ import main
-assert main() == 2, "the setting is refused once all is loaded"
-assert gc.isenabled()
-assert len(found) < 20, f"{len(found)} beginnings and ends of collections"
+try:
+    run_module("opserve_server", run_name="__main__")
+finally:
+    assert gc.isenabled()
+    assert len(found) < 20, f"{len(found)} beginnings and ends of collections"
 """
     environment = os.environ | {"OPSERVE_SESSIONS_LIMIT": "0"}
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(
+        command, check=False, timeout=300, env=environment, capture_output=True, text=True
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.startswith("opserve: sessions_limit: given 0, ")
+    assert ended.stderr.count("\n") == 1
 
 
 def test_a_worker_that_imports_main_again_loads_no_face() -> None:

@@ -1,6 +1,7 @@
 """The micro-kernels, generated, plain and careful, against float64 sums."""
 
 from collections.abc import Callable
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -25,7 +26,8 @@ _UNTOUCHED = np.float32(77)
 _SIZE = 1 << 15
 _LEFT, _RIGHT, _TOTAL, _TABLE = 0, 4096, 24576, 30000
 _PITCH = TILE_COLUMNS + 5
-_DEPTHS = [1, 3, 4, 37]
+_CALLS = list(product(range(1, TILE_VECTORS + 1), [1, 3, 4, 37], [0, 1]))
+"""Vectors of a tile, the depth of its sums, and whether it adds to what is there."""
 _ROWS = range(1, TILE_ROWS + 1)
 _STEP = 3  # between the rows of right that an offset leads to
 
@@ -48,8 +50,11 @@ _DOTS = {
 every_kind = pytest.mark.parametrize("kind", list(_PACKED))
 
 
+_DRAWN = np.random.default_rng(3).standard_normal(_SIZE, dtype=np.float32)
+
+
 def _memory() -> Floats:
-    memory = np.random.default_rng(3).standard_normal(_SIZE, dtype=np.float32)
+    memory = _DRAWN.copy()
     memory[_TOTAL:_TABLE] = _UNTOUCHED
     memory.view(np.int32)[_TABLE : _TABLE + 64] = np.arange(64) * _STEP
     return memory
@@ -64,47 +69,47 @@ def _windows(memory: Floats, count: int, length: int) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64)
 
 
-def _assert_tile(memory: Floats, expected: NDArray[np.float64], rows: int, vectors: int) -> None:
+def _assert_tile(
+    memory: Floats, expected: NDArray[np.float64], rows: int, vectors: int, call: str = ""
+) -> None:
     """The rows that count are right, nothing but whole rows is written."""
     tile = memory[_TOTAL:_TABLE].copy()
     columns = vectors * LANES
     for row in range(rows):
         found = tile[row * _PITCH :][:columns]
-        np.testing.assert_allclose(found, expected[row, :columns], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            found, expected[row, :columns], rtol=1e-5, atol=1e-5, err_msg=call
+        )
     for row in range(whole_rows(rows)):
         tile[row * _PITCH :][:columns] = _UNTOUCHED
-    assert np.all(tile == _UNTOUCHED)
+    assert np.all(tile == _UNTOUCHED), call
 
 
 @every_kind
-@pytest.mark.parametrize("adds", [0, 1])
-@pytest.mark.parametrize("depth", _DEPTHS)
-@pytest.mark.parametrize("vectors", range(1, TILE_VECTORS + 1))
 @pytest.mark.parametrize("rows", _ROWS)
-def test_panels_are_multiplied(rows: int, vectors: int, depth: int, adds: int, kind: str) -> None:
-    memory = _memory()
-    right = memory[_RIGHT : _RIGHT + depth * TILE_COLUMNS].reshape(depth, -1)
-    expected = _left(memory, depth).T @ right.astype(np.float64) + adds * float(_UNTOUCHED)
+def test_panels_are_multiplied(rows: int, kind: str) -> None:
+    for vectors, depth, adds in _CALLS:
+        memory = _memory()
+        right = memory[_RIGHT : _RIGHT + depth * TILE_COLUMNS].reshape(depth, -1)
+        expected = _left(memory, depth).T @ right.astype(np.float64) + adds * float(_UNTOUCHED)
 
-    _PACKED[kind](memory, (depth, _LEFT, _RIGHT, _TOTAL, _PITCH, adds), rows, vectors)
+        _PACKED[kind](memory, (depth, _LEFT, _RIGHT, _TOTAL, _PITCH, adds), rows, vectors)
 
-    _assert_tile(memory, expected, rows, vectors)
+        _assert_tile(memory, expected, rows, vectors, f"{vectors=}, {depth=}, {adds=}")
 
 
 @every_kind
-@pytest.mark.parametrize("adds", [0, 1])
-@pytest.mark.parametrize("depth", _DEPTHS)
-@pytest.mark.parametrize("vectors", range(1, TILE_VECTORS + 1))
 @pytest.mark.parametrize("rows", _ROWS)
-def test_rows_are_looked_up(rows: int, vectors: int, depth: int, adds: int, kind: str) -> None:
-    memory = _memory()
-    right = _windows(memory, depth, TILE_COLUMNS)
-    expected = _left(memory, depth).T @ right + adds * float(_UNTOUCHED)
-    numbers = (depth, _LEFT, _RIGHT, _TABLE, _TOTAL, _PITCH, adds)
+def test_rows_are_looked_up(rows: int, kind: str) -> None:
+    for vectors, depth, adds in _CALLS:
+        memory = _memory()
+        right = _windows(memory, depth, TILE_COLUMNS)
+        expected = _left(memory, depth).T @ right + adds * float(_UNTOUCHED)
+        numbers = (depth, _LEFT, _RIGHT, _TABLE, _TOTAL, _PITCH, adds)
 
-    _FLAT[kind](memory, memory.view(np.int32), numbers, rows, vectors)
+        _FLAT[kind](memory, memory.view(np.int32), numbers, rows, vectors)
 
-    _assert_tile(memory, expected, rows, vectors)
+        _assert_tile(memory, expected, rows, vectors, f"{vectors=}, {depth=}, {adds=}")
 
 
 @pytest.mark.parametrize("kind", list(_DOTS))
