@@ -26,6 +26,7 @@ from opserve_client.errors import OpserveError
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.conformance.selection import Wanted
+from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 SESSION_FIXTURE = "opserve_session"
@@ -94,8 +95,11 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
     """A test for each case that the options want."""
     config = session.config
     patterns: list[str] = config.getoption("--opserve-match") or []
-    suite = suite_named(_given(config, "suite"), config.getoption("--opserve-seed"))
-    cases = chosen(suite, Wanted(patterns=tuple(patterns)))
+    try:
+        suite = suite_named(_given(config, "suite"), config.getoption("--opserve-seed"))
+        cases = chosen(suite, Wanted(patterns=tuple(patterns)))
+    except (InfrastructureError, InvalidArgument) as error:
+        raise pytest.UsageError(str(error)) from error
     target = _given(config, "target")
 
     def run(case: Case) -> Result:

@@ -57,7 +57,7 @@ SuiteName = Annotated[
         help="smoke, standard, exhaustive, a file, or benchdnn:FILE, miopen:FILE, onnx:FOLDER.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="That inputs are drawn by; 0, or a file's.")]
+Seed = Annotated[int | None, typer.Option(help="That inputs are drawn by; 0, or a file's.")]
 Operators = Annotated[list[str] | None, typer.Option("--operator", help="Only this one; repeat.")]
 Patterns = Annotated[
     list[str] | None,

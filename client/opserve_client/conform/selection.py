@@ -6,7 +6,7 @@ from pathlib import Path
 
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.suite import Suite, read_suite
+from opserve_kernels.cases.suite import Suite, check_seed, read_suite
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
 
@@ -21,7 +21,9 @@ def suite_named(name: str, seed: int | None) -> Suite:
 
     Raises:
         InfrastructureError: There is no such suite, or the file is none.
+        InvalidArgument: There is no such seed.
     """
+    check_seed(seed or 0)
     # Both load every contract.
     from opserve_client.conform.other_forms import FORMS, suite_of  # noqa: PLC0415
     from opserve_kernels.cases.suites import SUITES  # noqa: PLC0415

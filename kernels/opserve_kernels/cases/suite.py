@@ -74,6 +74,12 @@ def read_suite(text: str) -> Suite:
     return suite
 
 
+def check_seed(seed: int) -> None:
+    """Refuses what is no seed (InvalidArgument, 100000)."""
+    if not 0 <= seed <= SEED_LIMIT:
+        raise refusal("seed", given=seed, allowed=f"0 to {SEED_LIMIT}")
+
+
 def matches(case: Case, patterns: Collection[str]) -> bool:
     """Whether a pattern with *, ? and [...] is that of the case's id, source or one of its tags."""
     names = (case.id, case.source, *case.tags)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from opserve_kernels.cases.case import Kind
 from opserve_kernels.cases.reading import LINE_CHARACTERS
-from opserve_kernels.cases.suite import SEED_LIMIT
+from opserve_kernels.cases.suite import check_seed
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.profiles import PROFILES
@@ -63,12 +63,6 @@ def check_lines(asked: ReadCases) -> None:
     _check_length("text", asked.text)
     if (lines := len(asked.text.splitlines())) > LINES_LIMIT:
         raise malformed("text", given=f"{lines} lines", allowed=f"at most {LINES_LIMIT}")
-
-
-def check_seed(seed: int) -> None:
-    """Refuses what is no seed."""
-    if not 0 <= seed <= SEED_LIMIT:
-        raise malformed("seed", given=seed, allowed=f"0 to {SEED_LIMIT}")
 
 
 def wanted_of(asked: ListCases | Run | RunSuite) -> Wanted:

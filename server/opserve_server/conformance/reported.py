@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from opserve_kernels.cases.suite import check_seed
 from opserve_kernels.conformance.record import (
     REASON_CHARACTERS,
     VERDICT_CHARACTERS,
@@ -20,7 +21,6 @@ from opserve_server.conformance.choice import (
     TARGET,
     TEXT_LIMIT,
     check_like,
-    check_seed,
     check_text,
 )
 
