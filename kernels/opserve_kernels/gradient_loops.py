@@ -16,6 +16,7 @@ from opserve_kernels.algorithms.codegen.run_sums import add_run
 from opserve_kernels.algorithms.columns.layout import ColumnsStage
 from opserve_kernels.algorithms.columns.loops import run_columns
 from opserve_kernels.algorithms.columns.plan import GATHER_OUTPUT, GATHER_WEIGHT, SCATTER_IMAGE
+from opserve_kernels.algorithms.depthwise.layout import DepthwiseStage
 from opserve_kernels.algorithms.depthwise.loops import run_depthwise
 from opserve_kernels.algorithms.direct.plan import (
     ADD_OUTER,
@@ -72,6 +73,7 @@ _COLUMNS = dtype_of(ColumnsStage)
 _PACKED = dtype_of(PackedStage)
 _DOTS = dtype_of(DotsStage)
 _OUTER = dtype_of(OuterStage)
+_DEPTHWISE = dtype_of(DepthwiseStage)
 _RANGES = dtype_of(RangesStage)
 _NOTHING = np.empty(0, np.uint8)
 
@@ -184,7 +186,8 @@ def _run_product(  # arrays and integers
         ranges: RangesStage = stage.view(_RANGES)[0]
         run_ranges(ranges, scratch, x, x_half, w, w_half, first, last)
     else:
-        run_depthwise(stage, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+        depthwise: DepthwiseStage = stage.view(_DEPTHWISE)[0]
+        run_depthwise(depthwise, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
 
 
 @compiled("boolean(int64, int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")

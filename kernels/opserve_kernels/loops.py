@@ -107,9 +107,13 @@ def _numba_type(hint: Any) -> Any:  # noqa: ANN401  # an annotation, numba's
         return _SCALARS[hint]
     if is_record(hint):
         return from_dtype(dtype_of(hint))
-    if get_origin(hint) is tuple:
-        made: Any = types.Tuple  # without types
-        return made([_numba_type(part) for part in get_args(hint)])
+    origin: Any = get_origin(hint)
+    made: Any = types  # without types
+    if is_record(origin):  # of numbers of one type, which are passed by value
+        (number,) = get_args(hint)
+        return made.NamedUniTuple(_numba_type(number), len(origin._fields), origin)
+    if origin is tuple:
+        return made.Tuple([_numba_type(part) for part in get_args(hint)])
     _, element = get_args(hint)  # of NDArray: any shape, and the dtype
     return types.Array(from_dtype(np.dtype(*get_args(element))), 1, "C")
 

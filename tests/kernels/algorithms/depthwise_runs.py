@@ -21,9 +21,11 @@ from kernels.algorithms.direct_cases import (
     weight_operand,
 )
 from kernels.oracles.expectation import Expectation
+from opserve_kernels.algorithms.depthwise.layout import DepthwiseStage
 from opserve_kernels.algorithms.depthwise.loops import run_depthwise
 from opserve_kernels.algorithms.depthwise.plan import depthwise_stages, fits
 from opserve_kernels.gradients import Gradients, Operand
+from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
@@ -119,11 +121,11 @@ class Planned:
             data = buffers[place].view(np.uint8)
             whole = data[: data.size // 4 * 4]
             tensors += [whole.view(np.float32), data.view(np.uint16)]
+        (record,) = parameters[_PLACES:].view(dtype_of(DepthwiseStage))
         step, run = units or self.stage.units, cast("Callable[..., None]", run_depthwise)
         for first in range(0, self.stage.units, step):
             last = min(first + step, self.stage.units)
-            memory_of_stage = (parameters[_PLACES:], scratch, scratch.view(np.int32))
-            run(*memory_of_stage, *tensors, first, last)
+            run(record, scratch, scratch.view(np.int32), *tensors, first, last)
         assert np.all(memory[:GUARD] == GUARD_VALUE)
         assert np.all(memory[-GUARD:] == GUARD_VALUE)
         parts = scratch.view(np.uint32).reshape(-1, 128)

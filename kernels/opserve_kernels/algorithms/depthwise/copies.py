@@ -5,78 +5,87 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.rows import deal_rows, take_rows
 from opserve_kernels.algorithms.depthwise.layout import (
-    BASE,
-    BATCH,
-    BLOCK_ROWS,
-    CUT_AXIS,
-    EXTENT,
-    IMAGE_SIZE,
-    KIND,
-    LINE,
-    OTHER_FORMAT,
-    OTHER_PLAIN,
-    OTHER_VIEW,
-    OUTPUT_SIZE,
-    PHASE_PITCH,
-    RESULT_FORMAT,
-    RESULT_PLAIN,
-    RESULT_VIEW,
-    SOURCE_FORMAT,
-    SOURCE_PLAIN,
-    SOURCE_VIEW,
-    STRIDE,
-    TOTAL,
-    TOTAL_PITCH,
     WEIGH_OUTPUT,
+    DepthwiseStage,
+    DepthwiseTensor,
+    PlainImage,
 )
-from opserve_kernels.convolution import WIDTH
+from opserve_kernels.convolution import WIDTH, Triple
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import load, store
 from opserve_kernels.sums import PADDING
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
-Integers = NDArray[np.int64]
-Triple = tuple[int, int, int]
 
 
-@compiled("void(float32[::1], float32[::1], uint16[::1], int64[::1], int64, int64, int64, int64)")
+@compiled()
 def load_values(  # noqa: PLR0913, PLR0917  # arrays and integers
+    tensor: DepthwiseTensor,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
-    view: Integers,
-    number_format: int,
     first: int,
     place: int,
-    count: int,
+    length: int,
 ) -> None:
-    """scratch[place + i] = element first + i of a view, rounded; a -0 becomes 0."""
-    load(floats, halves, view, number_format, first, scratch[place : place + count])
+    """scratch[place + i] = element first + i of a tensor, rounded; a -0 becomes 0."""
+    values = scratch[place : place + length]
+    load(floats, halves, tensor.layout[:], tensor.number_format, first, values)
 
 
-@compiled("void(float32[::1], float32[::1], uint16[::1], int64[::1], int64, int64, int64, int64)")
+@compiled()
 def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
+    tensor: DepthwiseTensor,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
-    view: Integers,
-    number_format: int,
     first: int,
     place: int,
-    count: int,
+    length: int,
 ) -> None:
-    """Element first + i of a view = scratch[place + i], which is rounded in place."""
-    store(scratch[place : place + count], number_format, view, first, floats, halves)
+    """Element first + i of a tensor = scratch[place + i], which is rounded in place."""
+    values = scratch[place : place + length]
+    store(values, tensor.number_format, tensor.layout[:], first, floats, halves)
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
-def triple(stage: Integers, place: int) -> Triple:
-    """Three parameters."""
-    return int(stage[place]), int(stage[place + 1]), int(stage[place + 2])
+@compiled()
+def extent_of(stage: DepthwiseStage) -> Triple:
+    """Of a plane of the copy."""
+    extent = stage.blocks.extent
+    return extent[0], extent[1], extent[2]
 
 
-@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), int64)")
+@compiled()
+def result_stride(stage: DepthwiseStage) -> Triple:
+    """Phases of the result along each axis."""
+    stride = stage.geometry.stride
+    return (stride[0], stride[1], stride[2]) if stage.kind == WEIGH_OUTPUT else (1, 1, 1)
+
+
+@compiled()
+def _source_stride(stage: DepthwiseStage) -> Triple:
+    stride = stage.geometry.stride
+    return (1, 1, 1) if stage.kind == WEIGH_OUTPUT else (stride[0], stride[1], stride[2])
+
+
+@compiled()
+def result_size(stage: DepthwiseStage) -> Triple:
+    """Positions of the result, or, for COMPARE, those that are summed over."""
+    shape = stage.geometry
+    size = shape.input_size if stage.kind == WEIGH_OUTPUT else shape.output_size
+    return size[0], size[1], size[2]
+
+
+@compiled()
+def source_size(stage: DepthwiseStage) -> Triple:
+    """Positions of the source."""
+    shape = stage.geometry
+    size = shape.output_size if stage.kind == WEIGH_OUTPUT else shape.input_size
+    return size[0], size[1], size[2]
+
+
+@compiled()
 def phases_along(stride: Triple, phase: int) -> Triple:
     """A phase along each axis."""
     if phase == 0:
@@ -84,7 +93,7 @@ def phases_along(stride: Triple, phase: int) -> Triple:
     return phase // stride[2] // stride[1], phase // stride[2] % stride[1], phase % stride[2]
 
 
-@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3))")
+@compiled()
 def positions_of(size: Triple, stride: Triple, phases: Triple) -> Triple:
     """Positions that a phase has along each axis."""
     if stride == (1, 1, 1):
@@ -96,12 +105,12 @@ def positions_of(size: Triple, stride: Triple, phases: Triple) -> Triple:
     )
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], UniTuple(int64, 3), int64, int64, int64)")
+@compiled()
 def _rows_read(
-    stage: Integers, size: Triple, stride: int, first: int, count: int
+    stage: DepthwiseStage, size: Triple, stride: int, first: int, count: int
 ) -> tuple[int, int]:
     """The part of a plane that a block reads, in values: all, or rows of the outermost axis."""
-    axis = stage[CUT_AXIS]
+    axis = stage.blocks.axis
     whole = size[0] * size[1] * size[2]
     if axis < 0 or (axis > 0 and size[0] > 1) or (axis > 1 and size[1] > 1):
         return 0, whole
@@ -110,11 +119,7 @@ def _rows_read(
     return min(low, whole), max(min(low, whole), min((first + count) * stride * inner, whole))
 
 
-@compiled(
-    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), int64)"
-)
+@compiled()
 def _spread(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     read: Floats,
     scratch: Floats,
@@ -146,7 +151,7 @@ def _spread(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         take_rows(read, scratch, one, stride[2])
 
 
-@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), int64, int64)")
+@compiled()
 def _but(values: Triple, axis: int, value: int) -> Triple:
     """The values, but another along one axis."""
     return (
@@ -156,12 +161,9 @@ def _but(values: Triple, axis: int, value: int) -> Triple:
     )
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 2), int64)"
-)
+@compiled()
 def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
-    stage: Integers,
+    stage: DepthwiseStage,
     read: Floats,
     scratch: Floats,
     planes: Triple,
@@ -171,13 +173,13 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     target: int,
 ) -> None:
     """Planes (where position 0 would be, pitch, how many), of cut ones rows (first, count)."""
-    extent, axis = triple(stage, EXTENT), stage[CUT_AXIS]
+    extent, axis = extent_of(stage), stage.blocks.axis
     elements = extent[0] * extent[1] * extent[2]
     pitch = extent[1] * extent[2] if axis == 0 else (extent[2] if axis == 1 else 1)
     for phase in range(stride[0] * stride[1] * stride[2]):
         phases = phases_along(stride, phase)
         first, last = (0, 0, 0), positions_of(size, stride, phases)
-        place = target + phase * stage[PHASE_PITCH]
+        place = target + phase * stage.phase_pitch
         if axis >= 0:
             found = last[0] if axis == 0 else (last[1] if axis == 1 else last[2])
             begin, end = max(0, rows[0]), min(found, rows[0] + rows[1])
@@ -188,51 +190,46 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         _spread(read, scratch, planes, size, stride, phases, first, last, extent, place)
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64, UniTuple(int64, 3))")
-def planes_of(stage: Integers, plain: int, planes: Triple) -> Triple:
+@compiled()
+def planes_of(plain: PlainImage, planes: Triple) -> Triple:
     """Where plain planes (channel, first entry, entries) start, their pitch, how many they are."""
-    channel, entry, count = planes
-    start = stage[plain + 1] + channel * stage[plain + 2] + entry * stage[plain + 3]
-    return int(start), int(stage[plain + 3]), count
+    channel, entry, some = planes
+    start = plain.start + channel * plain.channel_step + entry * plain.entry_step
+    return start, plain.entry_step, some
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 2), int64)"
-)
+@compiled()
 def _load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and triples
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
-    operand: Triple,
+    tensor: DepthwiseTensor,
     planes: Triple,
     size: Triple,
     stride: Triple,
     rows: tuple[int, int],
     target: int,
 ) -> None:
-    """Planes of an operand: places of its view and of what is plain, number format."""
-    view, positions = stage[operand[0] :], size[0] * size[1] * size[2]
-    if stage[operand[2]]:
-        found = planes_of(stage, operand[2], planes)
+    """Planes of an operand."""
+    positions = size[0] * size[1] * size[2]
+    if tensor.plain.is_plain:
+        found = planes_of(tensor.plain, planes)
         _spread_phases(stage, floats, scratch, found, size, stride, rows, target)
         return
-    axis, line, extent = max(0, stage[CUT_AXIS]), stage[LINE], triple(stage, EXTENT)
+    axis, line, extent = max(0, stage.blocks.axis), stage.line, extent_of(stage)
     step = stride[0] if axis == 0 else (stride[1] if axis == 1 else stride[2])
     low, high = _rows_read(stage, size, step, *rows)
     for i in range(planes[2]):
-        first = (planes[0] * stage[BATCH] + planes[1] + i) * positions + low
-        load_values(scratch, floats, halves, view, operand[1], first, line, high - low)
+        first = (planes[0] * stage.geometry.batch + planes[1] + i) * positions + low
+        load_values(tensor, scratch, floats, halves, first, line, high - low)
         place = target + i * extent[0] * extent[1] * extent[2]
         _spread_phases(stage, scratch, scratch, (line - low, 0, 1), size, stride, rows, place)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), int64, int64)"
-)
+@compiled()
 def load_source(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -241,23 +238,18 @@ def load_source(  # noqa: PLR0913, PLR0917  # arrays and places
     target: int,
 ) -> None:
     """Planes of the source, split into phases; of a cut one, those rows that `row` and on need."""
-    operand = (SOURCE_VIEW, stage[SOURCE_FORMAT], SOURCE_PLAIN)
-    axis, first, count = stage[CUT_AXIS], 0, 0
+    blocks = stage.blocks
+    axis, first, count = blocks.axis, 0, 0
     if axis >= 0:
-        first, count = row + int(stage[BASE + axis]), int(stage[EXTENT + axis])
+        first, count = row + blocks.base[axis], blocks.extent[axis]
     rows = (first, count)
-    if stage[KIND] == WEIGH_OUTPUT:
-        size, stride = triple(stage, OUTPUT_SIZE), (1, 1, 1)
-    else:
-        size, stride = triple(stage, IMAGE_SIZE), triple(stage, STRIDE)
-    _load_planes(stage, scratch, floats, halves, operand, planes, size, stride, rows, target)
+    tensor, size, stride = stage.source_tensor, source_size(stage), _source_stride(stage)
+    _load_planes(stage, scratch, floats, halves, tensor, planes, size, stride, rows, target)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), int64, int64)"
-)
+@compiled()
 def load_output(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -266,47 +258,34 @@ def load_output(  # noqa: PLR0913, PLR0917  # arrays and places
     target: int,
 ) -> None:
     """Planes of Y for COMPARE, of a cut one BLOCK_ROWS rows, with the copy's pitches."""
-    operand = (OTHER_VIEW, stage[OTHER_FORMAT], OTHER_PLAIN)
-    size, stride, rows = triple(stage, OUTPUT_SIZE), (1, 1, 1), (row, stage[BLOCK_ROWS])
-    _load_planes(stage, scratch, floats, halves, operand, planes, size, stride, rows, target)
+    tensor, size, rows = stage.other_tensor, result_size(stage), (row, stage.blocks.rows)
+    _load_planes(stage, scratch, floats, halves, tensor, planes, size, (1, 1, 1), rows, target)
 
 
-@compiled("UniTuple(int64, 3)(int64[::1])")
-def result_stride(stage: Integers) -> Triple:
-    """Phases of the result along each axis."""
-    return triple(stage, STRIDE) if stage[KIND] == WEIGH_OUTPUT else (1, 1, 1)
-
-
-@compiled("UniTuple(int64, 3)(int64[::1])")
-def result_size(stage: Integers) -> Triple:
-    """Positions of the result, or, for COMPARE, those that are summed over."""
-    return triple(stage, IMAGE_SIZE if stage[KIND] == WEIGH_OUTPUT else OUTPUT_SIZE)
-
-
-@compiled("UniTuple(int64, 3)(int64[::1], int64, int64)")
-def rows_of(stage: Integers, phase: int, row: int) -> Triple:
+@compiled()
+def rows_of(stage: DepthwiseStage, phase: int, row: int) -> Triple:
     """Positions of a phase of the result in a block along each axis."""
-    stride, axis = result_stride(stage), stage[CUT_AXIS]
+    stride, axis = result_stride(stage), stage.blocks.axis
     found = positions_of(result_size(stage), stride, phases_along(stride, phase))
     if axis < 0:
         return found
     rows = found[0] if axis == 0 else (found[1] if axis == 1 else found[2])
-    return _but(found, axis, max(0, min(rows - row, stage[BLOCK_ROWS])))
+    return _but(found, axis, max(0, min(rows - row, stage.blocks.rows)))
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int64)")
-def _columns_of(stage: Integers, row: int) -> tuple[int, int]:
+@compiled()
+def _columns_of(stage: DepthwiseStage, row: int) -> tuple[int, int]:
     """First column and columns of the result in a block."""
     width, stride = result_size(stage)[2], result_stride(stage)[2]
-    if stage[CUT_AXIS] != WIDTH:
+    if stage.blocks.axis != WIDTH:
         return 0, width
     first = row * stride
-    return first, min(width - first, stage[BLOCK_ROWS] * stride)
+    return first, min(width - first, stage.blocks.rows * stride)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64, int64, int64, int64)")
+@compiled()
 def _store_rows(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -316,17 +295,15 @@ def _store_rows(  # noqa: PLR0913, PLR0917  # arrays and places
     width: int,
 ) -> None:
     """Rows of the result from their phases, by way of the line, to the elements from index on."""
-    line, view, extent = stage[LINE], stage[RESULT_VIEW:], triple(stage, EXTENT)
+    line, tensor, extent = stage.line, stage.result_tensor, extent_of(stage)
     numbers = (source, 0, extent[2], line, 0, width, 1, rows, width)
-    deal_rows(scratch, scratch, numbers, result_stride(stage)[2], stage[TOTAL_PITCH])
-    store_values(scratch, floats, halves, view, stage[RESULT_FORMAT], index, line, rows * width)
+    deal_rows(scratch, scratch, numbers, result_stride(stage)[2], stage.total_pitch)
+    store_values(tensor, scratch, floats, halves, index, line, rows * width)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 3), int64, int64)"
-)
+@compiled()
 def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -345,28 +322,28 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
         phase: The first phase of a row.
         row: First row of a cut block.
     """
-    size, stride, extent = result_size(stage), result_stride(stage), triple(stage, EXTENT)
-    phases, rows, axis = phases_along(stride, phase), rows_of(stage, phase, row), stage[CUT_AXIS]
+    size, stride, extent = result_size(stage), result_stride(stage), extent_of(stage)
+    phases, rows, axis = phases_along(stride, phase), rows_of(stage, phase, row), stage.blocks.axis
     positions, plane = size[0] * size[1] * size[2], extent[1] * extent[2]
     deep = (row if axis == 0 else 0) * stride[0] + phases[0]
     high = (row if axis == 1 else 0) * stride[1] + phases[1]
     column, width = _columns_of(stage, row)
     inside, pitch = (deep * size[1] + high) * size[2] + column, stride[1] * size[2]
-    depth_pitch, total = stride[0] * size[1] * size[2], stage[TOTAL]
-    start, step, entries = planes_of(stage, RESULT_PLAIN, planes)
-    if stage[RESULT_PLAIN] and rows[0] == 1:
+    depth_pitch, total = stride[0] * size[1] * size[2], stage.total
+    start, step, entries = planes_of(stage.result_tensor.plain, planes)
+    if stage.result_tensor.plain.is_plain and rows[0] == 1:
         place = (start + inside, step, pitch, entries, rows[1], width)
         whole = (total, extent[0] * plane, extent[2], *place)
-        deal_rows(scratch, floats, whole, stride[2], stage[TOTAL_PITCH])
+        deal_rows(scratch, floats, whole, stride[2], stage.total_pitch)
         return
     for i in range(entries):
         source = total + i * extent[0] * plane
-        if stage[RESULT_PLAIN]:
+        if stage.result_tensor.plain.is_plain:
             place = (start + i * step + inside, depth_pitch, pitch, rows[0], rows[1], width)
             one = (source, plane, extent[2], *place)
-            deal_rows(scratch, floats, one, stride[2], stage[TOTAL_PITCH])
+            deal_rows(scratch, floats, one, stride[2], stage.total_pitch)
             continue
-        index = (planes[0] * stage[BATCH] + planes[1] + i) * positions + inside
+        index = (planes[0] * stage.geometry.batch + planes[1] + i) * positions + inside
         together = rows[1] if pitch == width else 1
         for d in range(rows[0]):
             for h in range(0, rows[1], together):

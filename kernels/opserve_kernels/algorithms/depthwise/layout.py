@@ -1,4 +1,4 @@
-"""What a depthwise stage looks like as integers, to plan and loops.
+"""The record of a depthwise stage: the plan fills it, the loops read it.
 
 Every group has one channel c of the image X and some channels k of the output Y:
 
@@ -16,46 +16,149 @@ one's. So a whole block of planes is one run, whose sums at padding are left out
     g h i .
 """
 
+from typing import Generic, NamedTuple, TypeVar
+
+from opserve_kernels.convolution import Geometry, Triple
+from opserve_kernels.records import ViewNumbers
+
+Number = TypeVar("Number")
+
 WEIGH_OUTPUT, WEIGH_IMAGE, COMPARE = range(3)
 
-# The parameters of a stage begin as opserve_kernels.convolution.Convolution.encode has them.
-BATCH, IMAGE_CHANNELS, OUTPUT_CHANNELS, TAPS, IMAGE_PIXELS, OUTPUT_PIXELS = range(6)
-IMAGE_SIZE, OUTPUT_SIZE, KERNEL, STRIDE, PADDING, DILATION = 6, 9, 12, 15, 18, 21
-(
-    GROUPS,
-    KIND,
-    # Number formats.
-    SOURCE_FORMAT,
-    OTHER_FORMAT,
-    RESULT_FORMAT,
-    # Blocks of a group: entries of the batch, or rows along an axis; -1 is no axis.
-    BLOCK_ENTRIES,
-    CUT_AXIS,
-    BLOCK_ROWS,
-    ROW_BLOCKS,
-    BLOCKS,
-    UNIT_BLOCKS,
-    # Whether blocks are computed where they lie, by opserve_kernels.algorithms.depthwise.planes.
-    IN_PLACE,
-    RESULT_PHASES,
-    # Pitches of the copy, and of the sums of a phase.
-    PHASE_PITCH,
-    CHANNEL_PITCH,
-    TOTAL_PITCH,
-    # Places in the workspace; LINE to END are PADDING before the first block.
-    TABLE,
-    WEIGHTS,
-    LINE,
-    COPY,
-    SOURCE,
-    OTHER,
-    TOTAL,
-    END,
-) = range(24, 48)
-# Of a plane of the copy, and the shift that is the first of a block's rows, for each dimension.
-EXTENT, BASE = 48, 51
-# Of an image whose planes are runs of float32: 1, where the first starts, and from one channel and
-# one entry of the batch to the next. Zeros for any other.
-SOURCE_PLAIN, OTHER_PLAIN, RESULT_PLAIN = 54, 58, 62
-# Views of opserve_kernels.views.
-SOURCE_VIEW, OTHER_VIEW, RESULT_VIEW = 66, 80, 94
+
+class PlainImage(NamedTuple):
+    """An image whose planes are runs of float32; zeros for any other.
+
+    Attributes:
+        is_plain: 1, or 0.
+        start: Where its first plane starts.
+        channel_step: From one channel to the next.
+        entry_step: From one entry of the batch to the next.
+    """
+
+    is_plain: int
+    start: int
+    channel_step: int
+    entry_step: int
+
+
+class DepthwiseTensor(NamedTuple):
+    """A tensor of a product.
+
+    Attributes:
+        number_format: What its elements are rounded to.
+        plain: Where its planes lie, of a plain image.
+        layout: Its view.
+    """
+
+    number_format: int
+    plain: PlainImage
+    layout: ViewNumbers
+
+
+class DepthwiseBlocks(NamedTuple):
+    """How groups are cut: entries of the batch, or rows of one entry.
+
+    Attributes:
+        entries: Of a block.
+        axis: Along which entries are cut; -1 is no axis.
+        rows: Of a block along it.
+        row_blocks: Blocks of an entry.
+        per_group: Blocks of a group.
+        per_unit: Blocks of a unit.
+        extent: Of a plane of the copy.
+        base: The shift that is the first of a block's rows, for each dimension.
+    """
+
+    entries: int
+    axis: int
+    rows: int
+    row_blocks: int
+    per_group: int
+    per_unit: int
+    extent: Triple
+    base: Triple
+
+
+class DepthwiseStage(NamedTuple):
+    """A product of every group.
+
+    Attributes:
+        geometry: Of the convolution.
+        groups: That there are.
+        kind: WEIGH_OUTPUT, WEIGH_IMAGE or COMPARE.
+        source_tensor: The image that is shifted.
+        other_tensor: W, or Y for COMPARE.
+        result_tensor: What is left of X, Y and W.
+        blocks: Of groups.
+        in_place: Whether blocks are computed where they lie, by the module `planes`.
+        result_phases: Phases of the result.
+        phase_pitch: Of the copy, from a phase to the next.
+        channel_pitch: Of the copy, from a channel to the next.
+        total_pitch: From the sums of a phase to the next.
+        table: Place in the workspace of the tables of taps.
+        weights: Place of the weights.
+        line: Place of values that are at hand; from here to the end, all is PADDING at first.
+        source: Place of the copy's first plane.
+        other: Place of Y, of COMPARE.
+        total: Place of the sums.
+        end: Place behind them.
+    """
+
+    geometry: Geometry
+    groups: int
+    kind: int
+    source_tensor: DepthwiseTensor
+    other_tensor: DepthwiseTensor
+    result_tensor: DepthwiseTensor
+    blocks: DepthwiseBlocks
+    in_place: int
+    result_phases: int
+    phase_pitch: int
+    channel_pitch: int
+    total_pitch: int
+    table: int
+    weights: int
+    line: int
+    source: int
+    other: int
+    total: int
+    end: int
+
+
+class Strip(NamedTuple, Generic[Number]):
+    """What a kernel of `plane_tiles` takes besides its three arrays: planes A, values, planes B.
+
+    Attributes:
+        first: Place of planes A in their array.
+        values: Place of weights or totals.
+        second: Place of planes B.
+        first_step: From plane to plane of A.
+        second_step: From plane to plane of B.
+        planes: How many.
+        first_rows: Of a plane of A.
+        first_columns: Of a row of A.
+        second_rows: Of a plane of B.
+        second_columns: Of a row of B.
+        up: Padding before rows.
+        before: Padding before columns.
+        column: The strip's first.
+        first_following: From a plane of A to the one that comes next, which caches then fetch.
+        second_following: The same of B.
+    """
+
+    first: Number
+    values: Number
+    second: Number
+    first_step: Number
+    second_step: Number
+    planes: Number
+    first_rows: Number
+    first_columns: Number
+    second_rows: Number
+    second_columns: Number
+    up: Number
+    before: Number
+    column: Number
+    first_following: Number
+    second_following: Number

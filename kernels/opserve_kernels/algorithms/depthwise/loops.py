@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.depthwise import plain as plain_depthwise
 from opserve_kernels.algorithms.depthwise.copies import (
+    extent_of,
     load_output,
     load_source,
     load_values,
@@ -18,57 +19,22 @@ from opserve_kernels.algorithms.depthwise.copies import (
     rows_of,
     store_planes,
     store_values,
-    triple,
 )
 from opserve_kernels.algorithms.depthwise.layout import (
-    BASE,
-    BATCH,
-    BLOCK_ENTRIES,
-    BLOCK_ROWS,
-    BLOCKS,
-    CHANNEL_PITCH,
     COMPARE,
-    CUT_AXIS,
-    DILATION,
-    END,
-    EXTENT,
-    GROUPS,
-    IN_PLACE,
-    KERNEL,
-    KIND,
-    LINE,
-    OTHER,
-    OTHER_FORMAT,
-    OTHER_VIEW,
-    OUTPUT_CHANNELS,
-    PADDING,
-    PHASE_PITCH,
-    RESULT_FORMAT,
-    RESULT_PHASES,
-    RESULT_VIEW,
-    ROW_BLOCKS,
-    SOURCE,
-    STRIDE,
-    TABLE,
-    TAPS,
-    TOTAL,
-    TOTAL_PITCH,
-    UNIT_BLOCKS,
     WEIGH_IMAGE,
     WEIGH_OUTPUT,
-    WEIGHTS,
+    DepthwiseStage,
 )
 from opserve_kernels.algorithms.depthwise.planes import compare_planes, run_groups, weigh_planes
 from opserve_kernels.algorithms.depthwise.tiles import compare_tile, weigh_tile
 from opserve_kernels.algorithms.host import HOST, LANES
 from opserve_kernels.loops import compiled
-from opserve_kernels.sums import PADDING as PADDING_VALUE
-from opserve_kernels.sums import are_finite
+from opserve_kernels.sums import PADDING, are_finite
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Offsets = NDArray[np.int32]
-Integers = NDArray[np.int64]
 Triple = tuple[int, int, int]
 Six = tuple[int, int, int, int, int, int]
 
@@ -82,56 +48,58 @@ _compare_few = compare_tile(_FEW_TAPS, width=LANES)
 _compare_one = compare_tile(1, width=LANES)
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64, int64, int64)")
-def _meet(stage: Integers, axis: int, phase: int, tap: int) -> Triple:
+@compiled()
+def _meet(stage: DepthwiseStage, axis: int, phase: int, tap: int) -> Triple:
     """Along an axis: whether a tap meets a phase of the result, the source's phase, the shift."""
-    stride = stage[STRIDE + axis]
-    distance = tap * stage[DILATION + axis] - stage[PADDING + axis]
-    base = stage[BASE + axis]
-    if stage[KIND] == WEIGH_OUTPUT:
+    shape = stage.geometry
+    stride = shape.stride[axis]
+    distance = tap * shape.dilation[axis] - shape.padding[axis]
+    base = stage.blocks.base[axis]
+    if stage.kind == WEIGH_OUTPUT:
         distance = phase - distance
         return int(distance % stride == 0), 0, int(distance // stride - base)
     return 1, int(distance % stride), int(distance // stride - base)
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int64, int64)")
-def _offset(stage: Integers, phase: int, tap: int) -> tuple[int, int]:
+@compiled()
+def _offset(stage: DepthwiseStage, phase: int, tap: int) -> tuple[int, int]:
     """Whether a tap meets a phase of the result, and how far from a sum it reads the copy."""
+    shape = stage.geometry
     phases = phases_along(result_stride(stage), phase)
     rest, inner, offset, source_phase, phase_step = tap, 1, 0, 0, 1
     for axis in range(2, -1, -1):
-        meets, found, shift = _meet(stage, axis, phases[axis], rest % stage[KERNEL + axis])
+        meets, found, shift = _meet(stage, axis, phases[axis], rest % shape.kernel_size[axis])
         if not meets:
             return 0, 0
         offset += shift * inner
         source_phase += found * phase_step
-        rest //= stage[KERNEL + axis]
-        inner *= stage[EXTENT + axis]
-        phase_step *= stage[STRIDE + axis]
-    return 1, int(offset + source_phase * stage[PHASE_PITCH])
+        rest //= shape.kernel_size[axis]
+        inner *= stage.blocks.extent[axis]
+        phase_step *= shape.stride[axis]
+    return 1, offset + source_phase * stage.phase_pitch
 
 
-@compiled("UniTuple(int64, 2)(int64[::1], int32[::1], int64)")
-def _taps_of(stage: Integers, table: Offsets, phase: int) -> tuple[int, int]:
+@compiled()
+def _taps_of(stage: DepthwiseStage, table: Offsets, phase: int) -> tuple[int, int]:
     """The first of a phase's taps in the table, and the one behind the last."""
-    return int(table[stage[TABLE] + phase]), int(table[stage[TABLE] + phase + 1])
+    return int(table[stage.table + phase]), int(table[stage.table + phase + 1])
 
 
-@compiled("int64(int64[::1])")
-def _copies_of(stage: Integers) -> int:
+@compiled()
+def _copies_of(stage: DepthwiseStage) -> int:
     """Channels of the source."""
-    return int(stage[OUTPUT_CHANNELS]) if stage[KIND] == WEIGH_OUTPUT else 1
+    return stage.geometry.output_channels if stage.kind == WEIGH_OUTPUT else 1
 
 
-@compiled("void(int64[::1], int32[::1])")
-def _fill_table(stage: Integers, table: Offsets) -> None:
+@compiled()
+def _fill_table(stage: DepthwiseStage, table: Offsets) -> None:
     """Taps before each phase of the result; the taps; offsets (phase, source channel, tap)."""
-    starts, copies = stage[TABLE], _copies_of(stage)
-    taps = starts + stage[RESULT_PHASES] + 1
-    offsets, found = taps + stage[TAPS], 0
-    for phase in range(stage[RESULT_PHASES]):
+    starts, copies = stage.table, _copies_of(stage)
+    taps = starts + stage.result_phases + 1
+    offsets, found = taps + stage.geometry.taps, 0
+    for phase in range(stage.result_phases):
         table[starts + phase] = found
-        for tap in range(stage[TAPS]):
+        for tap in range(stage.geometry.taps):
             meets, _ = _offset(stage, phase, tap)
             if meets:
                 table[taps + found] = tap
@@ -141,11 +109,11 @@ def _fill_table(stage: Integers, table: Offsets) -> None:
         for channel in range(copies):
             for at in range(first, last):
                 _, offset = _offset(stage, phase, int(table[taps + at]))
-                table[offsets] = channel * stage[CHANNEL_PITCH] + offset
+                table[offsets] = channel * stage.channel_pitch + offset
                 offsets += 1
 
 
-@compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
+@compiled()
 def _generated_weigh(memory: Floats, _table: Offsets, numbers: Six) -> None:
     depth, weights, offsets, source, target, count = numbers
     i = 0
@@ -163,7 +131,7 @@ def _generated_weigh(memory: Floats, _table: Offsets, numbers: Six) -> None:
             i += _NARROW * LANES
 
 
-@compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
+@compiled()
 def _generated_compare(memory: Floats, _table: Offsets, numbers: Six) -> None:
     taps, left, offsets, source, totals, count = numbers
     count = -(-count // LANES) * LANES
@@ -185,59 +153,65 @@ weigh_carefully = plain_depthwise.weigh_carefully
 compare_carefully = plain_depthwise.compare_carefully
 
 
-@compiled("int64(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def _load_weights(
-    stage: Integers, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, group: int
+    stage: DepthwiseStage,
+    scratch: Floats,
+    table: Offsets,
+    floats: Floats,
+    halves: Halves,
+    group: int,
 ) -> int:
     """The weights of a group as given, and behind them in the order of the offsets.
 
     Returns:
         Whether all are finite.
     """
-    count, copies = stage[OUTPUT_CHANNELS] * stage[TAPS], _copies_of(stage)
-    given, place = stage[WEIGHTS], stage[WEIGHTS] + count
-    view, number_format = stage[OTHER_VIEW:], stage[OTHER_FORMAT]
+    shape = stage.geometry
+    count, copies = shape.output_channels * shape.taps, _copies_of(stage)
+    given, place = stage.weights, stage.weights + count
     first = group * count
-    load_values(scratch, floats, halves, view, number_format, first, given, count)
-    taps = stage[TABLE] + stage[RESULT_PHASES] + 1
-    for result in range(stage[OUTPUT_CHANNELS] // copies):
-        for phase in range(stage[RESULT_PHASES]):
+    load_values(stage.other_tensor, scratch, floats, halves, first, given, count)
+    taps = stage.table + stage.result_phases + 1
+    for result in range(shape.output_channels // copies):
+        for phase in range(stage.result_phases):
             first, last = _taps_of(stage, table, phase)
             for channel in range(copies):
-                row = given + (result + channel) * stage[TAPS]
+                row = given + (result + channel) * shape.taps
                 for at in range(first, last):
                     scratch[place] = scratch[row + table[taps + at]]
                     place += 1
-    if stage[IN_PLACE] and stage[KIND] == WEIGH_IMAGE:
+    if stage.in_place and stage.kind == WEIGH_IMAGE:
         for tap in range(count):
             scratch[given + tap] = scratch[given + 2 * count - 1 - tap]
-    return int(are_finite(scratch[given : given + count]))
+    return are_finite(scratch[given : given + count])
 
 
-@compiled("int64(int64[::1], int64, UniTuple(int64, 3))")
-def _run_length(stage: Integers, entries: int, rows: Triple) -> int:
+@compiled()
+def _run_length(stage: DepthwiseStage, entries: int, rows: Triple) -> int:
     """From the first to the last sum of a block's planes."""
     if min(rows) == 0:
         return 0
-    extent = triple(stage, EXTENT)
+    extent = extent_of(stage)
     last = ((entries * extent[0] - extent[0] + rows[0] - 1) * extent[1] + rows[1] - 1) * extent[2]
     return last + rows[2]
 
 
-@compiled("UniTuple(int64, 4)(int64[::1], int64)")
-def _block_of(stage: Integers, number: int) -> tuple[int, int, int, int]:
+@compiled()
+def _block_of(stage: DepthwiseStage, number: int) -> tuple[int, int, int, int]:
     """Group, first entry, entries and first row of a block."""
-    group, block = number // stage[BLOCKS], number % stage[BLOCKS]
-    if stage[CUT_AXIS] >= 0:
-        rows = stage[ROW_BLOCKS]
-        return group, block // rows, 1, block % rows * stage[BLOCK_ROWS]
-    entry = block * stage[BLOCK_ENTRIES]
-    return group, entry, min(stage[BLOCK_ENTRIES], stage[BATCH] - entry), 0
+    blocks = stage.blocks
+    group, block = number // blocks.per_group, number % blocks.per_group
+    if blocks.axis >= 0:
+        rows = blocks.row_blocks
+        return group, block // rows, 1, block % rows * blocks.rows
+    entry = block * blocks.entries
+    return group, entry, min(blocks.entries, stage.geometry.batch - entry), 0
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], int64, int64, int64, int64, int64)")
+@compiled()
 def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     table: Offsets,
     result: int,
@@ -247,22 +221,23 @@ def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     finite: int,
 ) -> None:
     """The sums of a phase of one channel of the result."""
+    shape = stage.geometry
     first, last = _taps_of(stage, table, phase)
     copies = _copies_of(stage)
-    offsets = stage[TABLE] + stage[RESULT_PHASES] + 1 + stage[TAPS] + first * copies
-    weights = stage[WEIGHTS] + (stage[OUTPUT_CHANNELS] + result) * stage[TAPS] + first * copies
-    total = stage[TOTAL] + phase % result_stride(stage)[2] * stage[TOTAL_PITCH]
+    offsets = stage.table + stage.result_phases + 1 + shape.taps + first * copies
+    weights = stage.weights + (shape.output_channels + result) * shape.taps + first * copies
+    total = stage.total + phase % result_stride(stage)[2] * stage.total_pitch
     count = _run_length(stage, entries, rows_of(stage, phase, row))
-    numbers = ((last - first) * copies, weights, offsets, stage[SOURCE], total, count)
+    numbers = ((last - first) * copies, weights, offsets, stage.source, total, count)
     if finite:
         weigh(scratch, table, numbers)
     else:
         weigh_carefully(scratch, table, numbers)
 
 
-@compiled("void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], int64, int64)")
+@compiled()
 def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     table: Offsets,
     floats: Floats,
@@ -273,42 +248,39 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     """A block of grad_image or grad_output, whose source is loaded."""
     group, entry, entries, row = _block_of(stage, number)
     side = result_stride(stage)[2]
-    results = stage[OUTPUT_CHANNELS] // _copies_of(stage)
+    results = stage.geometry.output_channels // _copies_of(stage)
     for result in range(results):
-        for phase in range(0, stage[RESULT_PHASES], side):
+        for phase in range(0, stage.result_phases, side):
             for beside in range(phase, phase + side):
                 _weigh_phase(stage, scratch, table, result, beside, entries, row, finite)
             planes = (group * results + result, entry, entries)
             store_planes(stage, scratch, floats, halves, planes, phase, row)
 
 
-@compiled("void(int64[::1], float32[::1], int64)")
-def _add_totals(stage: Integers, scratch: Floats, k: int) -> None:
+@compiled()
+def _add_totals(stage: DepthwiseStage, scratch: Floats, k: int) -> None:
     """Adds the totals of a block to those of an output channel of the group."""
-    taps, place = stage[TAPS], stage[WEIGHTS] + k * stage[TAPS]
+    taps, place = stage.geometry.taps, stage.weights + k * stage.geometry.taps
     for tap in range(taps):
-        scratch[place + tap] += scratch[stage[TOTAL] + tap]
+        scratch[place + tap] += scratch[stage.total + tap]
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def _load_block(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, number: int
+    stage: DepthwiseStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
     """The planes of a block's source."""
     group, entry, entries, row = _block_of(stage, number)
     copies = _copies_of(stage)
     for channel in range(copies):
         planes = (group * copies + channel, entry, entries)
-        target = stage[SOURCE] + channel * stage[CHANNEL_PITCH]
+        target = stage.source + channel * stage.channel_pitch
         load_source(stage, scratch, floats, halves, planes, row, target)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], "
-    "float32[::1], uint16[::1], int64)"
-)
+@compiled()
 def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -322,10 +294,11 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     In place, the first block of a plane adds all of it if that is finite; behind the totals it
     leaves for the others whether it did.
     """
+    shape = stage.geometry
     group, entry, entries, row = _block_of(stage, number)
-    taps, left, totals = stage[TAPS], stage[OTHER], stage[TOTAL]
-    if stage[IN_PLACE]:
-        planes, done = (group, entry, entries), totals + stage[TOTAL_PITCH] - 1
+    taps, left, totals = shape.taps, stage.other, stage.total
+    if stage.in_place:
+        planes, done = (group, entry, entries), totals + stage.total_pitch - 1
         if row == 0:
             compare_planes(
                 stage, scratch, source, source_halves, other, other_halves, planes, totals
@@ -336,35 +309,31 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
         if scratch[done]:
             return
     _load_block(stage, scratch, source, source_halves, number)
-    offsets = stage[TABLE] + stage[RESULT_PHASES] + 1 + taps
+    offsets = stage.table + stage.result_phases + 1 + taps
     count = _run_length(stage, entries, rows_of(stage, 0, row))
-    for k in range(stage[OUTPUT_CHANNELS]):
-        planes = (group * stage[OUTPUT_CHANNELS] + k, entry, entries)
+    for k in range(shape.output_channels):
+        planes = (group * shape.output_channels + k, entry, entries)
         load_output(stage, scratch, other, other_halves, planes, row, left)
-        scratch[left + count : left + count + LANES] = PADDING_VALUE
-        numbers = (taps, left, offsets, stage[SOURCE], totals, count)
+        scratch[left + count : left + count + LANES] = PADDING
+        numbers = (taps, left, offsets, stage.source, totals, count)
         compare(scratch, table, numbers)
         if not are_finite(scratch[totals : totals + taps]):
             compare_carefully(scratch, table, numbers)
         _add_totals(stage, scratch, k)
 
 
-@compiled("void(int64[::1], float32[::1], float32[::1], uint16[::1], int64)")
+@compiled()
 def _store_weights(
-    stage: Integers, scratch: Floats, floats: Floats, halves: Halves, group: int
+    stage: DepthwiseStage, scratch: Floats, floats: Floats, halves: Halves, group: int
 ) -> None:
     """The sums of a group of grad_weight."""
-    count, place = stage[OUTPUT_CHANNELS] * stage[TAPS], stage[WEIGHTS]
-    view, number_format, first = stage[RESULT_VIEW:], stage[RESULT_FORMAT], group * count
-    store_values(scratch, floats, halves, view, number_format, first, place, count)
+    count, place = stage.geometry.output_channels * stage.geometry.taps, stage.weights
+    store_values(stage.result_tensor, scratch, floats, halves, group * count, place, count)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
-    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
-)
+@compiled()
 def _run_blocks(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -377,38 +346,37 @@ def _run_blocks(  # noqa: PLR0913, PLR0917  # arrays and integers
     last: int,
 ) -> None:
     """Runs blocks first .. last-1."""
+    blocks, shape = stage.blocks, stage.geometry
+    weights = shape.output_channels * shape.taps
     finite = 1
     for number in range(first, last):
-        group, block = number // stage[BLOCKS], number % stage[BLOCKS]
-        if stage[KIND] == COMPARE:
+        group, block = number // blocks.per_group, number % blocks.per_group
+        if stage.kind == COMPARE:
             if block == 0:
-                scratch[stage[WEIGHTS] :][: stage[OUTPUT_CHANNELS] * stage[TAPS]] = np.float32(0)
+                scratch[stage.weights :][:weights] = np.float32(0)
             _compare_block(
                 stage, scratch, table, source, source_halves, other, other_halves, number
             )
-            if block == stage[BLOCKS] - 1:
+            if block == blocks.per_group - 1:
                 _store_weights(stage, scratch, result, result_halves, group)
             continue
         if block == 0 or number == first:
             finite = _load_weights(stage, scratch, table, other, other_halves, group)
-        if finite and stage[IN_PLACE]:
+        if finite and stage.in_place:
             _, entry, entries, row = _block_of(stage, number)
-            planes, weights = (group, entry, entries), stage[WEIGHTS]
+            planes, place = (group, entry, entries), stage.weights
             if row == 0:
                 weigh_planes(
-                    stage, scratch, source, source_halves, result, result_halves, planes, weights
+                    stage, scratch, source, source_halves, result, result_halves, planes, place
                 )
             continue
         _load_block(stage, scratch, source, source_halves, number)
         _weigh_block(stage, scratch, table, result, result_halves, number, finite)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], int32[::1], float32[::1], uint16[::1], float32[::1], "
-    "uint16[::1], float32[::1], uint16[::1], int64, int64)"
-)
+@compiled()
 def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     table: Offsets,
     source: Floats,
@@ -425,14 +393,15 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
     The buffers of the tensors come as float32 and as halves; `stage` are the stage's parameters
     behind the three places.
     """
+    blocks = stage.blocks
     if first == 0:
         _fill_table(stage, table)
-        scratch[stage[LINE] : stage[END]] = PADDING_VALUE
+        scratch[stage.line : stage.end] = PADDING
     images = (source, source_halves, other, other_halves, result, result_halves)
     for unit in range(max(1, first), last):
-        begin = (unit - 1) * stage[UNIT_BLOCKS]
-        end = min(begin + stage[UNIT_BLOCKS], stage[GROUPS] * stage[BLOCKS])
-        if stage[BLOCKS] > 1 or not (
-            stage[IN_PLACE] and run_groups(stage, scratch, *images, begin, end)
+        begin = (unit - 1) * blocks.per_unit
+        end = min(begin + blocks.per_unit, stage.groups * blocks.per_group)
+        if blocks.per_group > 1 or not (
+            stage.in_place and run_groups(stage, scratch, *images, begin, end)
         ):
             _run_blocks(stage, scratch, table, *images, begin, end)

@@ -1,14 +1,22 @@
 """Plans of the depthwise algorithm: which calls it takes, its blocks and its workspace."""
 
 from dataclasses import dataclass
-from itertools import chain
 from math import prod
 
-from opserve_kernels.algorithms.depthwise.layout import COMPARE, WEIGH_IMAGE, WEIGH_OUTPUT
+from opserve_kernels.algorithms.depthwise.layout import (
+    COMPARE,
+    WEIGH_IMAGE,
+    WEIGH_OUTPUT,
+    DepthwiseBlocks,
+    DepthwiseStage,
+    DepthwiseTensor,
+    PlainImage,
+)
 from opserve_kernels.algorithms.host import HOST, SUM_LANES
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
@@ -21,10 +29,8 @@ _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
 _MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take less workspace
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
 _BLOCK_PRODUCTS = 1 << 25  # of a block, a few ms, unless a row has more
-_NOT_PLAIN, _NO_IMAGE = (0, 0, 0, 0), (0, -1, 0, 0)
+_NOT_PLAIN, _NO_IMAGE = PlainImage(0, 0, 0, 0), PlainImage(0, -1, 0, 0)
 _SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
-
-_Plain = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> l
     """The stages of a call's products, each with a part of the workspace, which need no order.
 
     Args:
-        kind: Number of the stages, whose loop is opserve_kernels.algorithms.depthwise.
+        kind: Number of the stages, whose loop is opserve_kernels.algorithms.depthwise.loops.
         gradients: A call that fits.
         workspace: Grows by what they need.
     """
@@ -101,34 +107,70 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
     """The stage of a product; kind is its number among stages.
 
     The stage's parameters are the places of source, other and result among the call's tensors,
-    then what opserve_kernels.algorithms.depthwise.run_depthwise reads.
+    then a DepthwiseStage.
     """
-    convolution, blocks = product.convolution, _GroupBlocks.of(product)
-    axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
-    groups = convolution.groups
-    unit_blocks = _unit_blocks(product, blocks)
-    plain = _plain_images(product)
-    numbers = (
-        *(groups, product.kind),
-        *(operand.number_format for operand in (product.source, product.other, product.result)),
-        *(blocks.entries, blocks.axis, blocks.rows, blocks.row_blocks, blocks.count, unit_blocks),
-        int(_is_in_place(product)),
-        _phases(product)[1],
-        *_places(product, blocks, workspace),
-    )
-    views = (*product.source.view(), *product.other.view(), *product.result.view())
+    stage = _describe(product, workspace)
+    places = (product.source.place, product.other.place, product.result.place)
     return Stage(
         kind=kind,
-        units=1 + -(-groups * blocks.count // unit_blocks),
-        parameters=(
-            *(product.source.place, product.other.place, product.result.place),
-            *convolution.encode(),
-            *numbers,
-            *blocks.extent,
-            *(axes[axis].lowest if axis == blocks.axis else 0 for axis in range(SPATIAL_RANK)),
-            *chain(*plain),
-            *views,
-        ),
+        units=1 + -(-stage.groups * stage.blocks.per_group // stage.blocks.per_unit),
+        parameters=(*places, *encode(stage)),
+    )
+
+
+def _describe(product: DepthwiseProduct, workspace: Workspace) -> DepthwiseStage:
+    convolution, blocks = product.convolution, _GroupBlocks.of(product)
+    source_phases, result_phases = _phases(product)
+    taps, channels = convolution.taps, convolution.output_channels
+    scatters, compares = product.kind == WEIGH_OUTPUT, product.kind == COMPARE
+    channel_pitch = source_phases * blocks.elements
+    copies = channels if scatters else 1
+    total_pitch = taps + SUM_LANES + 1 if compares else blocks.elements + _SLACK
+    totals = convolution.stride[-1] if scatters else 1
+    in_place, (source, other, result) = _is_in_place(product), _plain_images(product)
+    at_once = _unit_blocks(product, blocks) if in_place and blocks.count == 1 else 0
+    weights = max(1 if compares else 2, at_once) * channels * taps
+    copy = blocks.front + copies * channel_pitch + _SLACK
+    return DepthwiseStage(
+        geometry=convolution.geometry,
+        groups=convolution.groups,
+        kind=product.kind,
+        source_tensor=_tensor(product.source, source),
+        other_tensor=_tensor(product.other, other),
+        result_tensor=_tensor(product.result, result),
+        blocks=_cut(product, blocks),
+        in_place=in_place,
+        result_phases=result_phases,
+        phase_pitch=blocks.elements,
+        channel_pitch=channel_pitch,
+        total_pitch=total_pitch,
+        table=workspace.reserve(result_phases + 1 + taps + taps * copies),
+        weights=workspace.reserve(weights),
+        line=workspace.reserve(_line(product, blocks)),
+        source=workspace.reserve(copy) + blocks.front,
+        other=workspace.reserve(blocks.elements + _SLACK if compares else 0),
+        total=workspace.reserve(totals * total_pitch),
+        end=workspace.reserve(0),
+    )
+
+
+def _tensor(operand: Operand, plain: PlainImage) -> DepthwiseTensor:
+    return DepthwiseTensor(number_format=operand.number_format, plain=plain, layout=operand.view())
+
+
+def _cut(product: DepthwiseProduct, blocks: "_GroupBlocks") -> DepthwiseBlocks:
+    d, h, w = (
+        _Axis.of(product, axis).lowest if axis == blocks.axis else 0 for axis in range(SPATIAL_RANK)
+    )
+    return DepthwiseBlocks(
+        entries=blocks.entries,
+        axis=blocks.axis,
+        rows=blocks.rows,
+        row_blocks=blocks.row_blocks,
+        per_group=blocks.count,
+        per_unit=_unit_blocks(product, blocks),
+        extent=blocks.extent,
+        base=(d, h, w),
     )
 
 
@@ -198,7 +240,7 @@ class _GroupBlocks:
     rows: int
     row_blocks: int
     count: int
-    extent: tuple[int, ...]
+    extent: Triple
     front: int
 
     @property
@@ -227,7 +269,7 @@ class _GroupBlocks:
                 rows=axes[0].result,
                 row_blocks=1,
                 count=batches,
-                extent=tuple(extent),
+                extent=(extent[0], extent[1], extent[2]),
                 front=_front(axes, extent, -1),
             )
         reach, result = axes[cut].reach, axes[cut].result
@@ -242,7 +284,7 @@ class _GroupBlocks:
             rows=rows,
             row_blocks=-(-result // rows),
             count=batch * -(-result // rows),
-            extent=tuple(extent),
+            extent=(extent[0], extent[1], extent[2]),
             front=_front(axes, extent, cut),
         )
 
@@ -256,33 +298,6 @@ def _unit_blocks(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
     convolution = product.convolution
     products = blocks.elements * convolution.output_channels * convolution.taps
     return min(max(1, _UNIT_PRODUCTS // products), convolution.groups * blocks.count)
-
-
-def _places(
-    product: DepthwiseProduct, blocks: _GroupBlocks, workspace: Workspace
-) -> tuple[int, ...]:
-    """Pitches and places, from PHASE_PITCH to END."""
-    convolution = product.convolution
-    source_phases, result_phases = _phases(product)
-    taps, channels = convolution.taps, convolution.output_channels
-    scatters, compares = product.kind == WEIGH_OUTPUT, product.kind == COMPARE
-    phase_pitch = blocks.elements
-    channel_pitch = source_phases * phase_pitch
-    copies = channels if scatters else 1
-    total_pitch = taps + SUM_LANES + 1 if compares else blocks.elements + _SLACK
-    totals = convolution.stride[-1] if scatters else 1
-    table = workspace.reserve(result_phases + 1 + taps + taps * copies)
-    at_once = _unit_blocks(product, blocks) if _is_in_place(product) and blocks.count == 1 else 0
-    weights = workspace.reserve(max(1 if compares else 2, at_once) * channels * taps)
-    line = workspace.reserve(_line(product, blocks))
-    copy = workspace.reserve(blocks.front + copies * channel_pitch + _SLACK)
-    other = workspace.reserve(blocks.elements + _SLACK if compares else 0)
-    total = workspace.reserve(totals * total_pitch)
-    end = workspace.reserve(0)
-    return (
-        *(phase_pitch, channel_pitch, total_pitch),
-        *(table, weights, line, copy, copy + blocks.front, other, total, end),
-    )
 
 
 def _line(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
@@ -338,7 +353,7 @@ def _is_in_place(product: DepthwiseProduct) -> bool:
     )
 
 
-def _plain_images(product: DepthwiseProduct) -> tuple[_Plain, _Plain, _Plain]:
+def _plain_images(product: DepthwiseProduct) -> tuple[PlainImage, PlainImage, PlainImage]:
     """Of source, other and result, which are images but for one."""
     return (
         _plain(product.source),
@@ -347,7 +362,7 @@ def _plain_images(product: DepthwiseProduct) -> tuple[_Plain, _Plain, _Plain]:
     )
 
 
-def _plain(image: Operand) -> _Plain:
+def _plain(image: Operand) -> PlainImage:
     """1, offset and pitches, if every plane is a run of float32 that need no rounding."""
     channels = [axis for axis in image.parts[0] if axis[0] > 1]
     batch, *positions = image.parts[1]
@@ -358,4 +373,4 @@ def _plain(image: Operand) -> _Plain:
         if size > 1 and step != pitch:
             return _NOT_PLAIN
         pitch *= size
-    return 1, image.offset, channels[0][1] if channels else 0, batch[1]
+    return PlainImage(1, image.offset, channels[0][1] if channels else 0, batch[1])

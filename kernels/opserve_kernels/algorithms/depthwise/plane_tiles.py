@@ -4,10 +4,7 @@ A kernel takes a strip of planes, as many columns as a vector has lanes, and goe
 Lanes beyond a row take no part in loads and stores: what a shift reads there is a zero. The stride
 is that of the convolution, 1 or 2; with 2 the image's even and odd columns are apart in vectors.
 
-Both take three arrays and these numbers: the places of what the arrays hold (planes A, weights or
-totals, planes B, in the order of the arrays); from plane to plane of A and of B; how many planes;
-rows and columns of A, rows and columns of B; padding before rows and before columns; the strip's
-first column; from a plane of A and of B to those that come next, which caches then fetch.
+Both take three arrays, of planes A, of weights or totals and of planes B, and a Strip.
 """
 
 from collections.abc import Sequence
@@ -23,6 +20,7 @@ from opserve_kernels.algorithms.codegen.vectors import (
     loop,
     prefetch,
 )
+from opserve_kernels.algorithms.depthwise.layout import Strip
 
 
 def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN401  # numba's
@@ -40,13 +38,13 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
     """
 
     def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
-        up, column = numbers[10], numbers[12]
-        lanes = Vectors(builder, width)
+        strip, lanes = Strip(*numbers), Vectors(builder, width)
+        up, column = strip.up, strip.column
         shifts = [builder.sub(column, integer(shift)) for shift in range(-(-taps // stride))]
-        source = _Rows.of(lanes, arrays, numbers, 0, shifts)
-        parts = _in_image(builder, numbers, stride, [part * width for part in range(stride)])
-        target = _Rows.of(lanes, arrays, numbers, 1, parts, side_by_side=stride)
-        factors = _everywhere(lanes, ahead(builder, arrays[1], numbers[1]), taps * taps)
+        source = _Rows.of_first(lanes, arrays[0], strip, shifts)
+        parts = _in_image(builder, strip, stride, [part * width for part in range(stride)])
+        target = _Rows.of_second(lanes, arrays[2], strip, parts, side_by_side=stride)
+        factors = _everywhere(lanes, ahead(builder, arrays[1], strip.values), taps * taps)
         stop = _quotient_up(builder, builder.add(target.rows, up), stride)
 
         def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
@@ -74,7 +72,7 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
             loop(builder, (row, stop, 1), sums, end_row)
             return state
 
-        loop(builder, (integer(0), numbers[5], 1), [], plane)
+        loop(builder, (integer(0), strip.planes, 1), [], plane)
 
     return function_of_three(emit)
 
@@ -93,12 +91,12 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
     shifts = range(-(-taps // stride))
 
     def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
-        up, column = numbers[10], numbers[12]
-        lanes = Vectors(builder, width)
-        left = _Rows.of(lanes, arrays, numbers, 0, [column])
+        strip, lanes = Strip(*numbers), Vectors(builder, width)
+        up, column = strip.up, strip.column
+        left = _Rows.of_first(lanes, arrays[0], strip, [column])
         further = [shift * stride + part * width for shift in shifts for part in range(stride)]
-        parts = _in_image(builder, numbers, stride, further)
-        source = _Rows.of(lanes, arrays, numbers, 1, parts, side_by_side=stride)
+        parts = _in_image(builder, strip, stride, further)
+        source = _Rows.of_second(lanes, arrays[2], strip, parts, side_by_side=stride)
         start, stop = _meeting_rows(left, source, up, stride, shifts[-1])
 
         def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
@@ -121,8 +119,8 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
             return after[: taps * taps]
 
         zeros = [lanes.zero()] * (taps * taps)
-        _, sums = loop(builder, (integer(0), numbers[5], 1), zeros, plane)
-        _add_lanes(lanes, ahead(builder, arrays[1], numbers[1]), sums)
+        _, sums = loop(builder, (integer(0), strip.planes, 1), zeros, plane)
+        _add_lanes(lanes, ahead(builder, arrays[1], strip.values), sums)
 
     return function_of_three(emit)
 
@@ -154,26 +152,41 @@ class _Rows:
     side_by_side: int
 
     @staticmethod
-    def of(
-        lanes: Vectors,
-        arrays: Sequence[Value],
-        numbers: Sequence[Value],
-        which: int,
-        places: Sequence[Value],
-        *,
-        side_by_side: int = 1,
+    def of_first(
+        lanes: Vectors, array: Value, strip: Strip[Value], places: Sequence[Value]
     ) -> "_Rows":
-        """Of A (0) or B (1) of a kernel's arrays and numbers."""
-        columns = numbers[7 + 2 * which]
+        """Of planes A."""
         return _Rows(
             lanes=lanes,
-            start=ahead(lanes.builder, arrays[2 * which], numbers[2 * which]),
-            step=numbers[3 + which],
-            rows=numbers[6 + 2 * which],
-            columns=columns,
+            start=ahead(lanes.builder, array, strip.first),
+            step=strip.first_step,
+            rows=strip.first_rows,
+            columns=strip.first_columns,
             places=places,
-            masks=[lanes.within(place, columns) for place in places],
-            following=numbers[13 + which],
+            masks=[lanes.within(place, strip.first_columns) for place in places],
+            following=strip.first_following,
+            side_by_side=1,
+        )
+
+    @staticmethod
+    def of_second(
+        lanes: Vectors,
+        array: Value,
+        strip: Strip[Value],
+        places: Sequence[Value],
+        *,
+        side_by_side: int,
+    ) -> "_Rows":
+        """Of planes B."""
+        return _Rows(
+            lanes=lanes,
+            start=ahead(lanes.builder, array, strip.second),
+            step=strip.second_step,
+            rows=strip.second_rows,
+            columns=strip.second_columns,
+            places=places,
+            masks=[lanes.within(place, strip.second_columns) for place in places],
+            following=strip.second_following,
             side_by_side=side_by_side,
         )
 
@@ -218,11 +231,10 @@ class _Rows:
 
 
 def _in_image(
-    builder: Value, numbers: Sequence[Value], stride: int, further: Sequence[int]
+    builder: Value, strip: Strip[Value], stride: int, further: Sequence[int]
 ) -> list[Value]:
     """Columns of the image: the one under a strip's first tap, and those so far behind it."""
-    before, column = numbers[11:13]
-    first = builder.sub(builder.mul(column, integer(stride)), before)
+    first = builder.sub(builder.mul(strip.column, integer(stride)), strip.before)
     return [builder.add(first, integer(distance)) for distance in further]
 
 

@@ -10,44 +10,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.depthwise.copies import load_values, planes_of, store_values
+from opserve_kernels.algorithms.depthwise.copies import (
+    load_values,
+    planes_of,
+    result_size,
+    source_size,
+    store_values,
+)
 from opserve_kernels.algorithms.depthwise.layout import (
-    BATCH,
-    BLOCK_ENTRIES,
     COMPARE,
-    IMAGE_SIZE,
-    KERNEL,
-    KIND,
-    LINE,
-    OTHER_FORMAT,
-    OTHER_PLAIN,
-    OTHER_VIEW,
-    OUTPUT_SIZE,
-    PADDING,
-    RESULT_FORMAT,
-    RESULT_PLAIN,
-    RESULT_VIEW,
-    SOURCE_FORMAT,
-    SOURCE_PLAIN,
-    SOURCE_VIEW,
-    STRIDE,
-    TAPS,
     WEIGH_IMAGE,
     WEIGH_OUTPUT,
-    WEIGHTS,
+    DepthwiseStage,
+    DepthwiseTensor,
+    PlainImage,
+    Strip,
 )
 from opserve_kernels.algorithms.depthwise.plane_tiles import compare_strip_tile, weigh_strip_tile
 from opserve_kernels.algorithms.host import LANES
-from opserve_kernels.convolution import WIDTH
+from opserve_kernels.convolution import WIDTH, Triple
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import are_finite
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
-Integers = NDArray[np.int64]
-Triple = tuple[int, int, int]
+Pair = tuple[int, int]
 Four = tuple[int, int, int, int]
-Fifteen = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 _SMALL, _LARGE = 3, 5  # taps along an axis
 _HALF = LANES // 2
@@ -59,27 +47,30 @@ def _strip_of(tile_of: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's
     small_half, large_half = (tile_of(taps, stride=1, width=_HALF) for taps in (_SMALL, _LARGE))
     small_apart, large_apart = (tile_of(taps, stride=2, width=LANES) for taps in (_SMALL, _LARGE))
 
-    @compiled(
-        "void(int64[::1], float32[::1], float32[::1], float32[::1], int64, UniTuple(int64, 15))"
-    )
+    @compiled()
     def run(  # arrays and places
-        stage: Integers, first: Floats, second: Floats, third: Floats, lanes: int, numbers: Fifteen
+        stage: DepthwiseStage,
+        first: Floats,
+        second: Floats,
+        third: Floats,
+        lanes: int,
+        strip: Strip[int],
     ) -> None:
-        is_small = stage[KERNEL + WIDTH] == _SMALL
-        if stage[STRIDE + WIDTH] > 1:
+        is_small = stage.geometry.kernel_size[WIDTH] == _SMALL
+        if stage.geometry.stride[WIDTH] > 1:
             if is_small:
-                small_apart(first, second, third, numbers)
+                small_apart(first, second, third, strip)
             else:
-                large_apart(first, second, third, numbers)
+                large_apart(first, second, third, strip)
         elif lanes > _HALF:
             if is_small:
-                small(first, second, third, numbers)
+                small(first, second, third, strip)
             else:
-                large(first, second, third, numbers)
+                large(first, second, third, strip)
         elif is_small:
-            small_half(first, second, third, numbers)
+            small_half(first, second, third, strip)
         else:
-            large_half(first, second, third, numbers)
+            large_half(first, second, third, strip)
 
     return run
 
@@ -88,126 +79,121 @@ _weigh_strip = _strip_of(weigh_strip_tile)
 _compare_strip = _strip_of(compare_strip_tile)
 
 
-@compiled("int64(int64[::1], int64, int64)")
-def _next_plane(stage: Integers, plain: int, entry: int) -> int:
+@compiled()
+def _next_plane(stage: DepthwiseStage, plain: PlainImage, entry: int) -> int:
     """From the plane of an entry to the one of the next, or of the next channel's first."""
-    step, last = stage[plain + 3], stage[BATCH] - 1
-    return int(step if entry < last else stage[plain + 2] - last * step)
+    last = stage.geometry.batch - 1
+    return plain.entry_step if entry < last else plain.channel_step - last * plain.entry_step
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 4), "
-    "UniTuple(int64, 2), int64)"
-)
+@compiled()
 def _weigh_strips(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     source: Floats,
     scratch: Floats,
     result: Floats,
     places: Four,
-    planes: tuple[int, int],
+    planes: Pair,
     weights: int,
 ) -> None:
     """Planes (first entry, entries) of the source and of the result: (place, step) of each."""
-    up, left, stride = stage[PADDING + 1], stage[PADDING + 2], stage[STRIDE + WIDTH]
-    size, wanted = OUTPUT_SIZE, IMAGE_SIZE
-    if stage[KIND] != WEIGH_OUTPUT:
-        last = stage[KERNEL + WIDTH] - 1
-        size, wanted, up, left = IMAGE_SIZE, OUTPUT_SIZE, last - up, last - left
-    read, read_step, write, write_step = places
-    first_entry, entries = planes
-    sizes = (stage[size + 1], stage[size + 2], stage[wanted + 1], stage[wanted + 2])
-    begin, end = left // stride, (stage[wanted + 2] + left - 1) // stride + 1
-    together = entries if end - begin <= LANES else 1
-    for entry in range(0, entries, together):
-        following = (
-            _next_plane(stage, SOURCE_PLAIN, first_entry + entry),
-            _next_plane(stage, RESULT_PLAIN, first_entry + entry),
-        )
+    shape, size, wanted = stage.geometry, source_size(stage), result_size(stage)
+    up, left, stride = shape.padding[1], shape.padding[2], shape.stride[WIDTH]
+    if stage.kind != WEIGH_OUTPUT:
+        last = shape.kernel_size[WIDTH] - 1
+        up, left = last - up, last - left
+    begin, end = left // stride, (wanted[2] + left - 1) // stride + 1
+    together = planes[1] if end - begin <= LANES else 1
+    for entry in range(0, planes[1], together):
         for column in range(begin, end, LANES):
-            starts = (read + entry * read_step, weights, write + entry * write_step)
-            steps = (read_step, write_step, together)
-            numbers = (*starts, *steps, *sizes, up, left, column, *following)
-            _weigh_strip(stage, source, scratch, result, end - column, numbers)
+            strip = Strip(
+                first=places[0] + entry * places[1],
+                values=weights,
+                second=places[2] + entry * places[3],
+                first_step=places[1],
+                second_step=places[3],
+                planes=together,
+                first_rows=size[1],
+                first_columns=size[2],
+                second_rows=wanted[1],
+                second_columns=wanted[2],
+                up=up,
+                before=left,
+                column=column,
+                first_following=_next_plane(stage, stage.source_tensor.plain, planes[0] + entry),
+                second_following=_next_plane(stage, stage.result_tensor.plain, planes[0] + entry),
+            )
+            _weigh_strip(stage, source, scratch, result, end - column, strip)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 4), "
-    "UniTuple(int64, 2), int64)"
-)
+@compiled()
 def _compare_strips(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     left: Floats,
     scratch: Floats,
     source: Floats,
     places: Four,
-    planes: tuple[int, int],
+    planes: Pair,
     totals: int,
 ) -> None:
     """Planes (first entry, entries) of left and of the source: (place, step) of each."""
-    start, left_step, read, read_step = places
-    first_entry, entries = planes
-    left_size = (stage[OUTPUT_SIZE + 1], stage[OUTPUT_SIZE + 2])
-    size = (stage[IMAGE_SIZE + 1], stage[IMAGE_SIZE + 2])
-    padding = (stage[PADDING + 1], stage[PADDING + 2])
-    columns = stage[OUTPUT_SIZE + 2]
-    together = entries if columns <= LANES else 1
-    for entry in range(0, entries, together):
-        following = (
-            _next_plane(stage, OTHER_PLAIN, first_entry + entry),
-            _next_plane(stage, SOURCE_PLAIN, first_entry + entry),
-        )
-        for column in range(0, columns, LANES):
-            starts = (start + entry * left_step, totals, read + entry * read_step)
-            steps = (left_step, read_step, together)
-            numbers = (*starts, *steps, *left_size, *size, *padding, column, *following)
-            _compare_strip(stage, left, scratch, source, columns - column, numbers)
+    shape, left_size, size = stage.geometry, result_size(stage), source_size(stage)
+    together = planes[1] if left_size[2] <= LANES else 1
+    for entry in range(0, planes[1], together):
+        for column in range(0, left_size[2], LANES):
+            strip = Strip(
+                first=places[0] + entry * places[1],
+                values=totals,
+                second=places[2] + entry * places[3],
+                first_step=places[1],
+                second_step=places[3],
+                planes=together,
+                first_rows=left_size[1],
+                first_columns=left_size[2],
+                second_rows=size[1],
+                second_columns=size[2],
+                up=shape.padding[1],
+                before=shape.padding[2],
+                column=column,
+                first_following=_next_plane(stage, stage.other_tensor.plain, planes[0] + entry),
+                second_following=_next_plane(stage, stage.source_tensor.plain, planes[0] + entry),
+            )
+            _compare_strip(stage, left, scratch, source, left_size[2] - column, strip)
 
 
-@compiled("int64(int64[::1], int64)")
-def _positions(stage: Integers, size: int) -> int:
-    return int(stage[size + 1] * stage[size + 2])
-
-
-@compiled("int64(int64[::1], int64)")
-def _second_line(stage: Integers, size: int) -> int:
+@compiled()
+def _second_line(stage: DepthwiseStage) -> int:
     """Where the other image's planes are loaded, behind those of the source."""
-    planes = 0 if stage[SOURCE_PLAIN] else stage[BLOCK_ENTRIES] * _positions(stage, size)
-    return int(stage[LINE] + planes)
+    if stage.source_tensor.plain.is_plain:
+        return stage.line
+    size = source_size(stage)
+    return stage.line + stage.blocks.entries * size[1] * size[2]
 
 
-@compiled(
-    "UniTuple(int64, 2)(int64[::1], float32[::1], float32[::1], uint16[::1], UniTuple(int64, 4), "
-    "UniTuple(int64, 3), int64)"
-)
+@compiled()
 def _load_planes(  # noqa: PLR0913, PLR0917  # arrays and places
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
-    operand: Four,
+    tensor: DepthwiseTensor,
     planes: Triple,
+    positions: int,
     line: int,
-) -> tuple[int, int]:
-    """Where planes of an operand (view, number format, plain, size) are, and their distance."""
-    view, number_format, plain, size = operand
+) -> Pair:
+    """Where planes of so many positions are, and their distance."""
     channel, entry, entries = planes
-    if stage[plain]:
-        start, step, _ = planes_of(stage, plain, planes)
+    if tensor.plain.is_plain:
+        start, step, _ = planes_of(tensor.plain, planes)
         return start, step
-    positions = _positions(stage, size)
-    first = (channel * stage[BATCH] + entry) * positions
-    count = entries * positions
-    load_values(scratch, floats, halves, stage[view:], stage[number_format], first, line, count)
+    first = (channel * stage.geometry.batch + entry) * positions
+    load_values(tensor, scratch, floats, halves, first, line, entries * positions)
     return line, positions
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
-    "UniTuple(int64, 3), int64)"
-)
+@compiled()
 def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     source: Floats,
     source_halves: Halves,
@@ -217,34 +203,24 @@ def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     weights: int,
 ) -> None:
     """Planes (channel, first entry, entries) of the result; the weights are loaded and finite."""
-    size, wanted = OUTPUT_SIZE, IMAGE_SIZE
-    if stage[KIND] != WEIGH_OUTPUT:
-        size, wanted = IMAGE_SIZE, OUTPUT_SIZE
-    operand = (SOURCE_VIEW, SOURCE_FORMAT, SOURCE_PLAIN, size)
-    line, positions = _second_line(stage, size), _positions(stage, wanted)
-    channel, entry, entries = planes
-    read = _load_planes(stage, scratch, source, source_halves, operand, planes, stage[LINE])
-    values = source if stage[SOURCE_PLAIN] else scratch
-    if stage[RESULT_PLAIN]:
-        start, step, _ = planes_of(stage, RESULT_PLAIN, planes)
-        _weigh_strips(
-            stage, values, scratch, result, (*read, start, step), (entry, entries), weights
-        )
+    tensor, wanted, size = stage.source_tensor, stage.result_tensor, source_size(stage)
+    positions, line = size[1] * size[2], stage.line
+    read = _load_planes(stage, scratch, source, source_halves, tensor, planes, positions, line)
+    values, some = source if tensor.plain.is_plain else scratch, (planes[1], planes[2])
+    if wanted.plain.is_plain:
+        start, step, _ = planes_of(wanted.plain, planes)
+        _weigh_strips(stage, values, scratch, result, (*read, start, step), some, weights)
         return
-    _weigh_strips(
-        stage, values, scratch, scratch, (*read, line, positions), (entry, entries), weights
-    )
-    first = (channel * stage[BATCH] + entry) * positions
-    view, number_format, count = stage[RESULT_VIEW:], stage[RESULT_FORMAT], entries * positions
-    store_values(scratch, result, result_halves, view, number_format, first, line, count)
+    line, size = _second_line(stage), result_size(stage)
+    positions = size[1] * size[2]
+    _weigh_strips(stage, values, scratch, scratch, (*read, line, positions), some, weights)
+    first = (planes[0] * stage.geometry.batch + planes[1]) * positions
+    store_values(wanted, scratch, result, result_halves, first, line, planes[2] * positions)
 
 
-@compiled(
-    "void(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
-    "UniTuple(int64, 3), int64)"
-)
+@compiled()
 def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     source: Floats,
     source_halves: Halves,
@@ -254,18 +230,19 @@ def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     totals: int,
 ) -> None:
     """The sums of planes (channel, first entry, entries)."""
-    scratch[totals : totals + stage[TAPS]] = np.float32(0)
-    operand = (SOURCE_VIEW, SOURCE_FORMAT, SOURCE_PLAIN, IMAGE_SIZE)
-    left = (OTHER_VIEW, OTHER_FORMAT, OTHER_PLAIN, OUTPUT_SIZE)
-    line = _second_line(stage, IMAGE_SIZE)
-    read = _load_planes(stage, scratch, source, source_halves, operand, planes, stage[LINE])
-    beside = _load_planes(stage, scratch, other, other_halves, left, planes, line)
-    values = source if stage[SOURCE_PLAIN] else scratch
-    factors = other if stage[OTHER_PLAIN] else scratch
+    scratch[totals : totals + stage.geometry.taps] = np.float32(0)
+    right, left, size = stage.source_tensor, stage.other_tensor, source_size(stage)
+    positions, line = size[1] * size[2], stage.line
+    read = _load_planes(stage, scratch, source, source_halves, right, planes, positions, line)
+    size, line = result_size(stage), _second_line(stage)
+    positions = size[1] * size[2]
+    beside = _load_planes(stage, scratch, other, other_halves, left, planes, positions, line)
+    values = source if right.plain.is_plain else scratch
+    factors = other if left.plain.is_plain else scratch
     _compare_strips(stage, factors, scratch, values, (*beside, *read), planes[1:], totals)
 
 
-@compiled("void(float32[::1], int64, int64)")
+@compiled()
 def _turn(scratch: Floats, place: int, count: int) -> None:
     """Values in the reverse order."""
     for i in range(count // 2):
@@ -273,12 +250,9 @@ def _turn(scratch: Floats, place: int, count: int) -> None:
         scratch[place + i], scratch[other] = scratch[other], scratch[place + i]
 
 
-@compiled(
-    "int64(int64[::1], float32[::1], float32[::1], uint16[::1], float32[::1], uint16[::1], "
-    "float32[::1], uint16[::1], int64, int64)"
-)
+@compiled()
 def run_groups(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: Integers,
+    stage: DepthwiseStage,
     scratch: Floats,
     source: Floats,
     source_halves: Halves,
@@ -294,11 +268,11 @@ def run_groups(  # noqa: PLR0913, PLR0917  # arrays and integers
     Returns:
         0 if not all their weights are finite: they must be computed otherwise then.
     """
-    taps, place, entries = stage[TAPS], stage[WEIGHTS], stage[BATCH]
-    count, compares = (last - first) * taps, stage[KIND] == COMPARE
+    taps, place, entries = stage.geometry.taps, stage.weights, stage.geometry.batch
+    count, compares = (last - first) * taps, stage.kind == COMPARE
     if not compares:
-        view, number_format = stage[OTHER_VIEW:], stage[OTHER_FORMAT]
-        load_values(scratch, other, other_halves, view, number_format, first * taps, place, count)
+        tensor = stage.other_tensor
+        load_values(tensor, scratch, other, other_halves, first * taps, place, count)
         if not are_finite(scratch[place : place + count]):
             return 0
     for group in range(first, last):
@@ -308,14 +282,12 @@ def run_groups(  # noqa: PLR0913, PLR0917  # arrays and integers
                 stage, scratch, source, source_halves, other, other_halves, planes, weights
             )
             continue
-        if stage[KIND] == WEIGH_IMAGE:
+        if stage.kind == WEIGH_IMAGE:
             _turn(scratch, weights, taps)
         weigh_planes(stage, scratch, source, source_halves, result, result_halves, planes, weights)
     if compares:
         if not are_finite(scratch[place : place + count]):
             return 0
-        view, number_format = stage[RESULT_VIEW:], stage[RESULT_FORMAT]
-        store_values(
-            scratch, result, result_halves, view, number_format, first * taps, place, count
-        )
+        tensor = stage.result_tensor
+        store_values(tensor, scratch, result, result_halves, first * taps, place, count)
     return 1
