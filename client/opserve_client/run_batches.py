@@ -31,11 +31,10 @@ from opserve_client.tensors import (
     spec_of,
     start_bytes,
 )
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import BYTES_MAXIMUM, DataType
 
 SMALL_BYTES = 64 * 2**10
 """Tensors of a call that travel inside one Submit, in all."""
-_LARGEST_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ def _can_be_made(spec: TensorSpec) -> bool:
         spec.dtype is not DataType.UNDEFINED
         and len(strides) == len(spec.shape)
         and min((*spec.shape, *strides), default=0) >= 0
-        and span_bytes(spec) <= _LARGEST_BYTES
+        and span_bytes(spec) <= BYTES_MAXIMUM
     )
 
 

@@ -9,7 +9,7 @@ from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Limit
 from opserve_kernels.rules import check_offered
 from opserve_kernels.status import AnyStatus, TbeStatus
-from opserve_kernels.tensor import Format, Tensor
+from opserve_kernels.tensor import BYTES_MAXIMUM, Format, Tensor
 
 Value = TypeVar("Value")
 
@@ -19,7 +19,6 @@ _MADE_BY: Mapping[Format, str] = {
 }
 """How a caller whose tensor is in plain order comes by the format."""
 _RANKS: Mapping[Format, int] = {Format.FRACTAL_Z: 4, Format.NC1HWC0: 5}
-_MOST_BYTES = 2**63 - 1
 
 
 def required(parameter: str, value: Value | None) -> Value:
@@ -153,7 +152,7 @@ def check_bytes(parameter: str, shape: Sequence[int], size_bytes: int) -> None:
         shape: Sizes of what it makes large.
         size_bytes: Bytes of an element.
     """
-    if prod(shape) * size_bytes > _MOST_BYTES:
+    if prod(shape) * size_bytes > BYTES_MAXIMUM:
         raise invalid_argument(
             parameter,
             given=f"{prod(shape) * size_bytes} bytes",

@@ -15,7 +15,8 @@ from opserve_kernels.errors import invalid_argument
 
 RANK_MAXIMUM = 8
 _Acl = TypeVar("_Acl", "DataType", "Format")
-_MAX_BYTES = 2**63 - 1
+BYTES_MAXIMUM = 2**63 - 1
+"""Bytes of a tensor: 64 bits count no more."""
 
 
 def member_of(value: object, kind: type[_Acl]) -> _Acl | None:
@@ -277,7 +278,7 @@ def check_tensor(name: str, tensor: Tensor, *, buffer_bytes: int | None) -> None
         raise invalid_argument(f"{name}.offset", given=tensor.offset, allowed="offset >= 0")
     _check_strides(name, tensor)
     storage = _storage_elements(name, tensor, buffer_bytes)
-    if tensor.end > _MAX_BYTES // max(tensor.dtype.size_bytes, 1):
+    if tensor.end > BYTES_MAXIMUM // max(tensor.dtype.size_bytes, 1):
         raise invalid_argument(
             f"{name}.shape", given=list(tensor.shape), allowed="at most 2^63-1 bytes in all"
         )

@@ -11,9 +11,12 @@ from contract.faces import CLIENT_CLASSES, client_scalars
 from kernels.samples import REGISTRY_SAMPLES
 from opserve.v1 import tensor_pb2
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
+from opserve_client.arguments import ACCURACIES, DETERMINISTIC_LEVELS, DOCUMENTED_RULES
 from opserve_client.operators import infer_outputs, plain
+from opserve_kernels.operator import Accuracy, DocumentedRules
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
+from opserve_server.core.service import DeterministicLevel
 
 KINDS: dict[Any, object] = {
     Tensor: "Tensor",
@@ -115,3 +118,14 @@ def test_data_types_and_formats_are_the_vendors_numbers_plus_one() -> None:
 def test_a_tensor_has_the_same_parts_everywhere() -> None:
     parts = {field.name for field in tensor_pb2.Tensor.DESCRIPTOR.fields}
     assert parts == {field.name for field in fields(Tensor)}
+
+
+def test_a_session_may_ask_for_what_the_service_has() -> None:
+    assert set(ACCURACIES) == set(Accuracy)
+    assert set(DOCUMENTED_RULES) == set(DocumentedRules)
+    assert set(DETERMINISTIC_LEVELS) == {level.name.lower() for level in DeterministicLevel}
+
+
+def test_results_of_the_client_have_the_outputs_of_the_schema() -> None:
+    for name, operator in OPERATORS.items():
+        assert CLIENT_CLASSES[name]().result({})._fields == operator.outputs
