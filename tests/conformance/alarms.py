@@ -19,17 +19,14 @@ from conformance.judging import Attempt, Memory, copied, findings, memory_of, ve
 from conformance.survey import cases_of_seed
 from kernels.cases.runs import golden_of, run
 from opserve_client.conform.targets import onnx_runtime, torch_cpu
-from opserve_client.conform.targets.function import FunctionTarget
-from opserve_client.conform.trial import at_once
-from opserve_kernels.cases.arrays import Placed, view_of
+from opserve_client.conform.targets.function import Called
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Broken, Ran
 from opserve_kernels.tensor import DataType
-from opserve_kernels.verdict.judge_case import Arrays
 
 _TARGETS = {
-    "torch": FunctionTarget(torch_cpu.kernels),
-    "onnxruntime": FunctionTarget(onnx_runtime.kernels),
+    "torch": Called(torch_cpu.kernels),
+    "onnxruntime": Called(onnx_runtime.kernels),
 }
 _JUDGED_DTYPES = (DataType.FLOAT, DataType.BF16)  # PyTorch adds partial sums of FLOAT16 in it
 Counts = Counter[str]
@@ -76,19 +73,12 @@ def _results(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     yield case.profile, alarm(ours)
     if next(iter(case.inputs.values())).dtype in _JUDGED_DTYPES:
         for name, target in _TARGETS.items():
-            memory = {tensor: placed.storage for tensor, placed in before.items()}
-            outcome = at_once(target.run(case, memory, read=memory))
+            theirs = copied(case, before)
+            outcome = target.run(case, theirs)
             if isinstance(outcome, Broken):
                 yield name, outcome.reason
             elif isinstance(outcome, Ran):
-                yield name, alarm(_placed(case, outcome.storages))
-
-
-def _placed(case: Case, storages: Arrays) -> Memory:
-    return {
-        name: Placed(storage=storage, elements=view_of(storage, case.tensors[name]))
-        for name, storage in storages.items()
-    }
+                yield name, alarm(theirs)
 
 
 if __name__ == "__main__":

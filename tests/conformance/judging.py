@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conformance.faulty.kernel import Kernel, run
-from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
+from opserve_kernels.cases.arrays import Placed, arrays_of, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.status import AnyStatus
 from opserve_kernels.verdict.judge_case import Arrays, Golden, Results, judge_case, judge_code
@@ -53,11 +53,7 @@ def attempt(kernel: Kernel, case: Case, before: Memory) -> Attempt:
 
 def copied(case: Case, memory: Memory) -> Memory:
     """The same tensors in memory of their own."""
-    copies = {name: placed.storage.copy() for name, placed in memory.items()}
-    return {
-        name: Placed(storage=copy, elements=view_of(copy, case.tensors[name]))
-        for name, copy in copies.items()
-    }
+    return placed_in(case, {name: placed.storage.copy() for name, placed in memory.items()})
 
 
 def verdict_of(case: Case, golden: Goldens, made: Attempt) -> Verdict:

@@ -9,7 +9,7 @@ import pytest
 from contract.faces import Refusal, refusal
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
-from opserve_kernels.cases.arrays import memory_of, plain_inputs
+from opserve_kernels.cases.arrays import arrays_of, plain_inputs
 from opserve_kernels.cases.reading import case_of, parse_object
 from opserve_kernels.cases.suites import smoke
 from opserve_kernels.verdict.json_form import from_json
@@ -53,7 +53,7 @@ async def test_pages_follow_each_other(
 
 async def test_inputs_are_those_that_anybody_draws(client: AsyncClient) -> None:
     found = await client.conformance.get_inputs(RAN.id, suite="smoke", seed=3)
-    drawn = plain_inputs(RAN, memory_of(RAN, 3))
+    drawn = plain_inputs(RAN, arrays_of(RAN, 3))
     assert found.keys() == drawn.keys()
     for name, array in drawn.items():
         np.testing.assert_array_equal(found[name], array)

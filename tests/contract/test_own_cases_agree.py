@@ -13,7 +13,7 @@ from opserve.v1.conformance_service_pb2 import GetInputsRequest
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
 from opserve_client.wire.conformance_methods import GET_INPUTS, GET_OWN_INPUTS
-from opserve_kernels.cases.arrays import memory_of, plain_inputs
+from opserve_kernels.cases.arrays import arrays_of, plain_inputs
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import case_of, parse_object
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
@@ -61,7 +61,7 @@ async def test_outputs_of_an_own_case_are_judged(
 
 async def test_inputs_of_an_own_case_are_those_that_anybody_draws(client: AsyncClient) -> None:
     found = await client.conformance.get_inputs(definition_of(OWN), seed=SEED)
-    drawn = plain_inputs(OWN, memory_of(OWN, SEED))
+    drawn = plain_inputs(OWN, arrays_of(OWN, SEED))
     np.testing.assert_array_equal(found["grad_output"], drawn["grad_output"])
 
 

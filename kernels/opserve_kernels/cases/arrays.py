@@ -70,14 +70,22 @@ def memory_of(case: Case, seed: int) -> dict[str, Array]:
     return {name: placed.storage for name, placed in arrays_of(case, seed).items()}
 
 
+def placed_in(case: Case, memory: Mapping[str, Array]) -> dict[str, Placed]:
+    """The tensors of a case in flat memory."""
+    return {
+        name: Placed(storage=storage, elements=view_of(storage, case.tensors[name]))
+        for name, storage in memory.items()
+    }
+
+
 def inputs_in(case: Case, memory: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs of a case in flat memory of its tensors."""
     return {name: view_of(memory[name], tensor) for name, tensor in case.inputs.items()}
 
 
-def plain_inputs(case: Case, memory: Mapping[str, Array]) -> dict[str, Array]:
+def plain_inputs(case: Case, tensors: Mapping[str, Placed]) -> dict[str, Array]:
     """The inputs as a file of arrays has them: each contiguous, BF16 as its bits in uint16."""
-    arrays = {name: np.ascontiguousarray(view) for name, view in inputs_in(case, memory).items()}
+    arrays = {name: np.ascontiguousarray(tensors[name].elements) for name in case.inputs}
     return {
         name: array.view(np.uint16) if _is_bf16(case, name) else array
         for name, array in arrays.items()

@@ -7,7 +7,13 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from opserve_kernels.cases.arrays import inputs_in, memory_of, plain_inputs, typed_outputs
+from opserve_kernels.cases.arrays import (
+    arrays_of,
+    inputs_in,
+    memory_of,
+    plain_inputs,
+    typed_outputs,
+)
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.suite import Suite
@@ -93,7 +99,7 @@ def case_in(suite: str, seed: int, case: str) -> Case | None:
 
 def inputs_of(case: Case, seed: int) -> Array:
     """The inputs as the bytes of an .npz file."""
-    return _packed(plain_inputs(case, memory_of(case, seed)))
+    return _packed(plain_inputs(case, arrays_of(case, seed)))
 
 
 def golden_of(task: Task) -> Array | Unanswered:

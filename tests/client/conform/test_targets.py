@@ -15,7 +15,7 @@ from client.conform import kernels
 from opserve_client.conform.targets.arrays_files import read_outputs, write_case
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.files import FilesTarget
-from opserve_client.conform.targets.function import FunctionTarget, returned_outputs
+from opserve_client.conform.targets.function import Called, FunctionTarget, returned_outputs
 from opserve_client.conform.targets.named import READY, Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import at_once
@@ -59,7 +59,7 @@ def program(folder: Path, text: str, *, timeout_s: float = 30.0) -> CommandTarge
 
 
 def test_a_function_gets_what_it_has_parameters_for() -> None:
-    outcome = tried(FunctionTarget(kernels.fold))
+    outcome = tried(FunctionTarget(Called(kernels.fold)))
     assert isinstance(outcome, Ran)
     assert outputs_of(outcome)["out"].shape == (2, 1, 3, 4)
     assert set(outcome.storages) == {"grad_output", "out"}
@@ -70,19 +70,19 @@ def test_a_function_may_write_into_its_outputs() -> None:
         assert np.isnan(out).all()
         out[...] = 2
 
-    outcome = tried(FunctionTarget(fill))
+    outcome = tried(FunctionTarget(Called(fill)))
     assert isinstance(outcome, Ran)
     assert np.all(outputs_of(outcome)["out"] == 2)
 
 
 def test_a_function_says_that_it_does_not_have_something() -> None:
-    assert tried(FunctionTarget(kernels.fold), NARROW) == Missing(reason="FLOAT only")
-    other = FunctionTarget(kernels.fold, "deconv_grad_filter")
+    assert tried(FunctionTarget(Called(kernels.fold)), NARROW) == Missing(reason="FLOAT only")
+    other = FunctionTarget(Called(kernels.fold, "deconv_grad_filter"))
     assert isinstance(tried(other), Missing)
 
 
 def test_a_function_that_raises_is_broken() -> None:
-    outcome = tried(FunctionTarget(kernels.raising))
+    outcome = tried(FunctionTarget(Called(kernels.raising)))
     assert isinstance(outcome, Broken)
     assert re.fullmatch(r"ValueError: no such kernel \(kernels\.py, line \d+\)", outcome.reason)
 
@@ -91,7 +91,7 @@ def test_the_line_that_called_the_library_is_told() -> None:
     def call() -> Any:
         return np.linalg.inv(np.zeros((2, 3)))
 
-    outcome = tried(FunctionTarget(call))
+    outcome = tried(FunctionTarget(Called(call)))
     assert isinstance(outcome, Broken)
     assert outcome.reason.endswith(
         f"({Path(__file__).name}, line {call.__code__.co_firstlineno + 1})"

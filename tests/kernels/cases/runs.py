@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.execution import run_units
-from opserve_kernels.cases.arrays import Placed, arrays_of, view_of
+from opserve_kernels.cases.arrays import Placed, arrays_of, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.golden import GoldenCall, golden_calls
 from opserve_kernels.cases.schema_form import arguments_of
@@ -70,9 +70,5 @@ def verdicts(
 
 def _answered(question: Question) -> Mapping[str, Array]:
     case = question.case
-    placed = {
-        name: Placed(storage=storage, elements=view_of(storage, case.tensors[name]))
-        for name, storage in question.storages.items()
-    }
-    run(case, placed)
+    run(case, placed_in(case, question.storages))
     return question.storages

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kernels.cases.runs import run
-from opserve_kernels.cases.arrays import Placed, view_of
+from opserve_kernels.cases.arrays import placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.expected import Answer, Asked, Question, Shelf, Task, answers_to
 from opserve_kernels.conformance.target import Outcome
@@ -66,11 +66,7 @@ class Kernels:
 def after(case: Case, storages: Arrays) -> Mapping[str, Array]:
     """Memory after a call of our own kernels."""
     memory = {name: storage.copy() for name, storage in storages.items()}
-    placed = {
-        name: Placed(storage=storage, elements=view_of(storage, case.tensors[name]))
-        for name, storage in memory.items()
-    }
-    run(case, placed)
+    run(case, placed_in(case, memory))
     return memory
 
 

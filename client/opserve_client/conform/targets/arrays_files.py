@@ -8,16 +8,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from opserve_kernels.cases.arrays import memory_of, plain_inputs, typed_outputs
+from opserve_kernels.cases.arrays import Placed, arrays_of, plain_inputs, typed_outputs
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.verdict.judge_case import Arrays
 
 
-def write_inputs(case: Case, memory: Arrays, path: Path) -> None:
+def write_inputs(case: Case, tensors: Mapping[str, Placed], path: Path) -> None:
     """The inputs, each contiguous."""
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **plain_inputs(case, memory))
+        np.savez(file, allow_pickle=False, **plain_inputs(case, tensors))
 
 
 def write_case(case: Case, seed: int, folder: Path) -> None:
@@ -25,7 +24,7 @@ def write_case(case: Case, seed: int, folder: Path) -> None:
     text = json.dumps(case.to_json(), indent=1)
     Path(folder, f"{case.id}.json").write_text(text, encoding="utf-8")
     if not case.is_refused:
-        write_inputs(case, memory_of(case, seed), Path(folder, f"{case.id}.npz"))
+        write_inputs(case, arrays_of(case, seed), Path(folder, f"{case.id}.npz"))
 
 
 def read_outputs(case: Case, path: Path) -> Mapping[str, Array]:

@@ -12,6 +12,7 @@ from time import perf_counter
 
 from opserve_client.conform.targets.arrays_files import read_outputs, write_inputs
 from opserve_client.conform.targets.target import InfrastructureError
+from opserve_kernels.cases.arrays import placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
 from opserve_kernels.verdict.judge_case import Arrays
@@ -52,7 +53,7 @@ class CommandTarget:
     def _carried_out(self, case: Case, before: Arrays) -> Outcome:
         with TemporaryDirectory(prefix="opserve-conform-") as folder:
             places = {name: Path(folder, name) for name in ("in.npz", "out.npz", "case.json")}
-            write_inputs(case, before, places["in.npz"])
+            write_inputs(case, placed_in(case, before), places["in.npz"])
             places["case.json"].write_text(json.dumps(case.to_json()), encoding="utf-8")
             words = [_placed(word, places) for word in self._words]
             started = perf_counter()

@@ -13,7 +13,7 @@ import numpy as np
 
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.operators import OPERATORS
-from opserve_kernels.cases.arrays import view_of
+from opserve_kernels.cases.arrays import Placed, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
@@ -24,8 +24,8 @@ _LIBRARIES = "site-packages"
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class FunctionTarget:
-    """A function of NumPy arrays.
+class Called:
+    """A function of NumPy arrays, as it is called on a case; snippets in reports use it too.
 
     It is called with keywords, those that it has a parameter for: of the case's inputs (arrays),
     its other arguments, "operator" and "profile", and outputs (arrays full of NaN); with **keywords
@@ -38,20 +38,17 @@ class FunctionTarget:
         operator: The only one that it computes; "" means any.
     """
 
-    skips = staticmethod(without_codes)
-
     def __init__(self, function: Function, operator: str = "") -> None:
         self._function, self._operator = function, operator
         parameters = inspect.signature(function).parameters.values()
         self._names = {one.name for one in parameters if one.kind in _KEYWORDS}
         self._takes_all = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters)
 
-    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
-        """In this process, on copies."""
+    def run(self, case: Case, tensors: Mapping[str, Placed]) -> Ran | Missing | Broken:
+        """Calls it in this process; it may write to all memory of the tensors."""
         if self._operator and case.operator != self._operator:
             return Missing(reason=f"only {self._operator} is tried")
-        storages = {name: storage.copy() for name, storage in before.items()}
-        arrays = {name: view_of(storages[name], case.tensors[name]) for name in storages}
+        arrays = {name: placed.elements for name, placed in tensors.items()}
         given = {name: arrays[name] for name in case.inputs}
         keywords: dict[str, Any] = {"operator": case.operator, "profile": case.profile}
         keywords |= {**case.arguments, **given}
@@ -67,15 +64,33 @@ class FunctionTarget:
             return Broken(reason=f"{type(error).__name__}: {error}{_place_of(error)}")
         seconds = perf_counter() - started
         outputs = {**places, **returned_outputs(case, returned)}
-        known = {name: storages[name] for name in read}
-        return Ran(outputs=outputs, storages=known, seconds=seconds)
+        storages = {name: placed.storage for name, placed in tensors.items()}
+        return Ran(outputs=outputs, storages=storages, seconds=seconds)
+
+
+class FunctionTarget:
+    """A function as a target, which is called on copies.
+
+    Args:
+        called: The function.
+    """
+
+    skips = staticmethod(without_codes)
+
+    def __init__(self, called: Called) -> None:
+        self._called = called
+
+    async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
+        """In this process."""
+        del read  # all memory is known
+        return self._called.run(case, placed_in(case, {n: one.copy() for n, one in before.items()}))
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def function_at(path: str) -> FunctionTarget:
-    """The target of "package.module:function"; modules of the working directory are found too.
+def function_at(path: str) -> Called:
+    """The function of "package.module:function"; modules of the working directory are found too.
 
     One that has an operator's name is tried on that operator only.
 
@@ -92,7 +107,7 @@ def function_at(path: str) -> FunctionTarget:
         raise InfrastructureError(f"target {path}: {error}") from error
     if not callable(found):
         raise InfrastructureError(f"target {path}: it is no function")
-    return FunctionTarget(found, name if name in OPERATORS else "")
+    return Called(found, name if name in OPERATORS else "")
 
 
 def _place_of(error: Exception) -> str:

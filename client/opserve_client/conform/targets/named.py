@@ -9,7 +9,7 @@ from opserve_client.cli_connection import Ways, client_at
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.device import DeviceTarget, Terms
 from opserve_client.conform.targets.files import FilesTarget
-from opserve_client.conform.targets.function import function_at
+from opserve_client.conform.targets.function import FunctionTarget, function_at
 from opserve_client.conform.targets.target import HeldTarget, InfrastructureError
 
 ITSELF = "opserve"
@@ -68,7 +68,7 @@ def target_named(
     }
     if kind in kinds:
         return kinds[kind]()
-    return function_at(_path_of(name))
+    return FunctionTarget(function_at(_path_of(name)))
 
 
 def check_target(name: str, timeout_s: float) -> None:
