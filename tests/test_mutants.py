@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coverage.numbits import nums_to_numbits
 
-from tools.mutants.coverage_map import CoverageMap, load, record
+from tools.mutants.coverage_map import NAMESAKES, CoverageMap, load, record
 from tools.mutants.drawing import PACKAGES, Mutant, claims, draw, files_of, mutants_of, shares
 from tools.mutants.mutations import mutated, mutations_of
 from tools.mutants.trial import Copy
@@ -72,27 +72,38 @@ def test_packages_have_mutants_in_proportion_to_their_lines() -> None:
 
 def test_tests_of_a_line_take_turns_by_file_the_likeliest_file_first() -> None:
     found = _map({
-        "tests/client/test_chunks.py::test_slow|run": [7],
-        "tests/client/test_chunks.py::test_quick|run": [7],
-        "tests/server/test_other.py::test_other|run": [7],
-        "tests/server/test_other.py::test_elsewhere|run": [8],
+        "tests/client/test_chunks.py::test_slow|run": [28],
+        "tests/client/test_chunks.py::test_quick|run": [28],
+        "tests/server/test_other.py::test_other|run": [28],
+        "tests/server/test_other.py::test_elsewhere|run": [40],
     })  # fmt: skip
     quick, slow = (f"tests/client/test_chunks.py::test_{name}" for name in ("quick", "slow"))
     other = "tests/server/test_other.py::test_other"
-    assert found.tests(CHUNKS, 7, limit_s=100) == [quick, other, slow]
-    assert found.tests(CHUNKS, 7, limit_s=2.5) == [quick, other]
-    assert found.lines(CHUNKS) == {7, 8}
+    assert found.tests(CHUNKS, 28, limit_s=100) == [quick, other, slow]
+    assert found.tests(CHUNKS, 28, limit_s=2.5) == [quick, other]
+    assert found.lines(CHUNKS) == {28, 40}
+
+
+def test_a_line_outside_functions_maps_to_files_named_like_its_own() -> None:
+    found = _map({
+        "tests/client/test_chunks.py::test_one|run": [28],
+        "tests/server/test_first_importer.py::test_two|run": [15],
+        **{f"tests/other{number}/test_a.py::test_b|run": [28] for number in range(NAMESAKES - 1)},
+    })  # fmt: skip
+    first, *others = found.tests(CHUNKS, 15, limit_s=100)
+    assert first == "tests/client/test_chunks.py::test_one"
+    assert len(others) == NAMESAKES - 1
 
 
 def test_a_line_of_a_process_that_a_test_started_maps_to_all_tests_of_the_file() -> None:
     found = _map({
-        "tests/client/test_chunks.py::test_slow": [7],
-        "tests/client/test_chunks.py::test_quick|run": [8],
-        "tests/server/test_other.py::test_other|setup": [9],
-        "tests/server/test_other.py::test_elsewhere|run": [8],
+        "tests/client/test_chunks.py::test_slow": [28],
+        "tests/client/test_chunks.py::test_quick|run": [40],
+        "tests/server/test_other.py::test_other|setup": [41],
+        "tests/server/test_other.py::test_elsewhere|run": [40],
     })  # fmt: skip
-    assert len(found.tests(CHUNKS, 7, limit_s=100)) == 2
-    assert len(found.tests(CHUNKS, 9, limit_s=100)) == 2
+    assert len(found.tests(CHUNKS, 28, limit_s=100)) == 2
+    assert len(found.tests(CHUNKS, 41, limit_s=100)) == 2
 
 
 def test_a_line_that_a_forked_process_executes_maps_to_the_file_that_started_it(

@@ -1,5 +1,6 @@
 """The tests that execute each line and pass, with their durations, from one run of pytest."""
 
+import ast
 import json
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from coverage.numbits import num_in_numbits, numbits_to_nums
 
 DURATIONS = "durations.json"
+NAMESAKES = 6
 _DATA = "coverage"
 _PHASES = ("|setup", "|run", "|teardown")
 _SETTINGS = """[run]
@@ -38,13 +40,18 @@ class CoverageMap:
         """Tests that execute a line, as many as take limit_s together, at least one.
 
         Files of tests take turns, those first whose path has most words in common with the mutated
-        file's; of each file, quick tests first.
+        file's; of each file, quick tests first. A line outside all functions runs when the module
+        is imported, and its tests are those of the first NAMESAKES of these files.
         """
+        in_function = _is_in_function(path, line)
+        candidates = self._all_tests(path, line) if in_function else self.durations.keys()
         files: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(self._all_tests(path, line), key=lambda one: (self.durations[one], one)):
+        for test in sorted(candidates, key=lambda one: (self.durations[one], one)):
             files[test.partition("::")[0]].append(test)
         words = _words(f"{path}")
         order = sorted(files, key=lambda name: (-len(words & _words(name)), name))
+        if not in_function:
+            order = order[:NAMESAKES]
         turns = chain.from_iterable(zip_longest(*(files[name] for name in order)))
         chosen: list[str] = []
         left_s = limit_s
@@ -101,6 +108,14 @@ def record(folder: Path, arguments: list[str]) -> None:
     )
     if run.returncode != pytest.ExitCode.TESTS_FAILED:
         run.check_returncode()
+
+
+def _is_in_function(path: Path, line: int) -> bool:
+    return any(
+        node.lineno < line <= (node.end_lineno or node.lineno)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def _words(path: str) -> set[str]:
