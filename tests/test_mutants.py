@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coverage.numbits import nums_to_numbits
 
-from tools.mutants.coverage_map import NAMESAKES, CoverageMap, load, record
+from tools.mutants.coverage_map import CoverageMap, load, record
 from tools.mutants.drawing import PACKAGES, Mutant, claims, draw, files_of, mutants_of, shares
 from tools.mutants.mutations import mutated, mutations_of
 from tools.mutants.trial import Copy
@@ -84,15 +84,14 @@ def test_tests_of_a_line_take_turns_by_file_the_likeliest_file_first() -> None:
     assert found.lines(CHUNKS) == {28, 40}
 
 
-def test_a_line_outside_functions_maps_to_files_named_like_its_own() -> None:
+def test_a_line_outside_functions_maps_to_all_tests_of_its_root() -> None:
     found = _map({
-        "tests/client/test_chunks.py::test_one|run": [28],
+        "tests/protos/test_chunks.py::test_one|run": [28],
         "tests/server/test_first_importer.py::test_two|run": [15],
-        **{f"tests/other{number}/test_a.py::test_b|run": [28] for number in range(NAMESAKES - 1)},
+        "tests/protos/test_other.py::test_three|run": [28],
     })  # fmt: skip
-    first, *others = found.tests(CHUNKS, 15, limit_s=100)
-    assert first == "tests/client/test_chunks.py::test_one"
-    assert len(others) == NAMESAKES - 1
+    tests = ["tests/protos/test_chunks.py::test_one", "tests/protos/test_other.py::test_three"]
+    assert found.tests(CHUNKS, 15, limit_s=100) == tests
 
 
 def test_a_line_of_a_process_that_a_test_started_maps_to_all_tests_of_the_file() -> None:

@@ -21,8 +21,9 @@ def main() -> int:
     )
     for address in sys.argv[1:]:
         with Client(address) as client:
-            print(address, [device.name for device in client.list_devices()])
-            with client.open_session("ascend910b") as session:
+            devices = client.list_devices()
+            print(address, [device.name for device in devices])
+            with client.open_session(devices[0].profile) as session:
                 image = session.run(call).out
         if image is None or not np.array_equal(image, counts):
             print(f"{address}: wrong image\n{image}")

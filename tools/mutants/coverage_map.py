@@ -14,7 +14,6 @@ import pytest
 from coverage.numbits import num_in_numbits, numbits_to_nums
 
 DURATIONS = "durations.json"
-NAMESAKES = 6
 _DATA = "coverage"
 _PHASES = ("|setup", "|run", "|teardown")
 _SETTINGS = """[run]
@@ -40,18 +39,20 @@ class CoverageMap:
         """Tests that execute a line, as many as take limit_s together, at least one.
 
         Files of tests take turns, those first whose path has most words in common with the mutated
-        file's; of each file, quick tests first. A line outside all functions runs when the module
-        is imported, and its tests are those of the first NAMESAKES of these files.
+        file's; of each file, quick tests first. A line outside all functions runs under whichever
+        test imports it first; all tests of its root may show it: tests/kernels for kernels/.
         """
-        in_function = _is_in_function(path, line)
-        candidates = self._all_tests(path, line) if in_function else self.durations.keys()
+        if _is_in_function(path, line):
+            candidates = self._all_tests(path, line)
+        else:
+            root = f"tests/{path.parts[0]}/"
+            candidates = {one for one in self.durations if one.startswith(root)}
+            candidates = candidates or set(self.durations)  # no tests/protos
         files: dict[str, list[str]] = defaultdict(list)
         for test in sorted(candidates, key=lambda one: (self.durations[one], one)):
             files[test.partition("::")[0]].append(test)
         words = _words(f"{path}")
         order = sorted(files, key=lambda name: (-len(words & _words(name)), name))
-        if not in_function:
-            order = order[:NAMESAKES]
         turns = chain.from_iterable(zip_longest(*(files[name] for name in order)))
         chosen: list[str] = []
         left_s = limit_s
