@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.stamp
+PROTOS_BIN := .venv-protos/bin
+PROTOS_READY := .venv-protos/.stamp
 BENCH_BIN := .venv-bench/bin
 BENCH_READY := .venv-bench/.stamp
 
@@ -37,11 +39,18 @@ types: $(READY) ## mypy and pyright, both strict
 layers: $(READY) ## import-linter's contracts
 	$(BIN)/lint-imports
 
-protos: $(READY) ## generates the Python code beside the protos
-	$(BIN)/python tools/protos.py
+# An environment of its own: code that protobuf 6's compiler generates runs with protobuf 6 and 7.
+$(PROTOS_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-protos
+	$(PROTOS_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PROTOS_BIN)/python -m pip install --quiet --group protos
+	touch $(PROTOS_READY)
 
-protos-check: $(READY) ## fails when the generated code is stale
-	$(BIN)/python tools/protos.py --check
+protos: $(PROTOS_READY) ## generates the Python code beside the protos
+	$(PROTOS_BIN)/python tools/protos.py
+
+protos-check: $(PROTOS_READY) ## fails when the generated code is stale
+	$(PROTOS_BIN)/python tools/protos.py --check
 
 sync: $(READY) ## generates the blocking client from the async one
 	$(BIN)/python client/generate_sync.py
@@ -140,17 +149,16 @@ bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); wr
 pictures: $(BENCH_READY) ## draws the pictures of docs/kernels.md
 	MPLBACKEND=Agg $(BENCH_BIN)/python tools/kernel_pictures.py
 
-operator: $(READY) ## make operator NAME=x: the skeleton of a new operator
+operator: $(READY) $(PROTOS_READY) ## make operator NAME=x: the skeleton of a new operator
 	$(BIN)/python tools/new_operator.py "$(NAME)"
-	$(BIN)/python tools/protos.py
+	$(PROTOS_BIN)/python tools/protos.py
 
 constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
-	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev pyproject.toml --output-file constraints.txt
 
 wheel: $(READY) ## dist/opserve-*.whl
 	$(BIN)/python -m hatchling build -t wheel
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-bench .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-protos .venv-bench .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,7 +5,7 @@ import warnings
 
 from opserve.v1 import command_service_pb2 as opserve_dot_v1_dot_command__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in opserve/v1/command_service_pb2_grpc.py depends on'
+        + f' but the generated code in opserve/v1/command_service_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class CommandServiceStub:
+class CommandServiceStub(object):
     """Many commands in one round trip.
     """
 
@@ -42,7 +42,7 @@ class CommandServiceStub:
                 _registered_method=True)
 
 
-class CommandServiceServicer:
+class CommandServiceServicer(object):
     """Many commands in one round trip.
     """
 
@@ -73,7 +73,7 @@ def add_CommandServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class CommandService:
+class CommandService(object):
     """Many commands in one round trip.
     """
 

@@ -5,7 +5,7 @@ import warnings
 
 from opserve.v1 import conformance_service_pb2 as opserve_dot_v1_dot_conformance__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in opserve/v1/conformance_service_pb2_grpc.py depends on'
+        + f' but the generated code in opserve/v1/conformance_service_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class ConformanceServiceStub:
+class ConformanceServiceStub(object):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
     it did. See docs/conformance-service.md.
 
@@ -135,7 +135,7 @@ class ConformanceServiceStub:
                 _registered_method=True)
 
 
-class ConformanceServiceServicer:
+class ConformanceServiceServicer(object):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
     it did. See docs/conformance-service.md.
 
@@ -382,7 +382,7 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class ConformanceService:
+class ConformanceService(object):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
     it did. See docs/conformance-service.md.
 

@@ -5,7 +5,7 @@ import warnings
 
 from opserve.v1 import event_service_pb2 as opserve_dot_v1_dot_event__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in opserve/v1/event_service_pb2_grpc.py depends on'
+        + f' but the generated code in opserve/v1/event_service_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class EventServiceStub:
+class EventServiceStub(object):
     """Markers on streams.
     """
 
@@ -72,7 +72,7 @@ class EventServiceStub:
                 _registered_method=True)
 
 
-class EventServiceServicer:
+class EventServiceServicer(object):
     """Markers on streams.
     """
 
@@ -171,7 +171,7 @@ def add_EventServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class EventService:
+class EventService(object):
     """Markers on streams.
     """
 

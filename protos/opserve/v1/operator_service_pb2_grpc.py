@@ -5,7 +5,7 @@ import warnings
 
 from opserve.v1 import operator_service_pb2 as opserve_dot_v1_dot_operator__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in opserve/v1/operator_service_pb2_grpc.py depends on'
+        + f' but the generated code in opserve/v1/operator_service_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class OperatorServiceStub:
+class OperatorServiceStub(object):
     """The operators, the two phases of aclnn, and executors that may run more than once.
     """
 
@@ -67,7 +67,7 @@ class OperatorServiceStub:
                 _registered_method=True)
 
 
-class OperatorServiceServicer:
+class OperatorServiceServicer(object):
     """The operators, the two phases of aclnn, and executors that may run more than once.
     """
 
@@ -162,7 +162,7 @@ def add_OperatorServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class OperatorService:
+class OperatorService(object):
     """The operators, the two phases of aclnn, and executors that may run more than once.
     """
 

@@ -5,7 +5,7 @@ import warnings
 
 from opserve.v1 import session_service_pb2 as opserve_dot_v1_dot_session__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in opserve/v1/session_service_pb2_grpc.py depends on'
+        + f' but the generated code in opserve/v1/session_service_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class SessionServiceStub:
+class SessionServiceStub(object):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
@@ -81,7 +81,7 @@ class SessionServiceStub:
                 _registered_method=True)
 
 
-class SessionServiceServicer:
+class SessionServiceServicer(object):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of
@@ -202,7 +202,7 @@ def add_SessionServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class SessionService:
+class SessionService(object):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
 
     Every RPC of opserve answers errors as google.rpc.Status with one ErrorInfo: reason is the vendor's name of

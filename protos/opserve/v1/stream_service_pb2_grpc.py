@@ -5,7 +5,7 @@ import warnings
 
 from opserve.v1 import stream_service_pb2 as opserve_dot_v1_dot_stream__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in opserve/v1/stream_service_pb2_grpc.py depends on'
+        + f' but the generated code in opserve/v1/stream_service_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class StreamServiceStub:
+class StreamServiceStub(object):
     """Ordered queues of work. Stream 0, the default stream, exists in every session.
     """
 
@@ -72,7 +72,7 @@ class StreamServiceStub:
                 _registered_method=True)
 
 
-class StreamServiceServicer:
+class StreamServiceServicer(object):
     """Ordered queues of work. Stream 0, the default stream, exists in every session.
     """
 
@@ -177,7 +177,7 @@ def add_StreamServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class StreamService:
+class StreamService(object):
     """Ordered queues of work. Stream 0, the default stream, exists in every session.
     """
 
