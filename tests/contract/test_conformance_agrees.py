@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from contract.faces import Refusal, refusal
+from kernels.cases.suites import smoke
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
 from opserve_kernels.cases.arrays import arrays_of, plain_inputs
 from opserve_kernels.cases.reading import case_of, parse_object
-from opserve_kernels.cases.suites import smoke
 from opserve_kernels.verdict.json_form import from_json
 
 pytestmark = pytest.mark.system

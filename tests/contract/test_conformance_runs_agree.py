@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from benchmarks.keyed import empty_store, new_store, store_url
+from kernels.cases.suites import smoke
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
-from opserve_kernels.cases.suites import smoke
 
 pytestmark = pytest.mark.system
 DEVICES = {"devices": '["ascend910b", "reference"]'}

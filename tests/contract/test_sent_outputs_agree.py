@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from contract.faces import Refusal, refusal
+from kernels.cases.suites import smoke
 from opserve.digests import digest_of
 from opserve.v1.conformance_service_pb2 import (
     SubmitOutputsRequest,
@@ -17,7 +18,6 @@ from opserve_client.array_files import packed, unpacked
 from opserve_client.private_service import Addresses
 from opserve_client.wire.conformance_methods import SUBMIT_OUTPUTS
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.suites import smoke
 from opserve_kernels.tensor import DataType
 
 pytestmark = pytest.mark.system

@@ -19,6 +19,8 @@ _PLANES, _ROWS = 2, 3
 _STARTS = (5, 3)
 _KERNELS = ["generated", "plain"]
 _MODULES: dict[str, Any] = {"generated": rows, "plain": plain_rows}
+_OTHER_WIDTHS = sorted({4, 8, 16} - {LANES})
+"""The module's functions are of LANES, and tried for themselves."""
 each_kernel = pytest.mark.parametrize("kernel", _KERNELS)
 
 
@@ -107,8 +109,8 @@ def test_joined_plain_rows_are_those_of_the_generated(count: int, step: int) -> 
 
 
 @pytest.mark.parametrize("step", rows.JOINED)
-@pytest.mark.parametrize("width", [4, 8, 16])
-def test_the_generator_joins_rows_of_any_width(width: int, step: int) -> None:
+@pytest.mark.parametrize("width", _OTHER_WIDTHS)
+def test_the_generator_joins_rows_of_other_widths(width: int, step: int) -> None:
     tile = join_rows_tile(step, width)
 
     @compiled("void(float32[::1], float32[::1], UniTuple(int64, 10))")
@@ -126,8 +128,8 @@ def test_the_generator_joins_rows_of_any_width(width: int, step: int) -> None:
         assert written[0].tobytes() == written[1].tobytes()
 
 
-@pytest.mark.parametrize("width", [4, 8, 16])
-def test_the_generator_adds_rows_of_any_width(width: int) -> None:
+@pytest.mark.parametrize("width", _OTHER_WIDTHS)
+def test_the_generator_adds_rows_of_other_widths(width: int) -> None:
     tile = add_rows_tile(width)
 
     @compiled("void(float32[::1], float32[::1], UniTuple(int64, 10))")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opserve_kernels.cases.suites import smoke
+from kernels.cases.suites import smoke
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.verdict.judge_case import standards_of

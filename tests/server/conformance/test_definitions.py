@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.cases.suites import smoke
 from opserve.v1.conformance_service_pb2 import ReadCasesResponse
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
-from opserve_kernels.cases.suites import smoke
 from opserve_kernels.conformance.expected import Unanswered
 from opserve_kernels.operator import DocumentedRules, PlanOptions
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall

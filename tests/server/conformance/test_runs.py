@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from opserve_kernels.cases.suites import smoke
+from kernels.cases.suites import smoke
 from opserve_kernels.conformance.expected import Task
 from opserve_kernels.conformance.record import CaseResult
 from opserve_kernels.status import Status

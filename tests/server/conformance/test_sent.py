@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kernels.cases.runs import calls_of
+from kernels.cases.suites import smoke
 from opserve.digests import digest_of
 from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.golden import golden_key
-from opserve_kernels.cases.suites import smoke
 from opserve_kernels.conformance.expected import kept_arrays, questions_of
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.judge_case import sized_outputs

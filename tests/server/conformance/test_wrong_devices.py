@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kernels.cases.suites import smoke
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.suites import smoke
 from opserve_kernels.registry import kernels_of
 from opserve_kernels.verdict.json_form import from_json
 from opserve_kernels.verdict.verdict import Verdict

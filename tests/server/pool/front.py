@@ -1,28 +1,40 @@
-"""A front process for a test to kill: starts a device, busy or idle, and tells its processes."""
+"""A front process for a test to kill: a device for each call, busy or idle; tells its processes."""
 
 import asyncio
 import sys
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
+from opserve_server.pool.device import Device
 from server.pool.toys import run, toy_call, toy_device, until
 
 
-async def main(operator: str, shares: tuple[int, ...]) -> None:
-    device = toy_device(threads=2)
-    await device.start()
+async def main(calls: list[str]) -> None:
+    devices = [toy_device(threads=2) for _ in calls]
+    for device in devices:
+        await device.start()
+    running = [
+        await begun(device, *call.split()) for device, call in zip(devices, calls, strict=True)
+    ]
+    server: Any = forkserver
+    tracker: Any = resource_tracker
+    workers = [device.worker_pid for device in devices]
+    pids = *workers, server._forkserver._forkserver_pid, tracker._resource_tracker._pid
+    print(*pids, flush=True)  # noqa: T201
+    await asyncio.gather(*running)
+
+
+async def begun(device: Device, operator: str, *shares: str) -> "asyncio.Task[Any]":
+    """A call that the device runs, or has run where it counts units."""
     slab = device.slabs.take(1)
     device.attach(slab)
-    running = asyncio.create_task(run(device, toy_call(operator, slab, shares=shares)))
+    call = toy_call(operator, slab, shares=tuple(map(int, shares)))
+    running = asyncio.create_task(run(device, call))
     await until(lambda: bool(slab.memory[0]))
     if operator == "count_units":
         await running
-    server: Any = forkserver
-    tracker: Any = resource_tracker
-    fork_server = server._forkserver._forkserver_pid
-    print(device.worker_pid, fork_server, tracker._resource_tracker._pid, flush=True)  # noqa: T201
-    await asyncio.Event().wait()
+    return running
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], tuple(map(int, sys.argv[2:]))))
+    asyncio.run(main(sys.argv[1:]))

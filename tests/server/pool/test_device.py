@@ -147,26 +147,28 @@ async def test_a_stopped_device_leaves_nothing_behind(device: Device) -> None:
     assert not open_descriptors() - descriptors
 
 
-@pytest.mark.parametrize(
-    "call",
-    [("count_units", UNITS), ("work", ENDLESS), ("work", 1, ENDLESS), ("hang", 1), ("hang", 0, 1)],
-    ids=["idle", "busy", "second thread busy", "hanging", "second thread hanging"],
-)
-def test_nothing_is_left_of_a_front_that_is_killed(call: tuple[object, ...]) -> None:
+def test_nothing_is_left_of_a_front_that_is_killed() -> None:
+    calls = {
+        "an idle worker": f"count_units {UNITS}",
+        "a busy worker": f"work {ENDLESS}",
+        "a worker whose second thread is busy": f"work 1 {ENDLESS}",
+        "a worker that hangs": "hang 1",
+        "a worker whose second thread hangs": "hang 0 1",
+    }
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("front.py"), *map(str, call)],
+        [sys.executable, Path(__file__).with_name("front.py"), *calls.values()],
         stdout=subprocess.PIPE,
         env=environment,
     ) as front:
         assert front.stdout is not None
         left = [os.pidfd_open(int(pid)) for pid in front.stdout.readline().split()]
-        assert len(left) == 3, "a worker, the fork server and the resource tracker"
         front.kill()
-    for process in left:
+    names = [*calls, "the fork server", "the resource tracker"]
+    for name, process in zip(names, left, strict=True):
         ended, _, _ = select.select([process], [], [], DEADLINE_S)
         os.close(process)
-        assert ended, "a process outlived the front"
+        assert ended, f"{name} outlived the front"
 
 
 def test_the_front_never_imports_numba() -> None:
