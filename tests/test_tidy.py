@@ -159,6 +159,62 @@ def test_only_the_house_decorator_compiles() -> None:
     assert compiling == []
 
 
+def test_loops_read_records_by_the_names_of_their_fields() -> None:
+    records = {name for path in kernels() for name in records_in(parse(path))}
+    # These two walk the stages of a plan, of which each begins with a header and its record.
+    walkers = {"opserve_kernels/stages.py", "opserve_kernels/gradient_loops.py"}
+    indexed = [
+        f"{path}:{node.lineno} {ast.unparse(node)}"
+        for path in kernels()
+        for function in ast.walk(parse(path))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and (kind := kinds_of(function).get(node.value.id))
+        and (
+            kind in records or (kind == "Integers" and not path.as_posix().endswith(tuple(walkers)))
+        )
+    ]
+    assert indexed == []
+
+
+def test_a_row_of_integers_is_viewed_as_a_record_that_type_checkers_see() -> None:
+    untyped = [
+        f"{path}:{node.lineno} {ast.unparse(node)}"
+        for path in kernels()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Assign) and re.search(r"\.view\(_[A-Z]+\)\[0\]$", ast.unparse(node))
+    ]
+    assert untyped == []
+
+
+def kernels() -> list[Path]:
+    return [path for path in written_by_hand() if "opserve_kernels" in path.parts]
+
+
+def records_in(module: ast.Module) -> list[str]:
+    return [
+        node.name
+        for node in module.body
+        if isinstance(node, ast.ClassDef)
+        and "NamedTuple" in {base.id for base in node.bases if isinstance(base, ast.Name)}
+    ]
+
+
+def kinds_of(function: ast.FunctionDef) -> dict[str, str]:
+    """Annotations of the arguments and of local names, where they are plain names."""
+    declared = [
+        *((argument.arg, argument.annotation) for argument in function.args.args),
+        *(
+            (node.target.id, node.annotation)
+            for node in ast.walk(function)
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        ),
+    ]
+    return {name: kind.id for name, kind in declared if isinstance(kind, ast.Name)}
+
+
 def names_of(node: ast.AST) -> set[str]:
     match node:
         case ast.ImportFrom(module="numba"):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from opserve_kernels.errors import check_extent
-from opserve_kernels.records import encode
 
 Triple = tuple[int, int, int]
 SPATIAL_RANK = 3
@@ -121,10 +120,6 @@ class Convolution:
         nearest = min(at_image, self.kernel_size[axis] - 1)
         earlier = range(max(0, nearest - self.stride[axis]), nearest + 1)
         return max(self.meeting(axis, tap) for tap in earlier)
-
-    def encode(self) -> tuple[int, ...]:
-        """The geometry as the integers that opserve_kernels.algorithms.columns.loops reads."""
-        return encode(self.geometry)
 
     @property
     def geometry(self) -> Geometry:

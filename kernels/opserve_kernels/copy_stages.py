@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.gradients import Diagonal, Operand
-from opserve_kernels.records import ViewNumbers, encode
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
+from opserve_kernels.views import View
 
 # Kinds of stages; those of the other modules have other numbers.
 FILL, LOAD, STORE, KEEP_DIAGONAL = range(4)
@@ -44,7 +45,7 @@ class CopyStage(NamedTuple):
     length: int
     chunk: int
     number_format: int
-    layout: ViewNumbers
+    layout: View
 
 
 class DiagonalStage(NamedTuple):
@@ -78,12 +79,12 @@ def fill(start: int, count: int) -> Stage:
     return Stage(kind=FILL, units=units, parameters=encode(stage))
 
 
-def load(operand: Operand, start: int, view: tuple[int, ...]) -> Stage:
+def load(operand: Operand, start: int, view: View) -> Stage:
     """A tensor's elements, rounded to the operand's number format."""
     return copy_stage(LOAD, operand, start, view, COPY_ELEMENTS)
 
 
-def store(result: Operand, start: int, view: tuple[int, ...]) -> Stage:
+def store(result: Operand, start: int, view: View) -> Stage:
     """Into a tensor, rounded to the result's number format and then to its dtype."""
     return copy_stage(STORE, result, start, view, COPY_ELEMENTS)
 
@@ -104,7 +105,7 @@ def keep_diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> S
     return Stage(kind=KEEP_DIAGONAL, units=units, parameters=encode(stage))
 
 
-def copy_stage(kind: int, operand: Operand, start: int, view: tuple[int, ...], chunk: int) -> Stage:
+def copy_stage(kind: int, operand: Operand, start: int, view: View, chunk: int) -> Stage:
     """A copy of a kind, of so many elements a unit."""
     stage = CopyStage(
         tensor=operand.place,

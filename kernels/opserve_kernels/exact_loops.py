@@ -88,7 +88,7 @@ def _load(numbers: Integers, elements: Elements, scratch: Doubles, first: int, l
     stage: CopyStage = numbers.view(_COPY)[0]
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     target = scratch[stage.start + begin : stage.start + end]
-    load(elements, stage.layout[:], stage.number_format, begin, target)
+    load(elements, stage.layout, stage.number_format, begin, target)
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
@@ -96,7 +96,7 @@ def _store(numbers: Integers, elements: Elements, scratch: Doubles, first: int, 
     stage: CopyStage = numbers.view(_COPY)[0]
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     source = scratch[stage.start + begin : stage.start + end]
-    store(source, stage.number_format, stage.layout[:], begin, elements)
+    store(source, stage.number_format, stage.layout, begin, elements)
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
@@ -107,7 +107,7 @@ def _sum(numbers: Integers, elements: Elements, scratch: Doubles, first: int, la
         channel, begin = unit // stage.chunks, unit % stage.chunks * stage.chunk
         loaded = scratch[stage.values :][: min(stage.chunk, stage.pixels - begin)]
         element = channel * stage.pixels + begin
-        load(elements, stage.layout[:], stage.number_format, element, loaded)
+        load(elements, stage.layout, stage.number_format, element, loaded)
         for value in loaded:
             scratch[stage.total + channel] += value
 

@@ -13,8 +13,9 @@ from opserve_kernels.convolution import Convolution, Geometry
 from opserve_kernels.copy_stages import FillStage, copy_stage
 from opserve_kernels.gradients import ChannelSums, Diagonal, Gradients, Operand
 from opserve_kernels.operator import Plan
-from opserve_kernels.records import ViewNumbers, encode
+from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage, plan_of
+from opserve_kernels.views import View
 from opserve_kernels.workspace import Workspace
 
 # Kinds of stages, none of which opserve_kernels.gradient_plan has.
@@ -92,7 +93,7 @@ class ExactSums(NamedTuple):
     pixels: int
     chunks: int
     chunk: int
-    layout: ViewNumbers
+    layout: View
 
 
 class ExactDiagonal(NamedTuple):

@@ -24,20 +24,15 @@ from opserve_kernels.precision import (
     to_half_saturated,
     to_odd_float,
 )
-from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.views import LAST_AXIS, View
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
-View = Integers | tuple[int, ...]
-"""Integers of a view: a slice of an array, or of a record's field."""
 Elements = tuple[Doubles, Floats, Halves]
 """A buffer by the width of its elements: 8, 4 and 2 bytes."""
 ELEMENTS = "Tuple((float64[::1], float32[::1], uint16[::1]))"  # in a loop's signature
-
-_DTYPE, _OFFSET, _SIZES = 0, 1, 2
-_STEPS = _SIZES + VIEW_RANK
 
 
 def elements_of(buffer: NDArray[np.uint8]) -> Elements:
@@ -49,24 +44,24 @@ def elements_of(buffer: NDArray[np.uint8]) -> Elements:
     )
 
 
-@compiled("UniTuple(int64, 3)(int64[::1], int64)")
+@compiled()
 def _line_at(view: View, index: int) -> tuple[int, int, int]:
     """Where element `index` of a view, in row-major order, lies in its buffer; its line from there.
 
     Returns:
         Its place, the distance of the elements that follow, and how many they are with itself.
     """
-    place, step, count = view[_OFFSET], 0, 0
+    place, step, count = view.offset, 0, 0
     rest = index
-    for axis in range(VIEW_RANK - 1, -1, -1):
-        size = view[_SIZES + axis]
+    for axis in range(LAST_AXIS, -1, -1):
+        size = view.sizes[axis]
         if size > 1:  # divisions take most of the time
             position = rest % size
-            place += position * view[_STEPS + axis]
+            place += position * view.steps[axis]
             rest //= size
             if count == 0:
-                step, count = view[_STEPS + axis], size - position
-    return int(place), int(step), max(count, 1)
+                step, count = view.steps[axis], size - position
+    return place, step, max(count, 1)
 
 
 @compiled(f"float64({ELEMENTS}, int64, int64)")
@@ -82,11 +77,11 @@ def _value_at(elements: Elements, dtype: int, place: int) -> np.float64:
     return np.float64(floats[place])
 
 
-@compiled(f"float64({ELEMENTS}, int64[::1], int64)")
+@compiled()
 def value_of(elements: Elements, view: View, index: int) -> np.float64:
     """Element `index` of a view in float64, exact; arguments as for load."""
     place, _, _ = _line_at(view, index)
-    return _value_at(elements, view[_DTYPE], place)
+    return _value_at(elements, view.element_type, place)
 
 
 @compiled("float64(float64, int64)")
@@ -108,7 +103,7 @@ def _rounded(value: np.float64, number_format: int) -> np.float64:
     return value
 
 
-@compiled(f"void({ELEMENTS}, int64[::1], int64, int64, float64[::1])")
+@compiled()
 def load(elements: Elements, view: View, number_format: int, first: int, target: Doubles) -> None:
     """target[i] = element first + i of the view, rounded to a number format.
 
@@ -124,7 +119,7 @@ def load(elements: Elements, view: View, number_format: int, first: int, target:
         place, step, count = _line_at(view, first + begin)
         line = target[begin : begin + count]
         for i in range(line.size):
-            value = _value_at(elements, view[_DTYPE], place + i * step)
+            value = _value_at(elements, view.element_type, place + i * step)
             line[i] = _rounded(value, number_format)
         begin += count
 
@@ -145,7 +140,7 @@ def _put(value: np.float64, number_format: int, elements: Elements, dtype: int, 
         halves[place] = to_half(to_odd_float(value))
 
 
-@compiled(f"void(float64[::1], int64, int64[::1], int64, {ELEMENTS})")
+@compiled()
 def store(source: Doubles, number_format: int, view: View, first: int, elements: Elements) -> None:
     """Element first + i of the view = source[i], rounded once, to the view's dtype.
 
@@ -156,5 +151,5 @@ def store(source: Doubles, number_format: int, view: View, first: int, elements:
         place, step, count = _line_at(view, first + begin)
         line = source[begin : begin + count]
         for i in range(line.size):
-            _put(line[i], number_format, elements, view[_DTYPE], place + i * step)
+            _put(line[i], number_format, elements, view.element_type, place + i * step)
         begin += count

@@ -54,7 +54,7 @@ from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import HEADER, TAKE_TURNS, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import add_lanes
-from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
+from opserve_kernels.views import LAST_AXIS
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -62,7 +62,6 @@ Halves = NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Buffers = tuple[Bytes, ...]
 
-_LAST_SIZE, _LAST_STEP = VIEW_RANK + 1, VIEW_LENGTH - 1  # of a view
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
 _FILL = dtype_of(FillStage)
@@ -90,7 +89,7 @@ def _load(stage: CopyStage, buffer: Bytes, scratch: Floats, first: int, last: in
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     target = scratch[stage.start + begin : stage.start + end]
     floats, halves = as_floats(buffer), as_halves(buffer)
-    load(floats, halves, stage.layout[:], stage.number_format, begin, target)
+    load(floats, halves, stage.layout, stage.number_format, begin, target)
 
 
 @compiled()
@@ -99,7 +98,7 @@ def _store(stage: CopyStage, buffer: Bytes, scratch: Floats, first: int, last: i
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     source = scratch[stage.start + begin : stage.start + end]
     floats, halves = as_floats(buffer), as_halves(buffer)
-    store(source, stage.number_format, stage.layout[:], begin, floats, halves)
+    store(source, stage.number_format, stage.layout, begin, floats, halves)
 
 
 @compiled()
@@ -107,8 +106,9 @@ def _sum_block(
     stage: SumStage, floats: Floats, halves: Halves, scratch: Floats, first: int, count: int
 ) -> None:
     """Adds elements to the lanes: runs of float32 from where they lie, others once loaded."""
-    layout, block, lanes = stage.image_layout[:], stage.block, stage.lanes
-    width, rows, step = layout[_LAST_SIZE], layout[_LAST_SIZE - 1], layout[_LAST_STEP - 1]
+    layout, block, lanes = stage.image_layout, stage.block, stage.lanes
+    width, rows = layout.sizes[LAST_AXIS], layout.sizes[LAST_AXIS - 1]
+    step = layout.steps[LAST_AXIS - 1]
     if block != WHERE_THEY_LIE:
         load(floats, halves, layout, FLOAT, first, scratch[block : block + count])
         add_run(scratch, scratch, (block, count, lanes))
@@ -145,7 +145,7 @@ def _sum_channels(
             totals[channel] += add_lanes(lanes)
     if last == totals.size * chunks:
         floats, halves = as_floats(result), as_halves(result)
-        store(totals, stage.number_format, stage.result_layout[:], 0, floats, halves)
+        store(totals, stage.number_format, stage.result_layout, 0, floats, halves)
 
 
 @compiled()
@@ -200,11 +200,11 @@ def _run_stage(  # a case for each kind
     elif kind == FILL:
         _fill(stage.view(_FILL)[0], scratch, first, last)
     elif kind == LOAD:
-        copy: CopyStage = stage.view(_COPY)[0]
-        _load(copy, buffers[copy.tensor], scratch, first, last)
+        loaded: CopyStage = stage.view(_COPY)[0]
+        _load(loaded, buffers[loaded.tensor], scratch, first, last)
     elif kind == STORE:
-        copy = stage.view(_COPY)[0]
-        _store(copy, buffers[copy.tensor], scratch, first, last)
+        stored: CopyStage = stage.view(_COPY)[0]
+        _store(stored, buffers[stored.tensor], scratch, first, last)
     elif kind == SUM_CHANNELS:
         sums: SumStage = stage.view(_SUM)[0]
         _sum_channels(sums, buffers[sums.image], buffers[sums.result], scratch, first, last)

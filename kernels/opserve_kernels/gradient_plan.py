@@ -17,10 +17,11 @@ from opserve_kernels.gradients import ChannelSums, Gradients, Operand, Product
 from opserve_kernels.operator import PARAMETERS_LIMIT, Plan, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
-from opserve_kernels.records import ViewNumbers, encode
+from opserve_kernels.records import encode
 from opserve_kernels.shares import shares_of
 from opserve_kernels.stages import Stage, plan_of, taking_turns
 from opserve_kernels.tensor import DataType
+from opserve_kernels.views import View
 from opserve_kernels.workspace import Workspace
 
 SUM_CHANNELS = 4
@@ -63,8 +64,8 @@ class SumStage(NamedTuple):
     chunks: int
     chunk: int
     number_format: int
-    image_layout: ViewNumbers
-    result_layout: ViewNumbers
+    image_layout: View
+    result_layout: View
 
 
 def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions) -> Plan:
@@ -157,7 +158,7 @@ def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:
     pixels = image.count // result.count
     chunks = -(-pixels // COPY_ELEMENTS)
     block_size = min(_SUM_ELEMENTS, pixels)
-    runs = image.dtype == DataType.FLOAT and image.view()[-1] == 1
+    runs = image.dtype == DataType.FLOAT and image.view().steps[-1] == 1
     block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
     lanes, totals = workspace.reserve(SUM_LANES), workspace.reserve(result.count)
     stage = SumStage(

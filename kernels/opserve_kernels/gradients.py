@@ -7,7 +7,7 @@ from math import prod
 
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.tensor import DataType
-from opserve_kernels.views import Axis, encode_axes
+from opserve_kernels.views import Axis, View, view_of_axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,10 @@ class Operand:
         """Elements."""
         return prod(size for size, _ in chain(*self.parts))
 
-    def view(self, *order: int) -> tuple[int, ...]:
+    def view(self, *order: int) -> View:
         """The elements with the parts in an order of their own, as loops read them."""
         parts = [self.parts[index] for index in order] if order else self.parts
-        return encode_axes(self.dtype, self.offset, tuple(chain(*parts)))
+        return view_of_axes(self.dtype, self.offset, tuple(chain(*parts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

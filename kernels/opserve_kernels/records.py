@@ -10,11 +10,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from opserve_kernels.views import VIEW_LENGTH
-
-ViewNumbers = Annotated[tuple[int, ...], VIEW_LENGTH]
-"""A view of opserve_kernels.views as a field; loops slice it, `view[:]`, to pass it on."""
-
 Record = TypeVar("Record")
 Fields = tuple["int | Fields", ...]
 """A record, whichever it is."""

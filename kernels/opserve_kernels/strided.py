@@ -9,31 +9,25 @@ from numpy.typing import NDArray
 from opserve_kernels.loops import compiled, entry
 from opserve_kernels.number_formats import BF16, FLOAT, FLOAT16
 from opserve_kernels.precision import from_bfloat, from_half, round_all, to_bfloat, to_half
-from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.views import LAST_AXIS, View
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
-Integers = NDArray[np.int64]
-View = Integers | tuple[int, ...]
-"""Integers of a view: a slice of an array, or of a record's field."""
 
-_DTYPE, _OFFSET, _SIZES = 0, 1, 2
-_STEPS = _SIZES + VIEW_RANK
-_LAST = VIEW_RANK - 1
 _ZERO = np.float32(0)  # added to a -0 it makes a 0
 
 
-@compiled("int64(int64[::1], int64)")
+@compiled()
 def position_of(view: View, index: int) -> int:
     """Where element `index` of a view, in row-major order, lies in its buffer."""
-    position = view[_OFFSET]
-    for axis in range(_LAST, -1, -1):
+    position = view.offset
+    for axis in range(LAST_AXIS, -1, -1):
         if index == 0:
             break
-        size = view[_SIZES + axis]
-        position += index % size * view[_STEPS + axis]
+        size = view.sizes[axis]
+        position += index % size * view.steps[axis]
         index //= size
-    return int(position)
+    return position
 
 
 @compiled("void(int64, float32[::1], uint16[::1], int64, float32[::1])")
@@ -70,7 +64,7 @@ def _load_steps(
             target[i] = from_bfloat(patterns[i * step]) + _ZERO
 
 
-@compiled("void(float32[::1], uint16[::1], int64[::1], int64, int64, float32[::1])")
+@compiled()
 def load(
     floats: Floats,
     halves: Halves,
@@ -89,7 +83,7 @@ def load(
         first: Row-major index of the first element.
         target: Filled whole.
     """
-    dtype, width, step = view[_DTYPE], view[_SIZES + _LAST], view[_STEPS + _LAST]
+    dtype, width, step = view.element_type, view.sizes[LAST_AXIS], view.steps[LAST_AXIS]
     done = 0
     while done < target.size:
         run = min(width - (first + done) % width, target.size - done)
@@ -137,7 +131,7 @@ def _store_steps(
             patterns[i * step] = to_bfloat(source[i])
 
 
-@compiled("void(float32[::1], int64, int64[::1], int64, float32[::1], uint16[::1])")
+@compiled()
 def store(
     source: Floats,
     number_format: int,
@@ -150,7 +144,7 @@ def store(
 
     Arguments are as for load; the source is rounded where it lies.
     """
-    dtype, width, step = view[_DTYPE], view[_SIZES + _LAST], view[_STEPS + _LAST]
+    dtype, width, step = view.element_type, view.sizes[LAST_AXIS], view.steps[LAST_AXIS]
     if number_format != dtype:
         round_all(source, number_format)
     done = 0

@@ -1,22 +1,40 @@
-"""A strided view as the integers that loops read: dtype, offset, sizes and steps."""
+"""The record of a strided view: dtype, offset, sizes and steps."""
 
 from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 from opserve_kernels.tensor import DataType, Tensor
 
 VIEW_RANK = 6
-VIEW_LENGTH = 2 + 2 * VIEW_RANK
+LAST_AXIS = VIEW_RANK - 1
 Axis = tuple[int, int]
 """Size, and step in elements."""
+Axes = Annotated[tuple[int, ...], VIEW_RANK]
 
 
-def encode_view(tensor: Tensor) -> tuple[int, ...]:
+class View(NamedTuple):
+    """Elements of a buffer, in row-major order of the axes.
+
+    Attributes:
+        element_type: Number of the dtype.
+        offset: Elements from the start of the buffer to the first.
+        sizes: Of the axes; 1 of those that are not needed, which come first.
+        steps: From an element to the next along each axis.
+    """
+
+    element_type: int
+    offset: int
+    sizes: Axes
+    steps: Axes
+
+
+def view_of(tensor: Tensor) -> View:
     """The elements of a tensor in row-major order."""
     axes = zip(tensor.shape, tensor.element_strides, strict=True)
-    return encode_axes(tensor.dtype, tensor.offset, tuple(axes))
+    return view_of_axes(tensor.dtype, tensor.offset, tuple(axes))
 
 
-def encode_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> tuple[int, ...]:
+def view_of_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> View:
     """Elements in row-major order of these axes, which may be another than their tensor's.
 
     Axes that lie one behind the other in memory become one, so that runs are long.
@@ -29,7 +47,7 @@ def encode_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> tuple[int
     merged = merge_axes(axes)
     padded = [(1, 0)] * (VIEW_RANK - len(merged)) + merged
     sizes, steps = zip(*padded, strict=True)
-    return (dtype.acl_number, offset, *sizes, *steps)
+    return View(element_type=dtype.acl_number, offset=offset, sizes=sizes, steps=steps)
 
 
 def merge_axes(axes: Sequence[Axis]) -> list[Axis]:

@@ -28,7 +28,7 @@ from opserve_kernels.records import dtype_of
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
 from opserve_kernels.tensor import DataType
-from opserve_kernels.views import VIEW_LENGTH, VIEW_RANK
+from opserve_kernels.views import VIEW_RANK
 
 Doubles = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -160,7 +160,8 @@ def _copies(plan: Plan) -> Iterator[tuple[int, list[int], list[int]]]:
             yield from _whole(stage, views)
 
 
-def _whole(stage: Integers, views: list[Integers]) -> Iterator[tuple[int, list[int], list[int]]]:
+def _whole(stage: Integers, records: list[np.void]) -> Iterator[tuple[int, list[int], list[int]]]:
+    views = (np.frombuffer(record.tobytes(), np.int64) for record in records)
     for place, view in zip(stage[:_PLACES].tolist(), views, strict=True):
         yield 0, [place, 0, int(np.prod(view[2 : 2 + VIEW_RANK]))], view.tolist()
 
@@ -194,7 +195,7 @@ def _assert_is_within_its_buffers(sample: Sample, plan: Plan) -> None:
         assert tensor is not None
         dtype, offset, *axes = view
         sizes, steps = axes[:VIEW_RANK], axes[VIEW_RANK:]
-        assert len(view) == VIEW_LENGTH
+        assert len(sizes) == len(steps) == VIEW_RANK
         assert dtype == tensor.dtype.acl_number
         assert count == np.prod(sizes)
         assert count <= np.prod(tensor.shape)  # rows that no tap reads are in no view

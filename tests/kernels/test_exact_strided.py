@@ -19,16 +19,18 @@ from opserve_kernels.number_formats import (
     HF32,
     HF32_10_BITS,
 )
+from opserve_kernels.records import dtype_of, encode
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_kernels.views import encode_view
+from opserve_kernels.views import View, view_of
 
 Doubles = NDArray[np.float64]
 _DTYPES = [DataType.DOUBLE, DataType.FLOAT, DataType.FLOAT16, DataType.BF16]
 _NARROW = [DataType.FLOAT, DataType.FLOAT16, DataType.BF16]
 
 
-def _view(tensor: Tensor) -> NDArray[np.int64]:
-    return np.array(encode_view(tensor), dtype=np.int64)
+def _view(tensor: Tensor) -> View:
+    view: View = np.array(encode(view_of(tensor)), dtype=np.int64).view(dtype_of(View))[0]
+    return view
 
 
 def _stored(values: Doubles, dtype: DataType, number_format: int = DOUBLE) -> Doubles:

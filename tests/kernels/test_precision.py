@@ -18,9 +18,10 @@ from opserve_kernels.number_formats import (
     HF32_10_BITS,
 )
 from opserve_kernels.precision import round_all
+from opserve_kernels.records import dtype_of, encode
 from opserve_kernels.strided import load, store
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_kernels.views import encode_view
+from opserve_kernels.views import View, view_of
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -31,9 +32,10 @@ _MINUS_0 = 0x8000  # of either; it is loaded as 0
 _NO_FLOATS = np.empty(0, dtype=np.float32)
 
 
-def _view(dtype: DataType, count: int) -> NDArray[np.int64]:
+def _view(dtype: DataType, count: int) -> View:
     tensor = Tensor(shape=(count,), dtype=dtype)
-    return np.array(encode_view(tensor), dtype=np.int64)
+    view: View = np.array(encode(view_of(tensor)), dtype=np.int64).view(dtype_of(View))[0]
+    return view
 
 
 def _widened(patterns: Halves, dtype: DataType) -> Floats:

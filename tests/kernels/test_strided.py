@@ -6,9 +6,10 @@ from numpy.typing import NDArray
 
 from kernels.samples.sample import NUMPY_DTYPES
 from opserve_kernels.number_formats import FLOAT, FLOAT16
+from opserve_kernels.records import dtype_of, encode
 from opserve_kernels.strided import as_floats, as_halves, load, store
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_kernels.views import encode_view
+from opserve_kernels.views import View, view_of
 
 Integers = NDArray[np.int64]
 
@@ -23,9 +24,10 @@ _STRIDES = {
 _GUARD = 3  # elements before the first and behind the last that a view does not have
 
 
-def _view(dtype: DataType, strides: tuple[int, ...]) -> Integers:
+def _view(dtype: DataType, strides: tuple[int, ...]) -> View:
     tensor = Tensor(shape=_SHAPE, dtype=dtype, strides=strides, offset=_GUARD)
-    return np.array(encode_view(tensor), dtype=np.int64)
+    view: View = np.array(encode(view_of(tensor)), dtype=np.int64).view(dtype_of(View))[0]
+    return view
 
 
 def _places(strides: tuple[int, ...]) -> Integers:

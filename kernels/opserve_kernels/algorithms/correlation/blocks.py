@@ -117,7 +117,7 @@ def _copy_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     (group, entry, entries), channels, pitch = block, source_channels(stage), stage.channel_pitch
     first, step, entry_step = group * channels, image.channel_step, image.entry_step
     exist = min(channels, max(0, image.channels - first))
-    start = image.layout[1] + first * step + entry * entry_step
+    start = image.layout.offset + first * step + entry * entry_step
     copy_entries(
         floats,
         scratch,
@@ -159,7 +159,7 @@ def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
                 scratch,
                 floats,
                 halves,
-                image.layout[:],
+                image.layout,
                 image.number_format,
                 (channel * stage.geometry.batch + entry + i) * positions,
                 axis,

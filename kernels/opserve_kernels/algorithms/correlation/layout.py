@@ -12,7 +12,7 @@ with GATHER those of the source. Within phases every tap is a shift:
 from typing import NamedTuple
 
 from opserve_kernels.convolution import Geometry, Triple
-from opserve_kernels.records import ViewNumbers
+from opserve_kernels.views import View
 
 SCATTER, GATHER = range(2)
 
@@ -36,7 +36,7 @@ class ImageTensor(NamedTuple):
     channel_step: int
     entry_step: int
     number_format: int
-    layout: ViewNumbers
+    layout: View
 
 
 class CorrelationStage(NamedTuple):
@@ -75,7 +75,7 @@ class CorrelationStage(NamedTuple):
     source_image: ImageTensor
     result_image: ImageTensor
     weight_format: int
-    weight_layout: ViewNumbers
+    weight_layout: View
     block_batch: int
     block_axis: int
     block_rows: int

@@ -15,30 +15,28 @@ from opserve_kernels.algorithms.codegen.transfers import fill
 from opserve_kernels.algorithms.correlation.layout import WHOLE
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
-from opserve_kernels.strided import View, load
+from opserve_kernels.strided import load
 from opserve_kernels.sums import PADDING
+from opserve_kernels.views import View
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Triple = tuple[int, int, int]
 
 
-@compiled("UniTuple(int64, 2)(int64, int64, int64, int64)")
+@compiled()
 def _inside(size: int, stride: int, origin: int, extent: int) -> tuple[int, int]:
     """The positions first .. last-1 of a phase that the image has; origin is that of the phase."""
     first = min(max(0, -(origin // stride)), extent)
     return first, max(first, min((size - 1 - origin) // stride + 1, extent))
 
 
-@compiled("UniTuple(int64, 3)(UniTuple(int64, 3), int64)")
+@compiled()
 def _phase_along(stride: Triple, phase: int) -> Triple:
     return phase // stride[2] // stride[1], phase // stride[2] % stride[1], phase % stride[2]
 
 
-@compiled(
-    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3))"
-)
+@compiled()
 def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     source: Floats,
     scratch: Floats,
@@ -65,10 +63,7 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         take_rows(source, scratch, (*pitches, channels[0], rows, columns), stride[2])
 
 
-@compiled(
-    "void(float32[::1], float32[::1], UniTuple(int64, 3), UniTuple(int64, 2), UniTuple(int64, 3), "
-    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), int64)"
-)
+@compiled()
 def pad_channels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     source: Floats,
     scratch: Floats,
@@ -99,11 +94,7 @@ def pad_channels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         _copy_phase(source, scratch, channels, (places[0], to), size, stride, start, extent)
 
 
-@compiled(
-    "void(float32[::1], float32[::1], uint16[::1], int64[::1], int64, int64, int64, "
-    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 3), "
-    "int64, int64, int64)"
-)
+@compiled()
 def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     scratch: Floats,
     floats: Floats,

@@ -320,7 +320,7 @@ def is_plain(operand: Operand) -> bool:
 def is_run(weight: Operand) -> bool:
     """Whether a weight is plain, and lies side by side in the order of its parts."""
     axes = merge_axes(tuple(chain(*weight.parts)))
-    return is_plain(weight) and len(axes) <= 1 and weight.view()[-1] == 1
+    return is_plain(weight) and len(axes) <= 1 and weight.view().steps[-1] == 1
 
 
 def reads_weight_in_place(product: Correlation) -> bool:

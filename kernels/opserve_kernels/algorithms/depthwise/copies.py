@@ -31,7 +31,7 @@ def load_values(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """scratch[place + i] = element first + i of a tensor, rounded; a -0 becomes 0."""
     values = scratch[place : place + length]
-    load(floats, halves, tensor.layout[:], tensor.number_format, first, values)
+    load(floats, halves, tensor.layout, tensor.number_format, first, values)
 
 
 @compiled()
@@ -46,7 +46,7 @@ def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Element first + i of a tensor = scratch[place + i], which is rounded in place."""
     values = scratch[place : place + length]
-    store(values, tensor.number_format, tensor.layout[:], first, floats, halves)
+    store(values, tensor.number_format, tensor.layout, first, floats, halves)
 
 
 @compiled()

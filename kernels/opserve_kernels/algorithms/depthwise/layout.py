@@ -19,7 +19,7 @@ one's. So a whole block of planes is one run, whose sums at padding are left out
 from typing import Generic, NamedTuple, TypeVar
 
 from opserve_kernels.convolution import Geometry, Triple
-from opserve_kernels.records import ViewNumbers
+from opserve_kernels.views import View
 
 Number = TypeVar("Number")
 
@@ -53,7 +53,7 @@ class DepthwiseTensor(NamedTuple):
 
     number_format: int
     plain: PlainImage
-    layout: ViewNumbers
+    layout: View
 
 
 class DepthwiseBlocks(NamedTuple):

@@ -108,7 +108,7 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     image = product.result_image
     count = rows[0] * rows[1] * rows[2]
     values = scratch[place : place + count]
-    load(floats, halves, image.layout[:], image.number_format, first, values)
+    load(floats, halves, image.layout, image.number_format, first, values)
     extent = extent_of(product)
     fill(scratch, place + count, extent[0] * extent[1] * extent[2] - count, PADDING)
 
@@ -132,7 +132,7 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
         scratch,
         floats,
         halves,
-        image.layout[:],
+        image.layout,
         image.number_format,
         first,
         axis,
@@ -160,7 +160,7 @@ def _copy_left(stage: DotsStage, scratch: Floats, floats: Floats, number: int) -
         floats,
         scratch,
         (exist, entries),
-        (image.layout[1] + first * step + entry * entry_step, step, entry_step),
+        (image.layout.offset + first * step + entry * entry_step, step, entry_step),
         (stage.left, pitch, 0),
         _end_of(result_size(product), rows_of(product, row), row, axis),
         (1, 1, 1),
@@ -271,7 +271,7 @@ def _store_panel(
         copy_strided(scratch, product.line, 1, stage.gradient + row, count)
     else:
         values = scratch[product.line : product.line + count]
-        store(values, product.weight_format, product.weight_layout[:], row, floats, halves)
+        store(values, product.weight_format, product.weight_layout, row, floats, halves)
 
 
 @compiled()

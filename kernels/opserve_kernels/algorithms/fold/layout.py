@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from opserve_kernels.records import ViewNumbers
+from opserve_kernels.views import View
 
 Pair = tuple[int, int]
 
@@ -76,5 +76,5 @@ class FoldStage(NamedTuple):
     sums: int
     values: int
     lines: int
-    source_layout: ViewNumbers
-    result_layout: ViewNumbers
+    source_layout: View
+    result_layout: View

@@ -79,7 +79,7 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     high, taps = stage.shape.positions[0], stage.shape.kernel[1]
     dilation, most = stage.shape.dilation[1], stage.phases
     phases, pitch = dilation * stage.phase_pitch, stage.shape.stride[0] * row_pitch
-    view, values, tap = stage.source_layout[:], stage.values, most_tap - 1
+    view, values, tap = stage.source_layout, stage.values, most_tap - 1
     lines = (plane * stage.shape.kernel[0] + tap_row) * taps
     start = 0
     if stage.source_plain:
@@ -113,7 +113,7 @@ def _store_rows(
 ) -> None:
     """Rows first .. last-1 of a plane from their sums."""
     width, count = stage.shape.size[1], rows[1] - rows[0]
-    view, index = stage.result_layout[:], plane * stage.shape.size[0] * stage.shape.size[1]
+    view, index = stage.result_layout, plane * stage.shape.size[0] * stage.shape.size[1]
     source, sizes = (stage.sums, 0, stage.row_pitch), (1, count, width)
     phases, pitch = stage.phases, stage.phase_pitch
     if stage.result_plain:
@@ -133,8 +133,8 @@ def _permute(stage: FoldStage, source: Floats, result: Floats, plane: int, rows:
     stride, width = stage.shape.stride[0], stage.shape.size[1]
     high, wide, taps = stage.shape.positions[0], stage.shape.positions[1], stage.shape.kernel[1]
     pixels = plane * stage.shape.size[0] * width
-    start = position_of(stage.source_layout[:], pixels) + rows[0] // stride * wide
-    place = position_of(stage.result_layout[:], pixels) + rows[0] * width
+    start = position_of(stage.source_layout, pixels) + rows[0] // stride * wide
+    place = position_of(stage.result_layout, pixels) + rows[0] * width
     for tap_row in range(stride):
         from_ = (start + tap_row * taps * high * wide, 0, wide)
         to = (place + tap_row * width, 0, stride * width)

@@ -8,7 +8,7 @@ from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.records import encode
-from opserve_kernels.views import VIEW_RANK
+from opserve_kernels.views import View
 from opserve_kernels.workspace import Workspace
 
 # Of the image, for each step of a stride: sums stay in the first-level cache.
@@ -34,8 +34,8 @@ class Fold:
     planes: int
     shape: FoldShape
     number_format: int
-    source: tuple[int, ...]
-    result: tuple[int, ...]
+    source: View
+    result: View
 
 
 def plan_fold(
@@ -117,7 +117,7 @@ def _are_plain(fold: Fold) -> tuple[bool, bool]:
     return source, fold.number_format == FLOAT and _is_plain(fold.result, prod(fold.shape.size))
 
 
-def _is_plain(view: tuple[int, ...], count: int) -> bool:
+def _is_plain(view: View, count: int) -> bool:
     """Whether every `count` elements are a run of float32."""
-    size, step = view[1 + VIEW_RANK], view[-1]
-    return view[0] == FLOAT and (count == 1 or (step == 1 and size % count == 0))
+    size, step = view.sizes[-1], view.steps[-1]
+    return view.element_type == FLOAT and (count == 1 or (step == 1 and size % count == 0))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.convolution import Geometry
-from opserve_kernels.records import ViewNumbers
+from opserve_kernels.views import View
 
 DEPTH = 256  # pixels that are summed in registers, at most, before they are added to the sums
 
@@ -31,7 +31,7 @@ class OuterOperand(NamedTuple):
     vector_pitch: int
     copy: int
     number_format: int
-    layout: ViewNumbers
+    layout: View
 
 
 class OuterStage(NamedTuple):
@@ -80,7 +80,7 @@ class OuterStage(NamedTuple):
     line: int
     sums: int
     weight_format: int
-    weight_layout: ViewNumbers
+    weight_layout: View
     image: OuterOperand
     output: OuterOperand
 

@@ -33,7 +33,7 @@ from opserve_kernels.algorithms.outer.layout import DEPTH, OuterOperand, OuterSt
 from opserve_kernels.convolution import Geometry
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import load, position_of, store
-from opserve_kernels.views import VIEW_LENGTH
+from opserve_kernels.views import LAST_AXIS
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -41,7 +41,6 @@ Offsets = NDArray[np.int32]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
-_LAST_STEP = VIEW_LENGTH - 1
 
 _copy_run = copy_run(LANES)
 _copy_steps = copy_steps()
@@ -104,11 +103,11 @@ def _load_pixels(
     """
     index, count, target, line = place
     some, channel_pixels = channels
-    layout, step = operand.layout[:], operand.channel_step
+    layout, step = operand.layout, operand.channel_step
     start, at_once = position_of(layout, index), step > 0 and some == LANES
     if at_once and step == 1:
         for i in range(count):
-            _copy_vector(floats, scratch, (start + i * layout[_LAST_STEP], target + i * LANES))
+            _copy_vector(floats, scratch, (start + i * layout.steps[LAST_AXIS], target + i * LANES))
     elif at_once:
         _interleave(floats, scratch, (start, step, target, count))
     else:
@@ -292,7 +291,7 @@ def _store_tile(
     for m in range(tile * stage.rows, min((tile + 1) * stage.rows, left.channels)):
         for tap in range(taps):
             index = ((group * left.channels + m) * taps + tap) * count
-            values, layout = scratch[place : place + count], stage.weight_layout[:]
+            values, layout = scratch[place : place + count], stage.weight_layout
             store(values, stage.weight_format, layout, index, floats, halves)
             place += _row_sums(stage)
 

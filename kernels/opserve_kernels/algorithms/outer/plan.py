@@ -18,7 +18,6 @@ from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Operand
 from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
-from opserve_kernels.views import VIEW_RANK
 from opserve_kernels.workspace import Workspace
 
 _BLOCK_PIXELS = 512  # of the output, if there are
@@ -146,7 +145,7 @@ def _channel_step(operand: Operand) -> int:
     (_, step), *more = operand.parts[0]
     _, *axes = operand.parts[1]
     view = operand.view()
-    width, pixel_step = view[1 + VIEW_RANK], view[-1]
+    width, pixel_step = view.sizes[-1], view.steps[-1]
     pixels = prod(size for size, _ in axes)
     is_row = not more and width % pixels == 0 and 1 in {step, pixel_step}
     return step if is_plain(operand) and is_row else 0

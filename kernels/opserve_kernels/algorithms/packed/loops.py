@@ -204,7 +204,7 @@ def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
     for row in range(rows):
         values = scratch[place + row * length :][:length]
         first = index + row * line_step
-        store(values, image.number_format, image.layout[:], first, floats, halves)
+        store(values, image.number_format, image.layout, first, floats, halves)
 
 
 @compiled()
@@ -228,7 +228,7 @@ def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
     for depth in range(min(result_stride(product, 0), size[0] - d)):
         position = ((d + depth) * size[1] + h) * size[2] + w
         if step:
-            place = image.layout[1] + first * step + entry * image.entry_step
+            place = image.layout.offset + first * step + entry * image.entry_step
             places = (place + position, step, size[2])
             _deal_lines(stage, scratch, floats, (0, channels), depth, lines, places)
             continue

@@ -138,7 +138,7 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     product = stage.product
     shape = product.geometry
     length, pitch = shape.input_channels * shape.taps, line_pitch(stage)
-    view, number_format = product.weight_layout[:], product.weight_format
+    view, number_format = product.weight_layout, product.weight_format
     for row in range(rows):
         line = lines + row * pitch
         values = scratch[line : line + length]
@@ -159,7 +159,7 @@ def pack_weights(
     group, row = unit // units, unit % units * TILE_ROWS
     rows = min(TILE_ROWS, shape.output_channels - row)
     first = group * shape.output_channels + row
-    memory, lines, pitch = floats, product.weight_layout[1] + first * length, length
+    memory, lines, pitch = floats, product.weight_layout.offset + first * length, length
     if not stage.weight_in_place:
         memory, lines, pitch = scratch, product.line + _ordered_values(stage), line_pitch(stage)
         _load_rows(stage, scratch, floats, halves, first, rows, lines)

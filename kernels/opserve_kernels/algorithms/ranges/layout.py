@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from opserve_kernels.records import ViewNumbers
+from opserve_kernels.views import View
 
 RANGE_BITS = 8
 LEAST_EXPONENT = -110
@@ -22,7 +22,7 @@ class RangedOperand(NamedTuple):
 
     length: int
     number_format: int
-    layout: ViewNumbers
+    layout: View
 
 
 class RangesStage(NamedTuple):

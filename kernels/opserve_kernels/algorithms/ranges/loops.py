@@ -104,9 +104,9 @@ def run_ranges(  # noqa: PLR0913, PLR0917  # arrays and integers
             state.below_least = _NONE
         line = scratch[stage.line :][: min(CHUNK, operand.length - begin)]
         if is_other:
-            load(other, other_halves, operand.layout[:], operand.number_format, begin, line)
+            load(other, other_halves, operand.layout, operand.number_format, begin, line)
         else:
-            load(one, one_halves, operand.layout[:], operand.number_format, begin, line)
+            load(one, one_halves, operand.layout, operand.number_format, begin, line)
         _measure(line.view(np.int32), state)
         if begin + line.size < operand.length:
             continue

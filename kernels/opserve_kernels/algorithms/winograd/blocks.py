@@ -160,5 +160,5 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
         count, planes = (high - low) * size[1], target + i * down * across * height * width
         index = ((channel * shape.batch + entry + i) * size[0] + low) * size[1]
         values = scratch[line : line + count]
-        load(floats, halves, tensor.layout[:], tensor.number_format, index, values)
+        load(floats, halves, tensor.layout, tensor.number_format, index, values)
         _split_rows(stage, scratch, halo, (begin, origin[1]), (line, planes), (low, high, size[1]))

@@ -172,7 +172,7 @@ def _store_line(
     shape, tensor = stage.geometry, stage.result_tensor
     count = shape.input_channels * shape.taps
     values = scratch[stage.line : stage.line + count]
-    store(values, tensor.number_format, tensor.layout[:], row * count, floats, halves)
+    store(values, tensor.number_format, tensor.layout, row * count, floats, halves)
 
 
 @entry()

@@ -19,7 +19,7 @@ the cache.
 from typing import NamedTuple
 
 from opserve_kernels.convolution import Geometry
-from opserve_kernels.records import ViewNumbers
+from opserve_kernels.views import View
 
 TILE_RESULTS = {1: 1, 3: 4, 5: 2}
 """Results of a tile along an axis with so many taps."""
@@ -46,7 +46,7 @@ class WinogradTensor(NamedTuple):
 
     channels: int
     number_format: int
-    layout: ViewNumbers
+    layout: View
 
 
 class TileGrid(NamedTuple):

@@ -122,7 +122,7 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     for k in range(min(depth, _depth_of(stage) - part[1])):
         index = _weight_index(stage, group, channel, part[1] + k)
         values = scratch[line : line + count]
-        load(floats, halves, tensor.layout[:], tensor.number_format, index, values)
+        load(floats, halves, tensor.layout, tensor.number_format, index, values)
         for m in range(0, channels, LANES):
             target = place + m * depth + k * TILE_ROWS
             numbers = (line + m * taps, lanes, row_pitch, target)
@@ -157,7 +157,7 @@ def _transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
                 index = _weight_index(stage, group, channel + m + row, part[1] + first)
                 to, count = line + row * pitch, columns * taps
                 values = scratch[to : to + count]
-                load(floats, halves, tensor.layout[:], tensor.number_format, index, values)
+                load(floats, halves, tensor.layout, tensor.number_format, index, values)
             for k in range(columns):
                 target = place + m * depth + (first + k) * TILE_ROWS
                 numbers = (line + k * taps, lanes, row_pitch, target)
@@ -278,7 +278,7 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
                     copy_to_steps(scratch, run, to, across, (width - x - 1) // across + 1)
         index = ((channel * shape.batch + entry + i) * height + first) * width
         values = scratch[place : place + count]
-        store(values, tensor.number_format, tensor.layout[:], index, floats, halves)
+        store(values, tensor.number_format, tensor.layout, index, floats, halves)
 
 
 @entry()

@@ -54,7 +54,7 @@ def _pixel(stage: ExactFold, columns: Elements, index: int) -> np.float64:
             if j >= 0:
                 row = (plane * stage.shape.kernel[0] + a) * stage.shape.kernel[1] + b
                 place = row * length + i * stage.shape.positions[1] + j
-                total += value_of(columns, stage.source_layout[:], place)
+                total += value_of(columns, stage.source_layout, place)
     return total
 
 
@@ -69,7 +69,7 @@ def _sum(
 ) -> None:
     """Writes the pixels of the work units first .. last-1, each rounded once."""
     stage: ExactFold = numbers.view(_FOLD)[0]
-    chunk, view = stage.chunk, stage.result_layout[:]
+    chunk, view = stage.chunk, stage.result_layout
     for unit in range(first, last):
         begin = unit * chunk
         values = scratch[: min(chunk, stage.pixels - begin)]

@@ -26,7 +26,7 @@ from opserve_kernels.operators.im2col_backward.contract import (
 from opserve_kernels.operators.im2col_backward.schema import PAIR, RANKS, Im2colBackward
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
-from opserve_kernels.records import ViewNumbers, encode
+from opserve_kernels.records import encode
 from opserve_kernels.rules import (
     check_dtype,
     check_length,
@@ -37,7 +37,7 @@ from opserve_kernels.rules import (
 from opserve_kernels.shares import even
 from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.tensor import Format, Tensor, check_tensor, sliced
-from opserve_kernels.views import encode_view
+from opserve_kernels.views import View, view_of
 from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
@@ -63,8 +63,8 @@ class ExactFold(NamedTuple):
     pixels: int
     number_format: int
     shape: FoldShape
-    source_layout: ViewNumbers
-    result_layout: ViewNumbers
+    source_layout: View
+    result_layout: View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +152,8 @@ def _fold(call: _Call, profile: Profile) -> Fold:
         planes=prod(call.out.shape[:-PAIR]),
         shape=_shape(call),
         number_format=result_format(computed, call.out.dtype, saturates=profile.saturates),
-        source=encode_view(call.grad_output),
-        result=encode_view(call.out),
+        source=view_of(call.grad_output),
+        result=view_of(call.out),
     )
 
 
@@ -185,8 +185,8 @@ def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
         pixels=pixels,
         number_format=call.out.dtype.acl_number,
         shape=_shape(call),
-        source_layout=encode_view(call.grad_output),
-        result_layout=encode_view(call.out),
+        source_layout=view_of(call.grad_output),
+        result_layout=view_of(call.out),
     )
     stage = Stage(kind=SUM_EXACTLY, units=-(-pixels // chunk), parameters=encode(sums))
     return plan_of([[stage]], workspace, [named(Product.IMAGE, algorithm)])
