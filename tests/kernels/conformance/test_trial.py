@@ -10,6 +10,7 @@ from kernels.conformance.trying import Kernels, Scripted, after, task_of
 from opserve_kernels.cases.arrays import memory_of, view_of
 from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.refusals.changes import source_of
 from opserve_kernels.cases.refusals.rows import refusals_of
 from opserve_kernels.cases.registry import cases_of
@@ -115,11 +116,24 @@ async def test_calls_end_at_the_first_that_leaves_other_bits() -> None:
     assert "out: 1 of 64 elements differ in 3 equal calls" in found.verdict.reason
 
 
-@pytest.mark.parametrize("second", [{}, {"out": RIGHT.storages["out"]}])
-async def test_calls_of_which_only_one_gives_an_output_fail(second: dict[str, object]) -> None:
-    first = {"out": view_of(RIGHT.storages["out"], CASE.tensors["out"])}
-    runs = [Ran(outputs=outputs) for outputs in (first, second)]  # type: ignore[arg-type]  # arrays
-    assert (await tried(CASE, *runs)).verdict.status is Status.FAILED
+OUT = view_of(RIGHT.storages["out"], CASE.tensors["out"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        ({"out": OUT}, {"out": OUT.copy()}, Status.PASSED),
+        ({"out": OUT}, {}, Status.FAILED),
+        ({"out": OUT}, {"out": OUT.reshape(-1)}, Status.FAILED),
+        ({"out": OUT.astype(object)}, {"out": OUT.astype(object)}, Status.FAILED),
+        ({}, {}, Status.FAILED),
+    ],
+)
+async def test_what_equal_calls_give_must_be_equal_in_form_too(
+    first: dict[str, Array], second: dict[str, Array], status: Status
+) -> None:
+    found = await tried(CASE, Ran(outputs=first), Ran(outputs=second))
+    assert found.verdict.status is status
 
 
 async def test_a_call_that_fails_later_decides() -> None:
