@@ -39,8 +39,12 @@ def _memory(size: int, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 @each_kernel
 @pytest.mark.parametrize("step", [1, 2, 3])
-@pytest.mark.parametrize("count", _SIZES)
-def test_rows_are_copied_and_nothing_else(count: int, step: int, kernel: str) -> None:
+def test_rows_are_copied_and_nothing_else(step: int, kernel: str) -> None:
+    for count in _SIZES:
+        _check_copies(count, step, kernel)
+
+
+def _check_copies(count: int, step: int, kernel: str) -> None:
     reach = (count - 1) * step + 1
     numbers = _numbers(count, reach, count)
     read = _memory(_STARTS[0] + _ROWS * reach + 2 + _ROWS * reach, count)
@@ -56,12 +60,16 @@ def test_rows_are_copied_and_nothing_else(count: int, step: int, kernel: str) ->
     else:
         (module.copy_rows if step == 1 else module.split_rows)(read, written, numbers)
 
-    assert written.tobytes() == wanted.tobytes()
+    assert written.tobytes() == wanted.tobytes(), f"{count=}"
 
 
 @each_kernel
-@pytest.mark.parametrize("count", _SIZES)
-def test_rows_are_added_once(count: int, kernel: str) -> None:
+def test_rows_are_added_once(kernel: str) -> None:
+    for count in _SIZES:
+        _check_sums(count, kernel)
+
+
+def _check_sums(count: int, kernel: str) -> None:
     numbers = _numbers(count, count, count)
     read = _memory(_STARTS[0] + _ROWS * count + 2 + _ROWS * count, count)
     written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2) + LANES, count + 1)
@@ -73,12 +81,16 @@ def test_rows_are_added_once(count: int, kernel: str) -> None:
 
     _MODULES[kernel].add_rows(read, written, numbers, 1 << 20)
 
-    assert written.tobytes() == wanted.tobytes()
+    assert written.tobytes() == wanted.tobytes(), f"{count=}"
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 8, 16])
-@pytest.mark.parametrize("count", [*range(1, 12), 16, 17, 33, 50, 271])
-def test_phases_are_dealt_into_rows_and_nothing_else(count: int, step: int) -> None:
+def test_phases_are_dealt_into_rows_and_nothing_else(step: int) -> None:
+    for count in (*range(1, 12), 16, 17, 33, 50, 271):
+        _check_dealt_phases(count, step)
+
+
+def _check_dealt_phases(count: int, step: int) -> None:
     length = -(-count // step)
     pitch = _STARTS[0] + _PLANES * (_ROWS * length + 2)
     numbers = _numbers(count, length, count)
@@ -91,12 +103,16 @@ def test_phases_are_dealt_into_rows_and_nothing_else(count: int, step: int) -> N
 
     rows.deal_rows(read, written, numbers, step, pitch)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-    assert written.tobytes() == wanted.tobytes()
+    assert written.tobytes() == wanted.tobytes(), f"{count=}"
 
 
 @pytest.mark.parametrize("step", rows.JOINED)
-@pytest.mark.parametrize("count", _SIZES)
-def test_joined_plain_rows_are_those_of_the_generated(count: int, step: int) -> None:
+def test_joined_plain_rows_are_those_of_the_generated(step: int) -> None:
+    for count in _SIZES:
+        _check_joined_rows(count, step)
+
+
+def _check_joined_rows(count: int, step: int) -> None:
     numbers = _numbers(count, count, step * count)
     pitch = _STARTS[0] + 2 * (_ROWS * count + 2)
     read = _memory(step * pitch, count)
@@ -105,7 +121,7 @@ def test_joined_plain_rows_are_those_of_the_generated(count: int, step: int) -> 
     for module, array in zip(_MODULES.values(), written, strict=True):
         module.join_rows(read, array, numbers, step, pitch)
 
-    assert written[0].tobytes() == written[1].tobytes()
+    assert written[0].tobytes() == written[1].tobytes(), f"{count=}"
 
 
 @pytest.mark.parametrize("step", rows.JOINED)
