@@ -59,23 +59,10 @@ def test_every_case_is_a_test_behind_those_of_ones_own(service: Addresses, tmp_p
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--opserve-suite=other"], "suite: given other, allowed smoke, standard, exhaustive"),
-        (["--opserve-suite=mine.jsonl", "--opserve-seed=-1"], "seed: given -1, allowed 0 to "),
-        (
-            ["--opserve-suite=mine.jsonl", "--opserve-match=no"],
-            "suite mine: no case has a whole id, source or tag like no",
-        ),
-    ],
-)
-def test_options_that_choose_nothing_are_a_usage_error(
-    service: Addresses, tmp_path: Path, options: list[str], told: str
-) -> None:
-    done = run_pytest(tmp_path, service, *options)
+def test_options_that_choose_nothing_are_a_usage_error(service: Addresses, tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, service, "--opserve-suite=mine.jsonl", "--opserve-match=no")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert told in done.stderr
+    assert "suite mine: no case has a whole id, source or tag like no" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 

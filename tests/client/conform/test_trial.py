@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from client.conform.sample_results import HEADER
-from client.fake_service import FakeService
+from client.fake_service import FakeService, refusal
 from opserve.v1.operator_service_pb2 import RuleWarning
 from opserve_client import Client
 from opserve_client.conform.backend import LocalBackend
 from opserve_client.conform.targets.device import DeviceTarget, Sessions, Terms
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial, at_once
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_kernels.cases.arrays import inputs_in, memory_of
@@ -46,19 +47,26 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
+def trial_on(client: Client) -> LocalTrial:
+    reference = Sessions(client, Terms(), sleep=lambda _: None)
+    return LocalTrial(header=HEADER, target=Copying(), backend=LocalBackend(reference))
+
+
 @pytest.mark.parametrize(("kind", "calls"), [(Kind.INTEGER, 1), (Kind.NORMAL, 2)])
 def test_magnitudes_are_asked_for_where_a_verdict_needs_them_and_all_is_asked_once(
     client: Client, fake: FakeService, kind: Kind, calls: int
 ) -> None:
-    trial = LocalTrial(
-        header=HEADER,
-        target=Copying(),
-        backend=LocalBackend(Sessions(client, Terms())),
-    )
+    trial = trial_on(client)
     results = [trial.run(CALL.case(Setting(kind=kind))) for _ in range(2)]
     assert fake.commands.count("execute") == calls
     assert [one.verdict.status for one in results] == [Status.PASSED] * 2
     assert results[0].warnings == (str(WARNING),)
+
+
+def test_a_reference_that_does_not_answer_is_no_verdict(client: Client, fake: FakeService) -> None:
+    fake.failures["Submit"] = [refusal(507901, "service", "away") for _ in range(1000)]
+    with pytest.raises(InfrastructureError, match=r"golden values of im2col_backward.*away"):
+        trial_on(client).run(CALL.case())
 
 
 def test_a_device_is_read_as_far_as_it_is_wanted(client: Client) -> None:
