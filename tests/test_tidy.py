@@ -179,16 +179,6 @@ def test_loops_read_records_by_the_names_of_their_fields() -> None:
     assert indexed == []
 
 
-def test_a_row_of_integers_is_viewed_as_a_record_that_type_checkers_see() -> None:
-    untyped = [
-        f"{path}:{node.lineno} {ast.unparse(node)}"
-        for path in kernels()
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.Assign) and re.search(r"\.view\(_[A-Z]+\)\[0\]$", ast.unparse(node))
-    ]
-    assert untyped == []
-
-
 def kernels() -> list[Path]:
     return [path for path in written_by_hand() if "opserve_kernels" in path.parts]
 

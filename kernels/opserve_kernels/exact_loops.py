@@ -38,18 +38,17 @@ from opserve_kernels.exact_strided import (
     load,
     store,
 )
-from opserve_kernels.loops import compiled, entry
-from opserve_kernels.records import dtype_of
+from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 _Indices = tuple[int, int, int, int]
 
-_FILL = dtype_of(FillStage)
-_COPY = dtype_of(CopyStage)
-_SUMS = dtype_of(ExactSums)
-_DIAGONAL = dtype_of(ExactDiagonal)
-_PRODUCT = dtype_of(ExactProduct)
+_as_fill = reading(FillStage)
+_as_copy = reading(CopyStage)
+_as_sums = reading(ExactSums)
+_as_diagonal = reading(ExactDiagonal)
+_as_product = reading(ExactProduct)
 
 
 def run(
@@ -78,14 +77,14 @@ def run(
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _fill(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    stage: FillStage = numbers.view(_FILL)[0]
+    stage = _as_fill(numbers)
     start, chunk = stage.start, stage.chunk
     scratch[start + first * chunk : start + min(last * chunk, stage.length)] = 0.0
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _load(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
-    stage: CopyStage = numbers.view(_COPY)[0]
+    stage = _as_copy(numbers)
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     target = scratch[stage.start + begin : stage.start + end]
     load(elements, stage.layout, stage.number_format, begin, target)
@@ -93,7 +92,7 @@ def _load(numbers: Integers, elements: Elements, scratch: Doubles, first: int, l
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _store(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
-    stage: CopyStage = numbers.view(_COPY)[0]
+    stage = _as_copy(numbers)
     begin, end = first * stage.chunk, min(last * stage.chunk, stage.length)
     source = scratch[stage.start + begin : stage.start + end]
     store(source, stage.number_format, stage.layout, begin, elements)
@@ -102,7 +101,7 @@ def _store(numbers: Integers, elements: Elements, scratch: Doubles, first: int, 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
 def _sum(numbers: Integers, elements: Elements, scratch: Doubles, first: int, last: int) -> None:
     """Adds some of a channel's pixels to its total."""
-    stage: ExactSums = numbers.view(_SUMS)[0]
+    stage = _as_sums(numbers)
     for unit in range(first, last):
         channel, begin = unit // stage.chunks, unit % stage.chunks * stage.chunk
         loaded = scratch[stage.values :][: min(stage.chunk, stage.pixels - begin)]
@@ -247,7 +246,7 @@ def _tap_sum(g: Geometry, tap: int, scratch: Doubles, output: int, image: int) -
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Steps are outside: the taps of one serve many rows."""
-    stage: ExactProduct = numbers.view(_PRODUCT)[0]
+    stage = _as_product(numbers)
     g = stage.geometry
     total, output, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
@@ -274,7 +273,7 @@ def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """As _image."""
-    stage: ExactProduct = numbers.view(_PRODUCT)[0]
+    stage = _as_product(numbers)
     g = stage.geometry
     total, image, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
@@ -299,7 +298,7 @@ def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    stage: ExactProduct = numbers.view(_PRODUCT)[0]
+    stage = _as_product(numbers)
     g = stage.geometry
     total, image, output = stage.total, stage.left, stage.right
     for unit in range(first, last):
@@ -324,7 +323,7 @@ def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _diagonal(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     """Zeros what belongs to no group: opserve_kernels.gradients.Diagonal."""
-    stage: ExactDiagonal = numbers.view(_DIAGONAL)[0]
+    stage = _as_diagonal(numbers)
     g = stage.geometry
     for unit in range(first, last):
         superblock, k = unit // g.output_channels, unit % g.output_channels

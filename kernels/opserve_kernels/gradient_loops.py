@@ -48,9 +48,8 @@ from opserve_kernels.copy_stages import (
     FillStage,
 )
 from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE, SumStage
-from opserve_kernels.loops import compiled, entry
+from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import HEADER, TAKE_TURNS, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import add_lanes
@@ -64,16 +63,16 @@ Buffers = tuple[Bytes, ...]
 
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
 _MOST_TENSORS = 6  # of a schema: three that are given, three gradients
-_FILL = dtype_of(FillStage)
-_COPY = dtype_of(CopyStage)
-_SUM = dtype_of(SumStage)
-_DIAGONAL = dtype_of(DiagonalStage)
-_COLUMNS = dtype_of(ColumnsStage)
-_PACKED = dtype_of(PackedStage)
-_DOTS = dtype_of(DotsStage)
-_OUTER = dtype_of(OuterStage)
-_DEPTHWISE = dtype_of(DepthwiseStage)
-_RANGES = dtype_of(RangesStage)
+_as_fill = reading(FillStage)
+_as_copy = reading(CopyStage)
+_as_sum = reading(SumStage)
+_as_diagonal = reading(DiagonalStage)
+_as_columns = reading(ColumnsStage)
+_as_packed = reading(PackedStage)
+_as_dots = reading(DotsStage)
+_as_outer = reading(OuterStage)
+_as_depthwise = reading(DepthwiseStage)
+_as_ranges = reading(RangesStage)
 _NOTHING = np.empty(0, np.uint8)
 
 
@@ -174,19 +173,19 @@ def _run_product(  # arrays and integers
     x, w, y = as_floats(source), as_floats(weight), as_floats(result)
     x_half, w_half, y_half = as_halves(source), as_halves(weight), as_halves(result)
     if kind == CORRELATE:
-        packed: PackedStage = stage.view(_PACKED)[0]
+        packed = _as_packed(stage)
         run_packed(packed, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == MULTIPLY_DOTS:
-        dots: DotsStage = stage.view(_DOTS)[0]
+        dots = _as_dots(stage)
         run_dots(dots, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == ADD_OUTER:
-        outer: OuterStage = stage.view(_OUTER)[0]
+        outer = _as_outer(stage)
         run_outer(outer, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == RANGES:
-        ranges: RangesStage = stage.view(_RANGES)[0]
+        ranges = _as_ranges(stage)
         run_ranges(ranges, scratch, x, x_half, w, w_half, first, last)
     else:
-        depthwise: DepthwiseStage = stage.view(_DEPTHWISE)[0]
+        depthwise = _as_depthwise(stage)
         run_depthwise(depthwise, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
 
 
@@ -198,20 +197,20 @@ def _run_stage(  # a case for each kind
     if kind in (CORRELATE, MULTIPLY_DOTS, ADD_OUTER, DEPTHWISE, RANGES):
         _run_product(kind, stage, buffers, scratch, first, last)
     elif kind == FILL:
-        _fill(stage.view(_FILL)[0], scratch, first, last)
+        _fill(_as_fill(stage), scratch, first, last)
     elif kind == LOAD:
-        loaded: CopyStage = stage.view(_COPY)[0]
+        loaded = _as_copy(stage)
         _load(loaded, buffers[loaded.tensor], scratch, first, last)
     elif kind == STORE:
-        stored: CopyStage = stage.view(_COPY)[0]
+        stored = _as_copy(stage)
         _store(stored, buffers[stored.tensor], scratch, first, last)
     elif kind == SUM_CHANNELS:
-        sums: SumStage = stage.view(_SUM)[0]
+        sums = _as_sum(stage)
         _sum_channels(sums, buffers[sums.image], buffers[sums.result], scratch, first, last)
     elif kind == KEEP_DIAGONAL:
-        _keep_diagonal(stage.view(_DIAGONAL)[0], scratch, first, last)
+        _keep_diagonal(_as_diagonal(stage), scratch, first, last)
     elif kind in (SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT):
-        run_columns(kind, stage.view(_COLUMNS)[0], scratch, first, last)
+        run_columns(kind, _as_columns(stage), scratch, first, last)
     else:
         return False
     return True

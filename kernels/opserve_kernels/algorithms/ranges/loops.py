@@ -25,15 +25,14 @@ from opserve_kernels.algorithms.ranges.layout import (
     RangeState,
 )
 from opserve_kernels.algorithms.winograd.layout import LIMIT
-from opserve_kernels.loops import compiled
-from opserve_kernels.records import dtype_of
+from opserve_kernels.loops import compiled, reading
 from opserve_kernels.strided import load
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Patterns = NDArray[np.int32]
 
-_STATE = dtype_of(RangeState)
+_as_state = reading(RangeState)
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _MANTISSA_BITS = np.int32(23)
 _GREATEST_BITS = np.int32(np.float32(LIMIT).view(np.int32) - 1)
@@ -91,7 +90,7 @@ def run_ranges(  # noqa: PLR0913, PLR0917  # arrays and integers
     last: int,
 ) -> None:
     """Runs units first .. last-1; the operands' buffers come as float32 and as halves."""
-    state: RangeState = scratch[stage.state :][:STATE_VALUES].view(_STATE)[0]
+    state = _as_state(scratch[stage.state :][:STATE_VALUES])
     chunks = -(-stage.one.length // CHUNK)
     if first == 0:
         scratch[stage.flag] = np.float32(0)

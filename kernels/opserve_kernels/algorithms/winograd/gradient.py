@@ -33,8 +33,8 @@ from opserve_kernels.algorithms.winograd.tiles import (
     transform_image,
     transform_output,
 )
-from opserve_kernels.loops import compiled, entry
-from opserve_kernels.records import decode, dtype_of
+from opserve_kernels.loops import compiled, entry, reading
+from opserve_kernels.records import decode
 from opserve_kernels.strided import store
 
 Floats = NDArray[np.float32]
@@ -45,7 +45,7 @@ Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
-_STAGE = dtype_of(WinogradStage)
+_as_stage = reading(WinogradStage)
 _OUTPUT, _IMAGE = range(2)  # sides
 
 
@@ -120,7 +120,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     unit: Triple,
 ) -> None:
     """Some channels of a side; unit: group, block, part."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     grid = stage.grid
     group, number, part = unit
     tensor, (channels, halo, y, x) = _tensor_of(stage, side), _sizes_of(stage, side)
@@ -143,7 +143,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
 @entry()
 def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int) -> None:
     """Adds a block's part to the total of a chunk."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     grid = stage.grid
     shape = stage.geometry
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
@@ -186,7 +186,7 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
     chunk: int,
 ) -> None:
     """The total of a chunk, transformed, to the result."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     shape = stage.geometry
     channel, channels, total = _chunk_of(stage, chunk)
     lanes, taps = stage.table + 2 * stage.grid.tiles, shape.taps

@@ -37,8 +37,8 @@ from opserve_kernels.algorithms.winograd.tiles import (
     transform_kernel,
     transform_turned_kernel,
 )
-from opserve_kernels.loops import compiled, entry
-from opserve_kernels.records import decode, dtype_of
+from opserve_kernels.loops import compiled, entry, reading
+from opserve_kernels.records import decode
 from opserve_kernels.strided import load, store
 
 Floats = NDArray[np.float32]
@@ -49,7 +49,7 @@ Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
-_STAGE = dtype_of(WinogradStage)
+_as_stage = reading(WinogradStage)
 
 
 @compiled()
@@ -111,7 +111,7 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
         group: Of channels.
         part: The chunk, and the first of the LEFT_DEPTH channels of the source.
     """
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     shape = stage.geometry
     (channel, channels), depth = _chunk_of(stage, part[0]), stage.left_depth
     place, line, taps = _left_place(stage, channel), stage.line, shape.taps
@@ -141,7 +141,7 @@ def _transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     part: Pair,
 ) -> None:
     """The same where the weight has a row for each channel of the result."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     shape = stage.geometry
     (channel, channels), depth = _chunk_of(stage, part[0]), stage.left_depth
     place, line, taps = _left_place(stage, channel), stage.line, shape.taps
@@ -203,7 +203,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     unit: int,
 ) -> None:
     """Some channels of the right side of a block."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     block, depth = block_of(stage, number), _depth_of(stage)
     if unit == 0:
         fill_tile_offsets(stage, table, stage.table, block, 1)
@@ -224,7 +224,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
 @entry()
 def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
     """Adds what LEFT_DEPTH channels of the source, from one on, give to the total of a chunk."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     grid = stage.grid
     (channel, channels), depth = _chunk_of(stage, chunk), _depth_of(stage)
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
@@ -292,7 +292,7 @@ def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
     chunk: int,
 ) -> None:
     """The total of a chunk, transformed, to the result."""
-    stage: WinogradStage = encoded.view(_STAGE)[0]
+    stage = _as_stage(encoded)
     grid = stage.grid
     block, (channel, channels) = block_of(stage, number), _chunk_of(stage, chunk)
     tiles, pitch = tiles_of(stage, block), plane_of(stage, 0)[1]

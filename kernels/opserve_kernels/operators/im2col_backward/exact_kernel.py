@@ -18,14 +18,13 @@ from opserve_kernels.exact_strided import (
     store,
     value_of,
 )
-from opserve_kernels.loops import compiled, entry
+from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.operators.im2col_backward.plan import GRAD_OUTPUT, OUT, ExactFold
-from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 
-_FOLD = dtype_of(ExactFold)
+_as_fold = reading(ExactFold)
 
 
 @compiled()
@@ -68,7 +67,7 @@ def _sum(
     last: int,
 ) -> None:
     """Writes the pixels of the work units first .. last-1, each rounded once."""
-    stage: ExactFold = numbers.view(_FOLD)[0]
+    stage = _as_fold(numbers)
     chunk, view = stage.chunk, stage.result_layout
     for unit in range(first, last):
         begin = unit * chunk

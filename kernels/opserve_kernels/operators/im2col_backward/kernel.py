@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.fold.layout import FoldStage
 from opserve_kernels.algorithms.fold.loops import run_fold
-from opserve_kernels.loops import entry
+from opserve_kernels.loops import entry, reading
 from opserve_kernels.operators.im2col_backward.plan import GRAD_OUTPUT, OUT
-from opserve_kernels.records import dtype_of
 from opserve_kernels.stages import stages_between
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
-_FOLD = dtype_of(FoldStage)
+_as_fold = reading(FoldStage)
 
 
 @entry("void(int64[::1], uint8[::1], uint8[::1], uint8[::1], int64, int64)")
@@ -30,7 +29,7 @@ def _run_fold(
 ) -> None:
     """The buffers as float32 and as halves, made here: in Python each takes a microsecond."""
     run_fold(
-        stage.view(_FOLD)[0],
+        _as_fold(stage),
         workspace.view(np.float32),
         source[: source.size // 4 * 4].view(np.float32),
         source[: source.size // 2 * 2].view(np.uint16),
