@@ -257,7 +257,10 @@ def test_skeleton_adds_the_lines_of_an_operator_and_changes_no_other(repository:
         added[path.parent.name] = [line.strip() for line in now if line not in before]
     assert added["operators"][-1] == '"my_operator": MyOperator,'
     assert {
-        "v1": ['import "opserve/v1/my_operator.proto";', "MyOperator my_operator = 7;"],
+        "v1": [
+            'import "opserve/v1/my_operator.proto";',
+            f"MyOperator my_operator = {len(OPERATORS) + 2};",
+        ],
         "opserve_client": [
             "from opserve_client.operators.my_operator import MyOperator, MyOperatorResult",
             '"MyOperator",',
@@ -265,7 +268,7 @@ def test_skeleton_adds_the_lines_of_an_operator_and_changes_no_other(repository:
         ],
     }.items() <= added.items()
     registry = (repository / EDITED[0]).read_text()
-    assert '    "deconv_grad_filter",\n    "my_operator",\n)' in registry
+    assert f'    "{[*OPERATORS][-1]}",\n    "my_operator",\n)' in registry
 
 
 def test_skeleton_has_the_files_of_an_operator_and_no_other(repository: Path) -> None:

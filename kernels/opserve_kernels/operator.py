@@ -57,7 +57,7 @@ class RuleOrigin(StrEnum):
     """Who states a rule; it decides whether a call that breaks it is rejected."""
 
     BOTH = "both"
-    """The vendor's page and source, in phase one or when it plans: an error."""
+    """The vendor's page and source, or its page where no source is public: an error."""
     SOURCE = "source"
     """The vendor's source alone: an error."""
     PAGE = "page"
@@ -89,15 +89,15 @@ class RuleWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A call made ready before it runs: pure data, the same for equal arguments.
+    """A call made ready before it runs: pure data, and one for all equal arguments.
 
     Attributes:
         workspace_size: Bytes of scratch memory the kernel uses, a multiple of 512; exact.
         shares: Work units of each share. Those of a share are run in order, in slices of any size;
             shares need nothing of each other, so each may have a thread of its own. Units are
             numbered through all of them.
-        parameters: Everything the kernel needs besides memory, as 64-bit integers; at most
-            PARAMETERS_LIMIT.
+        parameters: Everything the kernel needs besides memory: stages packed by `stages.plan_of`,
+            of which the worker reads where each ends; at most PARAMETERS_LIMIT integers below 2^62.
         buffers: What must be live and large enough besides the tensors.
         algorithms: Which algorithm computes which gradient: "image: winograd".
         warnings: Broken rules of the vendor's page: those of RuleOrigin.CONTRADICTED always, those

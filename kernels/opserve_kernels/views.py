@@ -45,6 +45,7 @@ def view_of_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> View:
         axes: At most VIEW_RANK that do not merge.
     """
     merged = merge_axes(axes)
+    assert len(merged) <= VIEW_RANK, "an operator checks the rank before"
     padded = [(1, 0)] * (VIEW_RANK - len(merged)) + merged
     sizes, steps = zip(*padded, strict=True)
     return View(element_type=dtype.acl_number, offset=offset, sizes=sizes, steps=steps)

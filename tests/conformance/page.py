@@ -26,7 +26,7 @@ CHECKS = {
 }
 _INTRODUCTION = f"""# Faults that the suites catch
 
-Written by `make conformance-faults`, not by hand. Each row is a kernel that is right but for one
+Written by `make faults-page`, not by hand. Each row is a kernel that is right but for one
 fault (tests/conformance/faulty), run on the calls of a suite with seed 0, those of at most
 {PRODUCTS_LIMIT:,} products. *Caught* is in how many cases something complains, of those where the
 fault changes a bit or a code at all; then of which operators those of `standard` are, and which

@@ -1,6 +1,6 @@
 """Calls to plan: ordinary ones drawn at random, and hostile ones at the ends of every argument."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
@@ -179,6 +179,12 @@ def _magnitude(random: Random, bits: int) -> int:
     return int(2 ** random.uniform(0, bits))
 
 
+_BLOCK_CALLS: Mapping[str, Callable[[BlockCall], Call]] = {
+    "conv2d_backprop_input": InputCall,
+    "conv2d_backprop_filter": FilterCall,
+}
+
+
 def _call(operator: str, geometry: Geometry) -> Call:
     axes = geometry.axes if operator == "convolution_backward" else 2
     kernel, stride, dilation, padding = (
@@ -203,7 +209,7 @@ def _call(operator: str, geometry: Geometry) -> Call:
             dilation=dilation,
             group=groups,
         )
-    if operator != "convolution_backward":
+    if operator in _BLOCK_CALLS:
         blocks = BlockCall(
             image=(geometry.batch, groups * inner, *size),
             weight=(groups * outer, inner, *kernel),
@@ -212,8 +218,8 @@ def _call(operator: str, geometry: Geometry) -> Call:
             dilations=dilation,
             groups=groups,
         )
-        made = InputCall if operator == "conv2d_backprop_input" else FilterCall
-        return made(blocks)
+        return _BLOCK_CALLS[operator](blocks)
+    assert operator == "convolution_backward", "this function makes a call of each operator"
     return _convolution(geometry, size)
 
 

@@ -253,7 +253,7 @@ def test_every_check_is_reached_by_the_sample_of_a_row(
         refusal_of(error.sample, PlanOptions())
     checks = {site for path in (_OPERATORS / operator).glob("*.py") for site in _checks_in(path)}
 
-    assert len(checks) > 10
+    assert checks
     assert sorted(checks - reached) == []
 
 
