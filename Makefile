@@ -62,10 +62,10 @@ sync: $(READY) ## generates the blocking client from the async one
 sync-check: $(READY) ## fails when the blocking client is stale
 	$(BIN)/python client/generate_sync.py --check
 
-settings: $(READY) ## writes docs/settings.md from the settings
+settings: $(READY) ## writes docs/reference/settings.md from the settings
 	$(BIN)/python tools/settings_page.py
 
-settings-check: $(READY) ## fails when docs/settings.md is stale
+settings-check: $(READY) ## fails when docs/reference/settings.md is stale
 	$(BIN)/python tools/settings_page.py --check
 
 support: $(READY) ## writes README.md's table of support from the registry
@@ -135,10 +135,10 @@ cold: $(BENCH_READY) ## the suite smoke where nothing is compiled or kept; write
 report-pictures: $(READY) ## draws the pictures of the conformance report in docs/pictures (needs Chromium)
 	$(BIN)/python -m tools.report_pictures
 
-faults-page: $(READY) ## kernels that are wrong on purpose, which must be caught; writes docs/conformance-faults.md
+faults-page: $(READY) ## kernels that are wrong on purpose, which must be caught; writes docs/reference/conformance-faults.md
 	PYTHONPATH=tests $(BIN)/python -m conformance.page
 
-conformance-faults: faults-page $(BENCH_READY) ## kernels that are wrong on purpose, which must be caught; PyTorch's and ours over 20 seeds, which must not; writes docs/conformance-faults.md
+conformance-faults: faults-page $(BENCH_READY) ## kernels that are wrong on purpose, which must be caught; PyTorch's and ours over 20 seeds, which must not; writes docs/reference/conformance-faults.md
 	PYTHONPATH=tests $(BENCH_BIN)/python -m conformance.alarms $(ARGS)
 
 # An environment of its own: PyTorch is large, and nothing else needs it.
@@ -151,7 +151,7 @@ $(BENCH_READY): pyproject.toml constraints.txt
 bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); writes benchmarks/out/kernels.{json,csv,png}
 	$(BENCH_BIN)/python -m benchmarks.kernels $(ARGS)
 
-pictures: $(BENCH_READY) ## draws the pictures of docs/kernels.md
+pictures: $(BENCH_READY) ## draws the pictures of docs/explanation/kernels.md
 	MPLBACKEND=Agg $(BENCH_BIN)/python tools/kernel_pictures.py
 
 operator: $(READY) $(PROTOS_READY) ## make operator NAME=x: the skeleton of a new operator

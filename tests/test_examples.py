@@ -22,44 +22,44 @@ pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
-    "docs/two-phases.md",
-    "docs/bytes.md",
-    "docs/devices.md",
-    "docs/tbe.md",
-    "docs/profiles.md",
-    "docs/numerics.md",
-    "docs/kernels.md",
-    "docs/conformance-verdicts.md",
-    "docs/conformance-report.md",
-    "docs/conformance-service.md",
-    "docs/observing.md",
+    "docs/tutorial/two-phases.md",
+    "docs/reference/bytes.md",
+    "docs/how-to/devices.md",
+    "docs/how-to/tbe.md",
+    "docs/reference/profiles.md",
+    "docs/reference/numerics.md",
+    "docs/explanation/kernels.md",
+    "docs/reference/conformance-verdicts.md",
+    "docs/reference/conformance-report.md",
+    "docs/reference/conformance-service.md",
+    "docs/how-to/observing.md",
     *(f"kernels/opserve_kernels/operators/{name}/README.md" for name in OPERATORS),
 ]
-SHELL_PAGES = ["README.md", "docs/conformance-service.md", "docs/rest.md"]
+SHELL_PAGES = ["README.md", "docs/how-to/rest.md", "docs/reference/conformance-service.md"]
 IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
 PRINTED = {
     "README.md": [
         "(2, 4, 7, 7) (8, 4, 3, 3) (8,)",
         "161002 ACLNN_ERR_PARAM_INVALID stride",
     ],
-    "docs/observing.md": [
+    "docs/how-to/observing.md": [
         "1 im2col_backward True",
         "['im2col_backward', 'write', 'read']",
         "5 True True 5",
     ],
-    "docs/conformance-verdicts.md": [
+    "docs/reference/conformance-verdicts.md": [
         "FAILED 1 (2, 3)",
         "['rounding', 'cann-ecosystem']",
         "True",
     ],
-    "docs/conformance-report.md": ["<!doctype html> False"],
-    "docs/conformance-service.md": [
+    "docs/reference/conformance-report.md": ["<!doctype html> False"],
+    "docs/reference/conformance-service.md": [
         *("PASSED", "FAILED"),
         "['grad_output', 'input', 'weight']",
         "grad_input: nothing was given instead of bfloat16 of shape (1, 8, 6, 6)",
     ],
-    "docs/devices.md": ["['ascend910b-0'] []"],
-    "docs/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
+    "docs/how-to/devices.md": ["['ascend910b-0'] []"],
+    "docs/reference/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
 """What the Python examples of a page print, line by line, where the page says so."""
 needs_curl = needs_program("curl", there=shutil.which("curl") is not None, package="curl")
@@ -106,7 +106,7 @@ def test_the_shell_examples_of_the_readme_run(service: Addresses, tmp_path: Path
 
 @needs_curl
 def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Path) -> None:
-    run_shell(on(service, "".join(blocks("docs/rest.md", "sh"))), tmp_path)
+    run_shell(on(service, "".join(blocks("docs/how-to/rest.md", "sh"))), tmp_path)
     # By hand: each output of ones spreads over 2x2 inputs; each weight sums 2x2 inputs.
     assert np.fromfile(tmp_path / "grad_input.bin", np.float32).reshape(1, 3, 3).tolist() == IMAGE
     assert np.fromfile(tmp_path / "grad_weight.bin", np.float32).tolist() == [8, 12, 20, 24]
@@ -118,7 +118,9 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
 @needs_curl
 def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
     with private_service(store_url=empty_store(tmp_path), devices='["reference"]') as service:
-        run_shell(on(service, "".join(blocks("docs/conformance-service.md", "sh"))), tmp_path)
+        run_shell(
+            on(service, "".join(blocks("docs/reference/conformance-service.md", "sh"))), tmp_path
+        )
     (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]
     wrong = np.load(tmp_path / "wrong.npz")["out"]
     place = np.unravel_index(5, wrong.shape)
@@ -127,7 +129,7 @@ def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
 
 
 def test_every_page_with_curl_is_tested() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     names = [str(path.relative_to(ROOT)) for path in pages]
     found = [name for name in names if "curl" in "".join(blocks(name, "sh"))]
     assert sorted(found) == SHELL_PAGES

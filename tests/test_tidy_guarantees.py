@@ -1,10 +1,10 @@
-"""docs/guarantees.md promises nothing that no test holds."""
+"""docs/reference/guarantees.md promises nothing that no test holds."""
 
 import re
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGE = (REPOSITORY / "docs/guarantees.md").read_text()
+PAGE = (REPOSITORY / "docs/reference/guarantees.md").read_text()
 PROMISES = PAGE.partition("## Requests")[2].partition("## Measured")[0]
 NAME = re.compile(r"`(test_\w+)`")
 

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings; with --check, only tells whether it is fresh."""
+"""Writes docs/reference/settings.md from the settings; --check fails when it is stale."""
 
 import argparse
 import json
@@ -8,8 +8,10 @@ from typing import Any
 
 from opserve_server.settings import OPTIONS, PREFIX, Settings
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs/reference/settings.md"
 HEAD = f"""# Settings
+
+For operators of a service.
 
 Every setting of the service is an environment variable. `opserve serve` has options for those that
 are set most; an option wins over its variable. A value out of bounds ends the service with exit
@@ -63,7 +65,7 @@ def main() -> int:
         return 0
     if PAGE.exists() and PAGE.read_text() == written:
         return 0
-    print("stale: docs/settings.md; run make settings")
+    print("stale: docs/reference/settings.md; run make settings")
     return 1
 
 

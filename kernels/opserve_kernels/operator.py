@@ -36,7 +36,7 @@ class NamedBuffer:
 
 
 class Accuracy(StrEnum):
-    """Error bounds that a caller asks for; docs/numerics.md derives both."""
+    """Error bounds that a caller asks for; docs/explanation/error-bounds.md derives both."""
 
     DIRECT = "direct"
     """Direct sums: the error of each result is bounded by its own products."""

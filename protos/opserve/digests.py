@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 (opserve is a namespace package, as protoc makes it)
-"""The digest by which both sides know an array; docs/conformance-service.md says what is hashed."""
+"""Digest of an array, the same on both sides: see docs/reference/conformance-service.md."""
 
 from hashlib import sha256
 from typing import Any

@@ -1,4 +1,4 @@
-"""docs/conformance-faults.md: which suite sees each fault, and what of a verdict tells.
+"""docs/reference/conformance-faults.md: which suite sees each fault, and what of a verdict tells.
 
 PYTHONPATH=tests python -m conformance.page          # writes it
 PYTHONPATH=tests python -m conformance.page --check  # fails where it is stale
@@ -13,7 +13,7 @@ from conformance.faulty.faults import FAULTS
 from conformance.faulty.forms import OPERATORS
 from conformance.survey import PRODUCTS_LIMIT, Seen, small_cases, survey
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance-faults.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/conformance-faults.md"
 SUITES = ("smoke", "standard")
 CHECKS = {
     "exact": "integers whose sums every order makes alike",
@@ -25,6 +25,8 @@ CHECKS = {
     "status": "a refusal is missing or has another code",
 }
 _INTRODUCTION = f"""# Faults that the suites catch
+
+For kernel developers who want to know what the suites can see.
 
 Written by `make faults-page`, not by hand. Each row is a kernel that is right but for one
 fault (tests/conformance/faulty), run on the calls of a suite with seed 0, those of at most
@@ -72,7 +74,7 @@ def main() -> int:
     if not is_check:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:
-        told.append("stale: docs/conformance-faults.md; run python -m conformance.page")
+        told.append("stale: docs/reference/conformance-faults.md; run python -m conformance.page")
     sys.stdout.write("".join(f"{line}\n" for line in told))
     return 1 if told else 0
 

@@ -11,7 +11,7 @@ from opserve_kernels.status import Status
 from vendor_pages import FOLDER
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "profiles.md"
+PAGE = ROOT / "docs/reference/profiles.md"
 A2 = ("Atlas A2训练系列产品", "Atlas 800I A2推理产品")
 KIND = "(?:训练|推理|Training |Inference )"
 PRODUCT = "(?:系列产品|产品|Series Product|Product)"

@@ -115,7 +115,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> float:
 
 
 def tell(what: str, value: float, unit: str = "s") -> None:
-    """Prints a measured number; docs/guarantees.md has a row for each."""
+    """Prints a measured number; docs/reference/guarantees.md has a row for each."""
     sys.stdout.write(f"drill: {what}: {value:.3g} {unit}\n")
 
 

@@ -188,7 +188,7 @@ def read_to_the_end(terminal: int) -> bytes:
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(operator: Operator) -> None:
-    page = (ROOT / "docs" / "administration.md").read_text()
+    page = (ROOT / "docs/how-to/administration.md").read_text()
     first, *blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     assert "bootstrap" in first
     commands = "".join(blocks).replace(".venv/bin/opserve", "opserve")

@@ -1,4 +1,4 @@
-"""The commands of docs/operating.md, one after another in one folder."""
+"""The commands of docs/how-to/operating.md, one after another in one folder."""
 
 import re
 from pathlib import Path
@@ -11,11 +11,11 @@ from opserve_server.telemetry.metrics import Metrics
 from test_examples import blocks, run_shell
 
 pytestmark = pytest.mark.system
-PAGE = (Path(__file__).resolve().parents[2] / "docs/operating.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/operating.md").read_text()
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    examples = blocks("docs/operating.md", "sh")
+    examples = blocks("docs/how-to/operating.md", "sh")
     assert len(examples) == 4
     run_shell("".join(examples), tmp_path)
     assert (tmp_path / "backup.db").stat().st_size > 0
@@ -31,6 +31,6 @@ def test_every_setting_that_the_page_names_is_there() -> None:
 
 def test_every_metric_that_the_page_names_is_there() -> None:
     named = set(re.findall(r"opserve_[a-z_]+", PAGE)) - {"opserve_server"}
-    known = (Path(__file__).resolve().parents[2] / "docs/observing.md").read_text()
+    known = (Path(__file__).resolve().parents[2] / "docs/how-to/observing.md").read_text()
     written = Metrics().page().decode() + known + "opserve_audit_dropped_total"
     assert {name for name in named if name not in written} == set()

@@ -35,7 +35,7 @@ class Conformance:
     """Cases, what must come of them, and verdicts; see AsyncClient.conformance.
 
     A case is named by its id in a suite, "smoke", "standard" or "exhaustive", that a seed makes.
-    Where it may be an own one, its definition names it: JSON as docs/conformance-cases.md has it.
+    A definition names a case that no suite has: JSON as in docs/reference/conformance-cases.md.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -20,7 +20,7 @@ Json = dict[str, object]
 
 
 class Kind(StrEnum):
-    """How the elements of an input are drawn; docs/conformance-cases.md has the arithmetic."""
+    """How the elements of an input are drawn, by docs/reference/conformance-cases.md."""
 
     INTEGER = "integer"
     UNIFORM = "uniform"

@@ -1,6 +1,6 @@
 """The elements of a tensor from case id, seed and name: the same bits in every language.
 
-docs/conformance-cases.md says how, with test vectors.
+docs/reference/conformance-cases.md says how, with test vectors.
 """
 
 from collections.abc import Mapping

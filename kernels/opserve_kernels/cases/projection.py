@@ -41,7 +41,7 @@ def random_signs(case: str, seed: int, name: str, *, vectors: int, channels: int
     """+1 and -1, of shape (vectors, channels), the same for a case, seed and output's name.
 
     Sign i of row v is the lowest bit of word v * channels + i of the generator of
-    docs/conformance-cases.md, for the tensor "<name>/signs": 0 is +1.
+    docs/reference/conformance-cases.md, for the tensor "<name>/signs": 0 is +1.
     """
     drawn = words(key_of(case, seed, f"{name}/signs"), 0, vectors * channels)
     return (1.0 - 2.0 * (drawn & np.uint64(1)).astype(np.float64)).reshape(vectors, channels)

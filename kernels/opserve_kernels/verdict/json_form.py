@@ -1,4 +1,4 @@
-"""Verdicts as JSON and back; docs/conformance-verdicts.md describes the form.
+"""Verdicts as JSON and back; docs/reference/conformance-verdicts.md describes the form.
 
 Numbers that JSON has no name for are the texts "NaN", "Infinity" and "-Infinity".
 """

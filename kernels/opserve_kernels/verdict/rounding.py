@@ -21,7 +21,7 @@ from opserve_kernels.verdict.dtypes import DTYPES, Doubles, Dtype
 from opserve_kernels.verdict.verdict import Overflow
 
 NAME, VERSION = "rounding", "1"
-SOURCE = "Higham and Mary, SIAM J. Sci. Comput. 41, 2019; docs/numerics.md"
+SOURCE = "Higham and Mary, SIAM J. Sci. Comput. 41, 2019; docs/explanation/error-bounds.md"
 LAMBDA = 4.0  # of the probabilistic bound lambda * sqrt(K) * u on a sum of K products
 _GOLDEN_UNIT = 2.0**-53  # golden results are float64 sums
 _NO_BOUND = 2.0**1000  # finite, for its product with a magnitude of 0 to be 0

@@ -448,7 +448,7 @@ class SubmitOutputsRequest(_message.Message):
     """Of a case of one's own."""
     @_builtins.property
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/conformance-service.md says what is hashed."""
+        """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/reference/conformance-service.md says what is hashed."""
 
     @_builtins.property
     def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -551,7 +551,7 @@ class VerifyRequest(_message.Message):
 
     @_builtins.property
     def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Standards of vendors and libraries that are told beside the layers, by name: docs/conformance-verdicts.md."""
+        """Standards of vendors and libraries that are told beside the layers, by name: docs/reference/conformance-verdicts.md."""
 
     @_builtins.property
     def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -27,12 +27,12 @@ if _version_not_supported:
 
 class ConformanceServiceStub(object):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/conformance-service.md.
+    it did. See docs/reference/conformance-service.md.
 
-    Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
     A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/conformance-cases.md describes, in place of suite and case.
+    docs/reference/conformance-cases.md describes, in place of suite and case.
     Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
     definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
@@ -137,12 +137,12 @@ class ConformanceServiceStub(object):
 
 class ConformanceServiceServicer(object):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/conformance-service.md.
+    it did. See docs/reference/conformance-service.md.
 
-    Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
     A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/conformance-cases.md describes, in place of suite and case.
+    docs/reference/conformance-cases.md describes, in place of suite and case.
     Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
     definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
@@ -384,12 +384,12 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ConformanceService(object):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/conformance-service.md.
+    it did. See docs/reference/conformance-service.md.
 
-    Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
     A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/conformance-cases.md describes, in place of suite and case.
+    docs/reference/conformance-cases.md describes, in place of suite and case.
     Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
     definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """

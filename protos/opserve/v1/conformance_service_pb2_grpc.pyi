@@ -28,12 +28,12 @@ GRPC_VERSION: str
 
 class ConformanceServiceStub:
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/conformance-service.md.
+    it did. See docs/reference/conformance-service.md.
 
-    Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
     A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/conformance-cases.md describes, in place of suite and case.
+    docs/reference/conformance-cases.md describes, in place of suite and case.
     Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
     definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
@@ -97,12 +97,12 @@ class ConformanceServiceStub:
 @_typing.type_check_only
 class ConformanceServiceAsyncStub(ConformanceServiceStub):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/conformance-service.md.
+    it did. See docs/reference/conformance-service.md.
 
-    Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
     A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/conformance-cases.md describes, in place of suite and case.
+    docs/reference/conformance-cases.md describes, in place of suite and case.
     Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
     definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """
@@ -162,12 +162,12 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
 
 class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
     """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/conformance-service.md.
+    it did. See docs/reference/conformance-service.md.
 
-    Cases are those of docs/conformance-cases.md, verdicts those of docs/conformance-verdicts.md. Golden values are computed
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
     on a device of the profile `reference`, in a session of the caller's: its quotas count.
     A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/conformance-cases.md describes, in place of suite and case.
+    docs/reference/conformance-cases.md describes, in place of suite and case.
     Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
     definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
     """

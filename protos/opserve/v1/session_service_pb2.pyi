@@ -32,7 +32,7 @@ class _DeterministicLevelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_De
     DETERMINISTIC_LEVEL_DETERMINISTIC: _DeterministicLevel.ValueType  # 2
     DETERMINISTIC_LEVEL_STRONG: _DeterministicLevel.ValueType  # 3
     DETERMINISTIC_LEVEL_BATCH: _DeterministicLevel.ValueType  # 4
-    """The bytes of an entry of the batch do not depend on the entries beside it (docs/numerics.md)."""
+    """The bytes of an entry of the batch do not depend on the entries beside it (docs/reference/numerics.md)."""
 
 class DeterministicLevel(_DeterministicLevel, metaclass=_DeterministicLevelEnumTypeWrapper):
     """ACL_OPT_DETERMINISTIC plus one. Kernels of opserve are deterministic at every level."""
@@ -42,7 +42,7 @@ DETERMINISTIC_LEVEL_OFF: DeterministicLevel.ValueType  # 1
 DETERMINISTIC_LEVEL_DETERMINISTIC: DeterministicLevel.ValueType  # 2
 DETERMINISTIC_LEVEL_STRONG: DeterministicLevel.ValueType  # 3
 DETERMINISTIC_LEVEL_BATCH: DeterministicLevel.ValueType  # 4
-"""The bytes of an entry of the batch do not depend on the entries beside it (docs/numerics.md)."""
+"""The bytes of an entry of the batch do not depend on the entries beside it (docs/reference/numerics.md)."""
 Global___DeterministicLevel: _TypeAlias = DeterministicLevel  # noqa: Y015
 
 @_typing.final
@@ -156,7 +156,7 @@ class OpenSessionRequest(_message.Message):
     profile: _builtins.str
     """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in
     English or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference.
-    docs/profiles.md lists them. Empty means "ascend910b".
+    docs/reference/profiles.md lists them. Empty means "ascend910b".
     """
     lease_s: _builtins.float
     """Lease in seconds. 0 means the server's default, 30."""
@@ -180,7 +180,7 @@ class OpenSessionRequest(_message.Message):
     """
     accuracy: _builtins.str
     """Error bound of every result of the session: "direct", each by its own products, or "fast", which also allows
-    transforms (Winograd); docs/numerics.md derives both. Empty means "direct".
+    transforms (Winograd); docs/explanation/error-bounds.md derives both. Empty means "direct".
     """
     documented_rules: _builtins.str
     """Answer to a call that breaks a rule which only the vendor's page states: "error" rejects the call, "warn" accepts
@@ -232,7 +232,7 @@ class OpenSessionResponse(_message.Message):
     lease_s: _builtins.float
     local_lane: _builtins.str
     """Names the abstract unix socket "opserve-" + local_lane, over which a client on the service's host maps
-    buffers of the session; docs/bytes.md has its frames. Empty where the service has none.
+    buffers of the session; docs/reference/bytes.md has its frames. Empty where the service has none.
     """
     local_lane_token: _builtins.str
     """A secret of the session, 32 hexadecimal digits, that its client shows there. Empty where there is no lane."""

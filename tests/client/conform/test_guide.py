@@ -1,4 +1,4 @@
-"""Every example of docs/conformance.md, in the order of the page."""
+"""Every example of docs/how-to/conformance.md, in the order of the page."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from benchmarks.keyed import empty_store
 from opserve_client.private_service import Addresses, private_service
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-PAGE = Path(__file__).parents[3] / "docs" / "conformance.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/conformance.md"
 PREFIX = """
 opserve() { python -c 'from opserve_client.cli import main; main()' "$@"; }
 pytest() { python -m pytest -p opserve_pytest -p no:cacheprovider --rootdir . "$@"; }

@@ -21,7 +21,7 @@ from opserve_kernels.cases.fill import (
 )
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
-PAGE = Path(__file__).parents[3] / "docs" / "conformance-cases.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/conformance-cases.md"
 CASE, SEED, TENSOR = "convolution_backward.ascend910b.0123456789abcdef", 7, "input"
 VECTOR = re.compile(r"\| (\w+) \| (\w+) \| (\d+) \| (\d+) \| (\d+) \| `(\w+)` \| `(\w+)` \|")
 FLOATING = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE)

@@ -21,7 +21,7 @@ def test_cases_have_the_profile_and_fill_that_are_asked_for() -> None:
 
 
 def test_the_page_tells_the_reasons_that_readers_give() -> None:
-    page = (ROOT / "docs" / "conformance-cases.md").read_text()
+    page = (ROOT / "docs/reference/conformance-cases.md").read_text()
     rows = re.findall(r"^\| (benchdnn|miopen) \| `(.+)` \| (.+) \|$", page, re.MULTILINE)
 
     readers = {"benchdnn": read_benchdnn, "miopen": read_miopen}

@@ -1,4 +1,4 @@
-"""How far Winograd's algorithm may be from a sum of products: docs/numerics.md derives it.
+"""Error bound of Winograd's algorithm, which docs/explanation/error-bounds.md derives.
 
 Operands are those of a convolution Y[k] = sum over c and taps of W[k, c] * X[c]: image (N, C, ...),
 weight (K, C / groups, ...), output (N, K, ...). An element counts for PEAK times the geometric mean

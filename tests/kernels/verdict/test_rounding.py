@@ -25,7 +25,7 @@ INFINITE, NAN = float("inf"), float("nan")
 def tolerance(
     golden: float, magnitude: float, dtype: str, *, terms: int = TERMS, operand: Fraction
 ) -> Fraction:
-    """The formula of docs/conformance-verdicts.md, in rationals; terms are a square."""
+    """The formula of docs/reference/conformance-verdicts.md, in rationals; terms are a square."""
     root = isqrt(terms)
     assert root * root == terms
     slope = (4 * root + 2) * (UNITS["float32"] + Fraction(1, 2**53)) + 2 * operand

@@ -6,8 +6,8 @@ The transforms spread the error of an element over a tile, so they suit operands
 of like size. The flag is raised for others: an element that is not a number, infinite or not below
 LIMIT, or a greatest magnitude whose exponent is more than RANGE_BITS above the mean exponent. It is
 raised as well where transforms or products could underflow: an exponent below LEAST_EXPONENT, or
-least exponents of both operands with a sum below LEAST_PRODUCT_EXPONENT. docs/numerics.md derives
-the error bound from these limits.
+least exponents of both operands with a sum below LEAST_PRODUCT_EXPONENT.
+docs/explanation/error-bounds.md derives the error bound from these limits.
 
 Units: chunks of the one operand, then of the other; the first clears the flag.
 """

@@ -1,0 +1,132 @@
+"""Documentation: links lead somewhere, pages are in the navigation, and each has one kind."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from test_tidy import REPOSITORY, files, text
+
+INDEX = Path("docs/index.md")
+KINDS = ("tutorial", "how-to", "reference", "explanation")
+UNLISTED = ("docs/decisions", "docs/ci", "docs/grafana")
+"""Folders of docs/ that the index need not list file by file."""
+FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1\s*$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\]\(\s*<?([^)>\s]+)>?[^)]*\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+MENTION = re.compile(r"\bdocs/[a-z0-9/-]+\.(?:md|yml|svg|png|json)\b")
+FOREIGN = ("http://", "https://", "mailto:")
+PAGES = files("*.md")
+DOCS = [path for path in PAGES if path.parts[0] == "docs"]
+
+
+def prose(page: str) -> str:
+    """The page without blocks of code."""
+    return FENCE.sub("", page)
+
+
+def links(page: str) -> list[str]:
+    """Targets of the page's links and pictures."""
+    return LINK.findall(CODE.sub("", prose(page)))
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors that GitHub and the built site give to the page's headings."""
+    counts: Counter[str] = Counter()
+    found = set[str]()
+    for heading in HEADING.findall(prose(page)):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        anchor = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        found.add(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
+        counts[anchor] += 1
+    return found
+
+
+def dead(path: Path, page: str) -> Iterator[str]:
+    """Links of a page, as it would be at a path, that lead nowhere."""
+    for link in links(page):
+        if link.startswith(FOREIGN):
+            continue
+        name, _, anchor = unquote(link).partition("#")
+        target = (REPOSITORY / path.parent / name).resolve() if name else REPOSITORY / path
+        if not (target.exists() and target.is_relative_to(REPOSITORY)):
+            yield f"{path}: {link}"
+        elif anchor and anchor not in anchors(target.read_text() if name else page):
+            yield f"{path}: {link} (no such heading)"
+
+
+def outside(index: str, pages: list[Path]) -> list[Path]:
+    """Pages of docs/ that the index does not link."""
+    linked = {(INDEX.parent / link.partition("#")[0]) for link in links(index)}
+    listed = [path for path in pages if not str(path).startswith(UNLISTED)]
+    return [path for path in listed if path != INDEX and path not in linked]
+
+
+def test_no_link_is_dead() -> None:
+    assert len(PAGES) > 60
+    assert [found for path in PAGES for found in dead(path, text(path))] == []
+
+
+@pytest.mark.parametrize(
+    ("link", "is_dead"),
+    [
+        ("reference/settings.md", False),
+        ("reference/settings.md#settings", False),
+        ("../README.md", False),
+        ("https://example.org/nothing.md", False),
+        ("#here", False),
+        ("settings.md", True),
+        ("reference/settings.md#no-such-heading", True),
+        ("../../outside.md", True),
+        ("#there", True),
+    ],
+)
+def test_planted_link_is_found_where_it_is_dead(link: str, *, is_dead: bool) -> None:
+    page = f"# A page\n\n## Here\n\nSee [it]({link}).\n"
+    assert bool(list(dead(INDEX, page))) == is_dead
+
+
+def test_links_in_code_are_no_links() -> None:
+    assert links("`[a](b.md)`\n\n```sh\n[c](d.md)\n```\n[e](f.md)") == ["f.md"]
+
+
+def test_headings_have_the_anchors_of_github() -> None:
+    page = "# `make` me, a-b!\n\n## Twice\n\n## Twice\n\n```sh\n# no heading\n```\n"
+    assert anchors(page) == {"make-me-a-b", "twice", "twice-1"}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    assert outside(text(INDEX), DOCS) == []
+
+
+def test_planted_page_outside_the_navigation_is_found() -> None:
+    orphan, decision = Path("docs/how-to/orphan.md"), Path("docs/decisions/9999-new.md")
+    assert outside(text(INDEX), [orphan, decision]) == [orphan]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_page_of_a_kind_names_its_readers_at_the_top(kind: str) -> None:
+    pages = files(f"docs/{kind}/*.md")
+    assert pages
+    assert [path for path in pages if not re.match(r"# .+\n\nFor ", text(path))] == []
+
+
+def test_every_page_of_docs_has_a_kind() -> None:
+    folders = {path.parent for path in DOCS} - {Path(name) for name in UNLISTED}
+    assert folders == {INDEX.parent, *(INDEX.parent / kind for kind in KINDS)}
+
+
+def test_every_page_that_a_file_names_is_there() -> None:
+    sources = [path for path in files("*") if path.suffix in {".py", ".md", ".proto", ".yml"}]
+    named = {
+        (path, mention)
+        for path in (*sources, Path("Makefile"), Path(".ci/run"))
+        if path.name not in {"CHANGELOG.md", Path(__file__).name}  # a history keeps old names
+        for mention in MENTION.findall(text(path))
+    }
+    assert len(named) > 50
+    assert [pair for pair in named if not (REPOSITORY / pair[1]).exists()] == []
