@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -74,8 +74,14 @@ support: $(READY) ## writes README.md's table of support from the registry
 support-check: $(READY) ## fails when that table is stale
 	$(BIN)/python tools/support_table.py --check
 
+surface: $(READY) ## writes the lists of docs/reference/public-surface.md from the code
+	$(BIN)/python -m tools.public_surface
+
+surface-check: $(READY) ## fails when they are stale
+	$(BIN)/python -m tools.public_surface --check
+
 # The longest first: with --jobs=2 the others run beside it.
-check: types lint layers protos-check sync-check settings-check support-check ## every check that runs no test
+check: types lint layers protos-check sync-check settings-check support-check surface-check ## every check that runs no test
 
 warm: $(READY) ## compiles the kernels into their cache, or finds them there
 	$(BIN)/opserve warmup

@@ -87,7 +87,7 @@ def sample_run(
     suite = small if cases <= len(small.cases) else SUITES["exhaustive"](0)
     places: list[int] = random.choice(len(suite.cases), cases, replace=False).tolist()
     header = Header(
-        tool="0.1.0",
+        tool="my runner 1",
         suite=suite.name,
         digest=suite.digest,
         cases=cases,

@@ -1,11 +1,18 @@
-"""The release before this one: a commit that a shallow clone, or a copy without git, lacks."""
+"""The release before this one: a commit that a shallow clone, or a copy without git, lacks.
+
+`protos/previous_release.binpb` and `tests/previous_release_names.txt` are its protos and its
+public names. CONTRIBUTING.md says when all three move on.
+"""
 
 import shutil
 import subprocess
 from pathlib import Path
 
+VERSION = "0.1.0"
 COMMIT = "e56e595"
 REPOSITORY = Path(__file__).resolve().parent.parent
+NAMES = REPOSITORY / "tests/previous_release_names.txt"
+"""A public name a line, behind its kind and a tab."""
 
 
 def is_there() -> bool:

@@ -5,11 +5,13 @@ Start at Client (blocking) or AsyncClient, open a session, and run an operator's
 
 from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.client import AsyncClient
+from opserve_client._async.conformance import AsyncConformance
 from opserve_client._async.memory import AsyncBuffer, AsyncTensor
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
 from opserve_client._sync.admin import Admin
 from opserve_client._sync.client import Client
+from opserve_client._sync.conformance import Conformance
 from opserve_client._sync.memory import Buffer, Tensor
 from opserve_client._sync.session import Session
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
@@ -29,6 +31,7 @@ from opserve_client.errors import (
     SessionLost,
     TbeError,
 )
+from opserve_client.handles import Handles
 from opserve_client.operators.conv2d_backprop_filter import (
     Conv2dBackpropFilter,
     Conv2dBackpropFilterParaDict,
@@ -66,6 +69,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncBuffer",
     "AsyncClient",
+    "AsyncConformance",
     "AsyncEvent",
     "AsyncExecutor",
     "AsyncPlan",
@@ -77,6 +81,7 @@ __all__ = [
     "Buffer",
     "CallTimedOut",
     "Client",
+    "Conformance",
     "Conv2dBackpropFilter",
     "Conv2dBackpropFilterParaDict",
     "Conv2dBackpropFilterResult",
@@ -96,6 +101,7 @@ __all__ = [
     "Executor",
     "Format",
     "GroupDict",
+    "Handles",
     "Im2colBackward",
     "Im2colBackwardResult",
     "OpserveError",

@@ -29,6 +29,7 @@ from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
 from opserve_client.operator_pages import show_all, show_one
 from opserve_client.rule_warnings import DocumentedRuleWarning
+from opserve_kernels.status import ExitStatus
 
 app = typer.Typer(
     name="opserve",
@@ -60,7 +61,7 @@ def main() -> None:
     except (OpserveError, FileError, OSError) as error:
         one_line = printable(" ".join(str(error).split()))
         sys.stderr.write(f"opserve: {one_line}\n")
-        sys.exit(1)
+        sys.exit(ExitStatus.FAILED)
 
 
 @app.callback(invoke_without_command=True)

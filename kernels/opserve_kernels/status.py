@@ -1,4 +1,4 @@
-"""Every status code that opserve returns or raises, by family: aclnn and aclrt, TBE DSL, FT-DSP."""
+"""Status codes of calls, by family: aclnn and aclrt, TBE DSL, FT-DSP; exit statuses of programs."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -86,3 +86,16 @@ DOMAINS: Mapping[type[AnyStatus], str] = {
     TbeStatus: "opserve.tbe",
     DeconvStatus: "opserve.ft_dsp",
 }
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of `opserve` and of programs that are targets of `opserve conform`."""
+
+    DONE = 0
+    """The command did its work; `opserve conform`: no case failed."""
+    FAILED = 1
+    """The command failed; `opserve conform`: a case failed, or more cases fail than before."""
+    UNUSABLE = 2
+    """A wrong option or setting; `opserve conform`: nothing can be judged."""
+    UNIMPLEMENTED = 77
+    """Of a program under test: it does not implement the call. Automake's "skipped"."""

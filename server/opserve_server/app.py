@@ -16,6 +16,7 @@ import uvloop
 from typing_extensions import override
 
 from opserve_kernels.registry import kernels_of
+from opserve_kernels.status import ExitStatus
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
 from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
@@ -66,7 +67,6 @@ KILL_AFTER_S = 5.0
 SWITCH_INTERVAL_S = 0.0005
 """Longest that a thread which unpacks arrays keeps the interpreter from the event loop; others
 noticed Python's own 5 ms."""
-STATUS_GIVEN_UP = 1
 
 if TYPE_CHECKING:
     from opserve_server.telemetry.traces import Traces
@@ -96,14 +96,14 @@ def main() -> int:
         ):
             runner.run(_serve(settings, guard))
     except asyncio.CancelledError:
-        return STATUS_GIVEN_UP
+        return ExitStatus.FAILED
     except SettingRefused as refused:
         sys.stderr.write(f"opserve: {refused}\n")
-        return 2
+        return ExitStatus.UNUSABLE
     except StartFailed as failed:
         sys.stderr.write(f"opserve: {failed}\n")
-        return 1
-    return 0
+        return ExitStatus.FAILED
+    return ExitStatus.DONE
 
 
 async def _serve(settings: Settings, guard: StopGuard) -> None:
@@ -165,14 +165,14 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         observe=_observer(metrics, refused, traces),
     )
     metrics.watch(service, devices)
-    metrics.count("audit_dropped", "Refused callers without an audit entry.", refused.count_dropped)
+    metrics.count("audit_dropped", refused.count_dropped)
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
         known = known_callers(guard, service, refused, settings)
         identity = await stack.enter_async_context(known)
         if identity is not None:
-            metrics.count("store_failures", "Refreshes that the store failed.", identity.failures)
+            metrics.count("store_failures", identity.failures)
         administration = Administration(service, identity)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is told before any worker starts.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from opserve_kernels.status import ExitStatus
 from opserve_server.admin_rules import is_administered, new_tenant_name
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.directory import Directory, KeyRecord
@@ -38,13 +39,13 @@ def main(arguments: Sequence[str]) -> int:
         text = asyncio.run(_bootstrap(settings, given.tenant, force=given.force))
     except SettingRefused as refused:
         sys.stderr.write(f"opserve: {refused}\n")
-        return 2
+        return ExitStatus.UNUSABLE
     except (Administered, OpserveError) as refused:
         sys.stderr.write(f"opserve: {refused}\n")
-        return 1
+        return ExitStatus.FAILED
     sys.stderr.write("This key is shown once and kept nowhere; OPSERVE_API_KEY takes it.\n")
     sys.stdout.write(f"{text}\n")
-    return 0
+    return ExitStatus.DONE
 
 
 async def _bootstrap(settings: Settings, tenant: str, *, force: bool) -> str:

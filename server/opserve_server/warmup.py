@@ -12,6 +12,7 @@ from rich.progress import track
 from opserve_kernels.loop_cache import base_folder, folders_of, needs_of
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import kernels_of
+from opserve_kernels.status import ExitStatus
 from opserve_server.pool.compiling import compiled
 
 
@@ -27,11 +28,11 @@ def main() -> int:
             pass
     except OSError as error:
         sys.stderr.write(f"opserve: {error}; NUMBA_CACHE_DIR chooses another folder\n")
-        return 1
+        return ExitStatus.FAILED
     seconds = time.perf_counter() - started
     console.print(f"{missing} of {len(needs)} modules compiled in {seconds:.1f} s")
     console.print(f"kept in {base_folder()}", soft_wrap=True)
-    return 0
+    return ExitStatus.DONE
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from opserve_kernels.cases.suite import Suite, write_suite
 from opserve_kernels.conformance.comparison import compare
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.judge_case import standards_of
 from opserve_kernels.verdict.verdict import GOOD
 
@@ -105,7 +106,7 @@ def main(arguments: Sequence[str], context: Ways) -> None:
     except (InfrastructureError, InvalidArgument, OpserveError, RecordError, OSError) as error:
         one_line = " ".join(str(error).split())
         sys.stderr.write(f"opserve conform: {one_line}\n")
-        sys.exit(2)
+        sys.exit(ExitStatus.UNUSABLE)
 
 
 @app.command()
@@ -311,7 +312,8 @@ def repro(  # noqa: PLR0913  options of the command
     typer.echo("\n".join(told(result)))
     if snippet is not None:
         snippet.write_text(snippet_of(result, drawn_by), encoding="utf-8")
-    raise typer.Exit(int(result.verdict.status not in GOOD))
+    is_good = result.verdict.status in GOOD
+    raise typer.Exit(ExitStatus.DONE if is_good else ExitStatus.FAILED)
 
 
 def wanted_of(operators: list[str] | None, patterns: list[str] | None) -> Wanted:

@@ -6,6 +6,7 @@ from typing import Any
 from opserve_client.conform.known import NOTHING_KNOWN, Expectations, Known
 from opserve_client.conform.record import Result, RunRecord
 from opserve_kernels.conformance.comparison import Comparison
+from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.verdict import Status
 
 _LEFT_OUT = {Status.SKIPPED, Status.UNIMPLEMENTED}
@@ -65,8 +66,8 @@ class Summary:
         else:
             is_worse = bool(self.failures)
         if is_worse:
-            return 1
-        return 0 if self.is_judged else 2
+            return ExitStatus.FAILED
+        return ExitStatus.DONE if self.is_judged else ExitStatus.UNUSABLE
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

@@ -25,6 +25,7 @@ from opserve_client.demo.network import (
 )
 from opserve_client.demo.remote import RemoteConvolution, Traffic
 from opserve_client.private_service import Addresses, private_service
+from opserve_kernels.status import ExitStatus
 
 SEED = 20261121
 EPOCHS = 12
@@ -69,7 +70,7 @@ def main() -> int:
         train_set, test_set = load_digits()
     except ImportError:
         print("the demo needs scikit-learn: pip install 'opserve[server,demo]'", file=sys.stderr)  # noqa: T201
-        return 2
+        return ExitStatus.UNUSABLE
     with ExitStack() as stack:
         with console.status("starting a private service (the first start compiles the kernels)"):
             addresses = stack.enter_context(private_service(devices='["ascend910b"]'))
@@ -77,7 +78,7 @@ def main() -> int:
         show(report, console)
         show_one_call_over_rest(addresses, console)
     console.print("[green]passed[/]" if report.passed else "[red]failed[/]")
-    return 0 if report.passed else 1
+    return ExitStatus.DONE if report.passed else ExitStatus.FAILED
 
 
 def load_digits() -> tuple[Digits, Digits]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 DRIFT = 0.25  # of the tolerance; right results that come nearer to its end by more are news
@@ -86,7 +87,8 @@ class Comparison:
     @property
     def exit_code(self) -> int:
         """1 if something is worse than before; a drift is not."""
-        return int(bool(self.new_failures or self.newly_skipped))
+        is_worse = bool(self.new_failures or self.newly_skipped)
+        return ExitStatus.FAILED if is_worse else ExitStatus.DONE
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

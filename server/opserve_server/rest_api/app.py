@@ -124,16 +124,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         body_bytes_limit: Most bytes of a JSON body.
         run_limits: Bounds on one-shot calls.
     """
-    app = RestApi(
-        title="opserve",
-        version="1",
-        description=_DESCRIPTION,
-        openapi_tags=[{"name": name, "description": told} for name, told in _TAGS.items()],
-        openapi_url=None,  # the routers have it, and the page
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # those of telemetry/ are
-    )
-    for router in _ROUTERS:
-        app.include_router(router)
+    app = declared_api()
     app.state.backend = Backend(
         service=service,
         administration=administration,
@@ -146,4 +137,19 @@ def rest_app(  # noqa: PLR0913  # each by its name
         run_slots=FairSlots(run_limits.concurrent_runs, waiting_limit=run_limits.waiting_runs),
     )
     app.add_middleware(CallMiddleware, routes=app.routes, guard=guard, observe=service.observe)
+    return app
+
+
+def declared_api() -> RestApi:
+    """The routes with their document; no service is behind them."""
+    app = RestApi(
+        title="opserve",
+        version="1",
+        description=_DESCRIPTION,
+        openapi_tags=[{"name": name, "description": told} for name, told in _TAGS.items()],
+        openapi_url=None,  # the routers have it, and the page
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # those of telemetry/ are
+    )
+    for router in _ROUTERS:
+        app.include_router(router)
     return app

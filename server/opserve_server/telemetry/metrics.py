@@ -7,12 +7,7 @@ from itertools import accumulate
 from typing import Protocol, assert_never
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
@@ -29,6 +24,7 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
+from opserve_server.telemetry.families import counter, gauge, histogram
 from opserve_server.telemetry.quotas import Quotas
 
 SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0)
@@ -41,13 +37,11 @@ class Counts(Collector):
     prometheus_client's own take a lock for each number: a sixth of the time of a small command.
 
     Args:
-        name: Name of the metric.
-        told: What it is.
-        labels: Names of the labels.
+        name: Of the metric, a counter of FAMILIES.
     """
 
-    def __init__(self, name: str, told: str, labels: Sequence[str]) -> None:
-        self._described = name, told, labels
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
     def add(self, amount: float, *labels: str) -> None:
@@ -56,8 +50,7 @@ class Counts(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        name, told, labels = self._described
-        family = CounterMetricFamily(name, told, labels=labels)
+        family = counter(self._name)
         for values, amount in self._sums.items():
             family.add_metric(values, amount)
         yield family
@@ -67,13 +60,11 @@ class Times(Collector):
     """Histograms of seconds by labels, kept by one thread.
 
     Args:
-        name: Name of the metric.
-        told: What it is.
-        labels: Names of the labels.
+        name: Of the metric, a histogram of FAMILIES.
     """
 
-    def __init__(self, name: str, told: str, labels: Sequence[str]) -> None:
-        self._described = name, told, labels
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._buckets: defaultdict[tuple[str, ...], list[int]] = defaultdict(_empty)
         self._sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
@@ -84,8 +75,7 @@ class Times(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        name, told, labels = self._described
-        family = HistogramMetricFamily(name, told, labels=labels)
+        family = histogram(self._name)
         bounds = [*map(str, SECONDS), "+Inf"]
         for values, buckets in self._buckets.items():
             below = list(zip(bounds, accumulate(buckets), strict=True))
@@ -112,36 +102,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._calls = self._counts(
-            "calls", "Calls by what they came to.", ("face", "method", "outcome")
-        )
-        self._call_seconds = self._times(
-            "call_seconds", "Seconds from a call to its answer.", ("face", "method")
-        )
-        self._kernels = self._counts(
-            "kernels", "Executed calls by what they came to.", ("profile", "operator", "outcome")
-        )
-        self._queue_seconds = self._times(
-            "queue_seconds", "Seconds from Execute to the kernel.", ("profile", "operator")
-        )
-        self._kernel_seconds = self._times(
-            "kernel_seconds", "Seconds that kernels computed.", ("profile", "operator")
-        )
-        self._copy_seconds = self._times(
-            "copy_seconds", "Seconds that copies took.", ("profile", "kind")
-        )
-        self._copied = self._counts(
-            "copied_bytes", "Bytes in from clients, and out to them.", ("direction", "lane")
-        )
+        self._calls = self._counts("calls")
+        self._call_seconds = self._times("call_seconds")
+        self._kernels = self._counts("kernels")
+        self._queue_seconds = self._times("queue_seconds")
+        self._kernel_seconds = self._times("kernel_seconds")
+        self._copy_seconds = self._times("copy_seconds")
+        self._copied = self._counts("copied_bytes")
 
     def watch(self, service: Service, devices: Sequence[Worked]) -> None:
         """Tells the state of a service, as it is when the page is asked for."""
         self._registry.register(_State(service, devices))
         self._registry.register(Quotas(service.accounts))
 
-    def count(self, name: str, told: str, read: Callable[[], int]) -> None:
-        """Tells a number that somebody else counts."""
-        self._registry.register(_Counted(name, told, read))
+    def count(self, name: str, read: Callable[[], int]) -> None:
+        """Shows a number that another object counts."""
+        self._registry.register(_Counted(name, read))
 
     def observe(self, observation: Observation) -> None:
         """Counts what happened."""
@@ -183,32 +159,31 @@ class Metrics:
             lane = "inline" if ended.inline or call is None else call.face
             self._copied.add(copy.size_bytes, direction, lane)
 
-    def _counts(self, name: str, told: str, labels: Sequence[str]) -> Counts:
-        counts = Counts(f"opserve_{name}", told, labels)
+    def _counts(self, name: str) -> Counts:
+        counts = Counts(name)
         self._registry.register(counts)
         return counts
 
-    def _times(self, name: str, told: str, labels: Sequence[str]) -> Times:
-        times = Times(f"opserve_{name}", told, labels)
+    def _times(self, name: str) -> Times:
+        times = Times(name)
         self._registry.register(times)
         return times
 
 
 class _Counted(Collector):
-    """A number that somebody else counts."""
+    """A number that another object counts."""
 
-    def __init__(self, name: str, told: str, read: Callable[[], int]) -> None:
+    def __init__(self, name: str, read: Callable[[], int]) -> None:
         self._name = name
-        self._told = told
         self._read = read
 
     @override
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(f"opserve_{self._name}", self._told, value=self._read())
+        yield counter(self._name, self._read())
 
 
 class _State(Collector):
-    """What is so now, by device."""
+    """The present state of each device."""
 
     def __init__(self, service: Service, devices: Sequence[Worked]) -> None:
         self._service = service
@@ -217,28 +192,19 @@ class _State(Collector):
     @override
     def collect(self) -> Iterator[Metric]:
         infos = self._service.list_devices(ITSELF)
-        waiting = self._service.waiting_entries()
-        rows: dict[str, tuple[str, Mapping[str, float]]] = {
-            "sessions": ("Open sessions.", {i.name: i.sessions for i in infos}),
-            "device_ready": ("Whether its worker answers.", {i.name: i.ready for i in infos}),
-            "memory_free_bytes": (
-                "Device memory that is free.",
-                {i.name: i.free_memory_bytes for i in infos},
-            ),
-            "memory_used_bytes": (
-                "Device memory that sessions hold.",
-                {i.name: i.memory_bytes - i.free_memory_bytes for i in infos},
-            ),
-            "stream_entries_waiting": ("Entries that wait on streams.", waiting),
+        rows: dict[str, Mapping[str, float]] = {
+            "sessions": {i.name: i.sessions for i in infos},
+            "device_ready": {i.name: i.ready for i in infos},
+            "memory_free_bytes": {i.name: i.free_memory_bytes for i in infos},
+            "memory_used_bytes": {i.name: i.memory_bytes - i.free_memory_bytes for i in infos},
+            "stream_entries_waiting": self._service.waiting_entries(),
         }
-        for name, (told, values) in rows.items():
-            gauge = GaugeMetricFamily(f"opserve_{name}", told, labels=["device"])
+        for name, values in rows.items():
+            family = gauge(name)
             for name_of_device, value in values.items():
-                gauge.add_metric([name_of_device], value)
-            yield gauge
-        restarts = CounterMetricFamily(
-            "opserve_worker_restarts", "Workers that took a dead one's place.", labels=["device"]
-        )
+                family.add_metric([name_of_device], value)
+            yield family
+        restarts = counter("worker_restarts")
         for device in self._devices:
             restarts.add_metric([device.name], device.restarts)
         yield restarts

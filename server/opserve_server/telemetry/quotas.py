@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from math import inf
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from opserve_server.core.accounts import Accounts
-
-_LABELS = ("tenant", "resource")
+from opserve_server.telemetry.families import counter, gauge
 
 
 class Quotas(Collector):
@@ -20,13 +19,8 @@ class Quotas(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        use = GaugeMetricFamily("opserve_tenant_use", "What a tenant uses now.", labels=_LABELS)
-        limits = GaugeMetricFamily(
-            "opserve_tenant_limit", "What its quota allows, where it has a limit.", labels=_LABELS
-        )
-        refusals = CounterMetricFamily(
-            "opserve_tenant_refusals", "What its quota refused.", labels=_LABELS
-        )
+        use, limits = gauge("tenant_use"), gauge("tenant_limit")
+        refusals = counter("tenant_refusals")
         for account in self._accounts:
             for resource, standing in account.standings.items():
                 labels = (account.tenant.name, resource.value)

@@ -15,9 +15,9 @@ from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.arrays import placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
+from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.judge_case import Arrays
 
-MISSING_STATUS = 77  # as make's test drivers have it: skipped
 _TOLD_CHARACTERS = 400  # of what the program wrote to standard error
 
 
@@ -79,8 +79,8 @@ class CommandTarget:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return Broken(reason=f"{words[0]}: no end within {self._timeout_s:g} s")
-        if process.returncode == MISSING_STATUS:
-            return Missing(reason=f"{words[0]} ended with {MISSING_STATUS}")
+        if process.returncode == ExitStatus.UNIMPLEMENTED:
+            return Missing(reason=f"{words[0]} ended with {ExitStatus.UNIMPLEMENTED}")
         if process.returncode == 0:
             return None
         reason = _last_lines(told.decode(errors="replace")) or "it wrote no error"
