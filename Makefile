@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints wheel clean
+.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -167,8 +167,12 @@ operator: $(READY) $(PROTOS_READY) ## make operator NAME=x: the skeleton of a ne
 constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev pyproject.toml --output-file constraints.txt
 
-wheel: $(READY) ## dist/opserve-*.whl
-	$(BIN)/python -m hatchling build -t wheel
+dist: $(READY) ## the wheel and the sdist, in dist/
+	$(BIN)/python -m hatchling build
+
+previous-release: $(READY) ## after a release: its protos and public names are those that later ones are compared with
+	$(BIN)/buf build protos --exclude-source-info --output protos/previous_release.binpb
+	$(BIN)/python -m tools.public_surface --names tests/previous_release_names.txt
 
 clean: ## removes everything that make made
 	rm -rf .venv .venv-protos .venv-bench .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out

@@ -19,7 +19,7 @@ from tools.public_surface.python_names import MODULES, exports
 
 PROTOCOLS = {"OperatorCall"}
 """Types of parameters that only classes of the client satisfy."""
-EXPLAINED = {"docs/kernels.md", "docs/explanation/kernels.md"}
+EXPLAINED = {"docs/explanation/kernels.md"}
 """Pages on the inside of the product, whose examples use private names."""
 
 
@@ -153,11 +153,11 @@ def annotated(tree: ast.Module) -> Iterator[str]:
     exported = set(opserve_client.__all__)
     for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         for method in cls.body if cls.name in exported else ():
-            is_method = isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
-            if not is_method or method.name.startswith("_"):
+            if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             arguments = [*method.args.args, *method.args.kwonlyargs]
-            for hint in [one.annotation for one in arguments] + [method.returns]:
+            hints = [*(one.annotation for one in arguments), method.returns]
+            for hint in hints if not method.name.startswith("_") else ():
                 found = ast.walk(hint) if hint is not None else ()
                 yield from (node.id for node in found if isinstance(node, ast.Name))
 

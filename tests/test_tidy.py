@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import previous_release
 from opserve_server.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -239,6 +240,23 @@ def test_client_imports_neither_server_nor_compiler() -> None:
     loaded = f"sorted(name for name in sys.modules if name.startswith({strangers}))"
     found = run("-c", f"import sys, opserve_client; print({loaded})")
     assert found.strip() == "[]"
+
+
+def test_the_version_is_stated_in_one_place_and_has_a_release_before_it() -> None:
+    version = tomllib.loads(text(Path("pyproject.toml")))["project"]["version"]
+    elsewhere = [
+        path for path in files() if path.suffix in {".md", ".py", ".yml"} and version in text(path)
+    ]
+    assert set(elsewhere) <= {Path("CHANGELOG.md")}
+    heading = r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$"
+    released = re.findall(heading, text(Path("CHANGELOG.md")), re.MULTILINE)
+    assert released == sorted(released, key=numbers, reverse=True)
+    older = [one for one in released if numbers(one) < numbers(version)]
+    assert older[0] == previous_release.VERSION, "CONTRIBUTING.md describes a release"
+
+
+def numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
 
 
 @pytest.mark.system

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import pytest
 
 from opserve_client import private_service
 from opserve_client.private_service import Addresses
-from previous_release import COMMIT, REPOSITORY
+from previous_release import COMMIT, REPOSITORY, VERSION
 
 CALLS = Path(__file__).with_name("previous_release_calls.py")
 DEVICES = {"devices": '["ascend910b", "reference"]'}
@@ -23,15 +24,20 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the previous release, unpacked; what it needs is what this one needs."""
-    folder = tmp_path_factory.mktemp("release")
-    sources = folder / "sources"
-    sources.mkdir()
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commit of the previous release."""
+    folder = tmp_path_factory.mktemp("sources")
     packed = folder / "sources.tar"
     archive = ["git", "archive", "--output", str(packed), COMMIT]
     subprocess.run(archive, cwd=REPOSITORY, check=True)
-    subprocess.run(["tar", "-xf", str(packed), "-C", str(sources)], check=True)  # noqa: S607
+    subprocess.run(["tar", "-xf", str(packed), "-C", str(folder)], check=True)  # noqa: S607
+    return folder
+
+
+@pytest.fixture(scope="module")
+def release(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the previous release, unpacked; it needs the packages that this one needs."""
+    folder = tmp_path_factory.mktemp("release")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=sources, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
@@ -77,3 +83,16 @@ def test_this_client_works_with_a_service_of_the_previous_release(
     with service_of(release, monkeypatch) as service:
         found = calls_of(os.environ, service)
     assert found.startswith(str(REPOSITORY))
+
+
+def test_the_kept_protos_and_version_are_those_of_the_previous_release(
+    sources: Path, tmp_path: Path
+) -> None:
+    project = tomllib.loads((sources / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
+    built = tmp_path / "previous_release.binpb"
+    buf = f"{Path(sys.executable).with_name('buf')}"
+    build = [buf, "build", "protos", "--exclude-source-info", "--output", f"{built}"]
+    subprocess.run(build, cwd=sources, check=True)
+    kept = REPOSITORY / "protos/previous_release.binpb"
+    assert built.read_bytes() == kept.read_bytes()

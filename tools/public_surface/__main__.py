@@ -2,18 +2,24 @@
 
 import argparse
 import sys
+from pathlib import Path
 
-from tools.public_surface.page import ADVICE, NAME, PAGE, written
+from tools.public_surface.page import ADVICE, NAME, PAGE, public_names, written
 
 
 def main() -> int:
     """Writes the page, or compares; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
-    check = parser.parse_args().check
+    parser.add_argument("--names", type=Path, help="write every public name to this file instead")
+    given = parser.parse_args()
+    if given.names is not None:
+        lines = sorted({f"{kind}\t{name}\n" for kind, name in public_names()})
+        given.names.write_text("".join(lines))
+        return 0
     before = PAGE.read_text()
     now = written(before)
-    if not check:
+    if not given.check:
         PAGE.write_text(now)
         return 0
     if before == now:
