@@ -1,6 +1,5 @@
 """The command line: opserve serve | devices | operators | run | conform | tenant | ..."""
 
-import importlib.util
 import json
 import os
 import sys
@@ -28,6 +27,7 @@ from opserve_client.cli_rows import printable
 from opserve_client.errors import OpserveError
 from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
 from opserve_client.operator_pages import show_all, show_one
+from opserve_client.private_service import require_server
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_kernels.status import ExitStatus
 
@@ -138,8 +138,7 @@ def bootstrap(
 
 
 def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
-    if importlib.util.find_spec("opserve_server") is None:
-        raise FileError("the service is not installed: pip install 'opserve[server]'")
+    require_server()
     command = [sys.executable, "-m", module, *arguments]
     os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  our own interpreter
 

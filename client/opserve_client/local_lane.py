@@ -10,6 +10,7 @@ import re
 import socket
 import struct
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -62,8 +63,7 @@ class LocalLane:
     def __init__(self, name: str, session: str, token: str) -> None:
         # A service names a lane and nothing else: it cannot send this process to other sockets.
         usable = all(_HEXADECIMAL.fullmatch(part) for part in (name, session, token))
-        on_linux = sys.platform == "linux"
-        self._address = f"\0opserve-{name}" if on_linux and usable else None
+        self._address = f"\0opserve-{name}" if usable else None
         self._secrets = bytes.fromhex(session) + bytes.fromhex(token) if usable else b""
         self._slabs: dict[int, mmap.mmap] = {}
 
@@ -110,20 +110,21 @@ class LocalLane:
 
 
 def _ask(address: str, request: bytes) -> tuple[bytes, list[int]]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
-        end.settimeout(_ANSWER_TIMEOUT_S)
-        end.connect(address)
-        end.send(request)
-        answer, fds, _, _ = socket.recv_fds(end, _ANSWER.size, 1)
-        return answer, fds
+    if sys.platform == "linux":
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+            end.settimeout(_ANSWER_TIMEOUT_S)
+            end.connect(address)
+            end.send(request)
+            answer, fds, _, _ = socket.recv_fds(end, _ANSWER.size, 1)
+            return answer, fds
+    raise ConnectionRefusedError("only Linux passes memory between processes by its name")
 
 
 def _map(fd: int, size_bytes: int) -> mmap.mmap | None:
-    assert sys.platform == "linux", "no lane was found elsewhere"
-    try:
-        # Memory that its owner could shrink would kill this process one day.
-        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
-            return mmap.mmap(fd, size_bytes)
-    except (OSError, ValueError):  # no memfd, or no room for it here
-        return None
+    if sys.platform == "linux":
+        # Memory that its owner could shrink would kill this process one day. An error means that
+        # it is no memfd, or that there is no room for it here.
+        with suppress(OSError, ValueError):
+            if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
+                return mmap.mmap(fd, size_bytes)
     return None

@@ -1,5 +1,6 @@
 """A service of one's own: a child process on free loopback ports, for as long as it is needed."""
 
+import importlib.util
 import json
 import os
 import select
@@ -29,6 +30,19 @@ class Addresses:
     rest: str
 
 
+def require_server() -> None:
+    """Checks that this computer can start a service.
+
+    Raises:
+        OSError: It runs another system than Linux, or the server is not installed.
+    """
+    if sys.platform != "linux":
+        raise OSError("the service runs on Linux only: connect to one with --server")
+    if importlib.util.find_spec("opserve_server") is None:
+        install = "pip install 'opserve[server]'"
+        raise OSError(f"the service is not installed: connect to one with --server, or {install}")
+
+
 @contextmanager
 def private_service(**settings: str) -> Generator[Addresses]:
     """Runs a service until the block ends.
@@ -37,8 +51,10 @@ def private_service(**settings: str) -> Generator[Addresses]:
         settings: Settings of the server by their lower-case names, e.g. devices='["ascend910b"]'.
 
     Raises:
+        OSError: There is no server here to start.
         RuntimeError: The server does not start; its log is on standard error.
     """
+    require_server()
     chosen = PRIVATE_SETTINGS | settings
     environment = os.environ | {f"OPSERVE_{k.upper()}": v for k, v in chosen.items()}
     process = subprocess.Popen(  # our own interpreter and module

@@ -1,11 +1,11 @@
 """A run of many cases; each is recorded as soon as it is judged, so that a run can go on later."""
 
-import fcntl
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
+from opserve_client.conform.exclusive import lock
 from opserve_client.conform.record import (
     RECORD_NAME,
     Header,
@@ -91,7 +91,7 @@ def _opened(folder: Path, header: Header, *, resume: bool) -> IO[str]:
     path = folder / RECORD_NAME
     file = path.open("a", encoding="utf-8")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file)
     except OSError as error:
         file.close()
         raise InfrastructureError(f"{path}: another run writes to it") from error

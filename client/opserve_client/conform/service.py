@@ -1,6 +1,5 @@
 """The service that a run asks for golden values: a given one, or one of its own."""
 
-import importlib.util
 import json
 from collections.abc import Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,17 +30,13 @@ def service(
     if address:
         yield Access(address=address, ways=ways)
         return
-    if importlib.util.find_spec("opserve_server") is None:
-        raise InfrastructureError(
-            "no service: name one with --server, or pip install 'opserve[server]' to start one"
-        )
     settings: dict[str, str] = {}
     if profiles is not None:
         settings["devices"] = json.dumps([REFERENCE, *sorted(set(profiles) - {REFERENCE})])
     with ExitStack() as stack:
         try:
             addresses = stack.enter_context(private_service(**settings))
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             raise InfrastructureError(str(error)) from error
         yield Access(address=addresses.grpc)
 

@@ -5,13 +5,14 @@ and is replaced.
 """
 
 import signal
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from time import monotonic
 from traceback import format_exc
@@ -29,6 +30,11 @@ from opserve_kernels.conformance.expected import REFERENCE_RULES
 from opserve_kernels.conformance.trial import unjudged
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_kernels.verdict.verdict import Status
+
+if sys.platform == "win32":
+    from multiprocessing.connection import PipeConnection as Connection
+else:
+    from multiprocessing.connection import Connection
 
 START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 10.0

@@ -32,7 +32,13 @@ class Host:
 
 
 def _features() -> frozenset[str]:
-    """What the kernel tells of an x86 processor; empty elsewhere. Plans ask, without a compiler."""
+    """Instruction sets of an x86 processor, as Linux lists them; empty elsewhere.
+
+    Plans need them without a compiler. An emulator of another processor shows the file of the real
+    one, so the machine decides whether the file is read.
+    """
+    if platform.machine() != "x86_64":
+        return frozenset()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

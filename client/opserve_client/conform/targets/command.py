@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +30,7 @@ class CommandTarget:
     does not have this.
 
     Args:
-        command: With its arguments, as a shell would split them.
+        command: With its arguments, as a POSIX shell splits them; on Windows paths have / too.
         timeout_s: Seconds that it may take.
     """
 
@@ -77,7 +78,7 @@ class CommandTarget:
             try:
                 _, told = process.communicate(timeout=self._timeout_s)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill(process.pid)
                 return Broken(reason=f"{words[0]}: no end within {self._timeout_s:g} s")
         if process.returncode == ExitStatus.UNIMPLEMENTED:
             return Missing(reason=f"{words[0]} ended with {ExitStatus.UNIMPLEMENTED}")
@@ -85,6 +86,15 @@ class CommandTarget:
             return None
         reason = _last_lines(told.decode(errors="replace")) or "it wrote no error"
         return Broken(reason=f"{words[0]} ended with {process.returncode}: {reason}")
+
+
+def _kill(pid: int) -> None:
+    """Ends a program and what it has started, which would keep its standard error open."""
+    if sys.platform == "win32":
+        words = ["taskkill", "/F", "/T", "/PID", f"{pid}"]  # of Windows itself: no process groups
+        subprocess.run(words, check=False, capture_output=True)  # noqa: S603
+    else:
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _last_lines(told: str) -> str:
