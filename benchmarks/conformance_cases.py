@@ -1,4 +1,4 @@
-"""What cases cost: on one device and on two, and what golden values add to kernels."""
+"""What cases cost: on one device and on two, and what expected values add to kernels."""
 
 import json
 import os
@@ -32,16 +32,16 @@ from opserve_kernels.verdict.judge_case import sized_outputs
 _PROFILE = "ascend910b"
 _STEP = 2  # one case of so many: a fraction of `standard` tells its rate
 _ROUNDS = 3
-_CACHE = "XDG_CACHE_HOME"  # golden values that are kept cost nothing
+_CACHE = "XDG_CACHE_HOME"  # expected values that are kept cost nothing
 
 
 def case_goals() -> Sequence[Goal]:
-    """Cases per second of `standard`, how they grow, and the golden values' share."""
+    """Cases per second of `standard`, how they grow, and the expected values' share."""
     suite = suite_named("standard", 0)
     offered = [case for case in suite.cases if case.profile == _PROFILE and not case.is_refused]
     cases = offered[::_STEP]
     rounds = [[_rate(cases, devices=count) for count in (1, 2)] for _ in range(_ROUNDS)]
-    golden, kernels = _costs(cases)
+    expected, kernels = _costs(cases)
     whole_s = _whole(suite.cases)
     return [
         Goal(
@@ -63,8 +63,8 @@ def case_goals() -> Sequence[Goal]:
             better="higher",
         ),
         Goal(
-            goal="golden values: their cost by that of the kernels that are tried",
-            value=golden / kernels,
+            goal="expected values: their cost by that of the kernels that are tried",
+            value=expected / kernels,
             target=4,
             better="lower",
         ),
@@ -93,8 +93,8 @@ def _rate(cases: Sequence[Case], *, devices: int) -> float:
 
 
 def _costs(cases: Sequence[Case]) -> tuple[float, float]:
-    """Seconds of all golden values and of all calls of the target."""
-    golden = kernels = 0.0
+    """Seconds of all expected values and of all calls of the target."""
+    expected = kernels = 0.0
     with _begun(cases, [REFERENCE, _PROFILE]) as setup:
         trial = make_trial(setup)
         for case in cases:
@@ -104,11 +104,11 @@ def _costs(cases: Sequence[Case]) -> tuple[float, float]:
             )
             started = perf_counter()
             at_once(settled(trial.backend, trial.task(case), find))
-            golden += perf_counter() - started
+            expected += perf_counter() - started
             outcome = at_once(trial.target.run(case, memory, read=memory))
             kernels += outcome.seconds if isinstance(outcome, Ran) else 0.0
         trial.close()
-    return golden, kernels
+    return expected, kernels
 
 
 @contextmanager

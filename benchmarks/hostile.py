@@ -15,10 +15,10 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-from benchmarks.customer import say
 from benchmarks.giant_plans import giant_plans
 from benchmarks.http2 import announced, http2
 from benchmarks.long_calls import long_call, queue_calls
+from benchmarks.tenant_load import say
 from benchmarks.wire import ANSWER_S, Answers, Host, Wire
 from opserve.v1 import memory_service_pb2 as memory
 from opserve.v1 import operator_service_pb2 as operators
@@ -75,7 +75,7 @@ class Hostile:
     session: AsyncSession
 
     async def floods(self) -> None:
-        """More calls than its rate allows, on both faces."""
+        """More calls than its rate allows, on both APIs."""
         query = streams.QueryStreamRequest(session=self.session.name)
         await _at_once(
             *(self.wire.call(methods.QUERY_STREAM, query) for _ in range(CALLS_AT_ONCE)),
@@ -144,10 +144,10 @@ class Hostile:
     async def half_opens(self) -> None:
         """Connections that say nothing, or half of a beginning."""
         beginnings = (b"", b"PRI * HTTP/2.0\r\n", b"GET /v1/devices HTTP/1.1\r\nHo")
-        faces = (self.wire.grpc, self.wire.rest)
+        apis = (self.wire.grpc, self.wire.rest)
         places = range(CONNECTIONS)
         await _at_once(
-            *(self.wire.hold(faces[n % 2], beginnings[n % 3], held_s=HELD_S) for n in places)
+            *(self.wire.hold(apis[n % 2], beginnings[n % 3], held_s=HELD_S) for n in places)
         )
 
     async def guesses_keys(self) -> None:
@@ -176,8 +176,8 @@ class Hostile:
             *(self.wire.bytes_to(self.wire.grpc, preface + bytes(9) + frame) for frame in frames),
             *(self.wire.bytes_to(self.wire.rest, chunked + size) for size in sizes),
             *(
-                self.wire.bytes_to(face, chance.randbytes(4096))
-                for face in (self.wire.grpc, self.wire.rest)
+                self.wire.bytes_to(api, chance.randbytes(4096))
+                for api in (self.wire.grpc, self.wire.rest)
             ),
             *(self.wire.call(methods.SUBMIT, chance.randbytes(size)) for size in (1, 100, 10_000)),
             self.wire.call(methods.ALLOCATE, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
@@ -292,12 +292,12 @@ def _whole_call(edge: int) -> dict[str, bytes]:
     return {"args": args.encode(), "tensors": columns.getvalue()}
 
 
-async def _at_once(*deeds: Awaitable[object]) -> None:
+async def _at_once(*behaviours: Awaitable[object]) -> None:
     """All of them; what the service does to one of them is no matter of another."""
-    await asyncio.gather(*deeds)
+    await asyncio.gather(*behaviours)
 
 
-DEEDS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
+BEHAVIOURS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
     "calls beyond its rate": Hostile.floods,
     "giant shapes and allocations": Hostile.asks_for_giants,
     "giant plans": Hostile.plans_giants,
@@ -341,7 +341,7 @@ class Attacker:
         """One burst of a deed, or as far as the service lets it come."""
         try:
             async with self.client.open_session(lease_s=LEASE_S) as session:
-                await DEEDS[name](Hostile(self.wire, session))
+                await BEHAVIOURS[name](Hostile(self.wire, session))
         except OpserveError as error:
             self.wire.answers.keep(repr(error))
 
@@ -363,7 +363,7 @@ class Attacker:
 
 
 def host_of(address: str) -> Host:
-    """Host and port of an address of a face."""
+    """Host and port of an address of an API."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     return host, int(port)
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from benchmarks.keyed import new_store, store_url
 from benchmarks.report import console
+from benchmarks.service_with_keys import new_store, store_url
 from opserve_client import AsyncClient, AsyncSession, Im2colBackward
 from opserve_client.private_service import PRIVATE_SETTINGS, Addresses
 from opserve_server.core.tenants import Tenant
@@ -28,7 +28,7 @@ SMALL, LARGE = 64, 128
 """Edges of images: 32 KiB for both ways in one Submit, 128 KiB by streams."""
 SETTINGS = PRIVATE_SETTINGS | {
     "devices": '["ascend910b"]',
-    "local_lane": "false",  # tenants of a farm are on other computers
+    "shared_memory": "false",  # tenants of a farm are on other computers
     "log_level": "ERROR",
 }
 

@@ -149,14 +149,14 @@ def _output(
     shape = _cut(case.tensors[name].shape, elements)
     dtype = NUMPY_DTYPES[case.tensors[name].dtype]
     is_exact = case.kind is Kind.INTEGER
-    golden = random.integers(-90, 90, shape).astype(np.float64)
+    expected = random.integers(-90, 90, shape).astype(np.float64)
     noise = 0 if is_exact or dtype == np.float64 else NOISE
-    values = golden + random.normal(0, noise, shape)
+    values = expected + random.normal(0, noise, shape)
     if fails and values.ndim > 1 and values.size:
         values = values.copy()
         FAULTS[int(random.integers(len(FAULTS)))](values)
-    pair = Pair(given=values.astype(dtype), golden=golden)
-    rule = Exact() if is_exact else Rounding(magnitude=np.abs(golden) + 8, terms=TERMS)
+    pair = Pair(given=values.astype(dtype), expected=expected)
+    rule = Exact() if is_exact else Rounding(magnitude=np.abs(expected) + 8, terms=TERMS)
     precision = {"float16": "float16", "bfloat16": "bfloat16"}.get(dtype.name, "float32")
     subject = Subject(pair=pair, terms=TERMS, precision=precision, of_weight=name == "grad_weight")
     return judge(name, pair, rule, axes=_axes(name, len(shape)), reported=grade(subject))

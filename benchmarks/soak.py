@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.census import COUNTED, Census, census, children_of
-from benchmarks.deeds import comes_and_goes, stays
+from benchmarks.client_behaviours import comes_and_goes, stays
 from benchmarks.report import Goal, console, short, show_goals, write_goals
 from opserve_client import AsyncClient, AsyncSession
 from opserve_client.private_service import Addresses, private_service
@@ -19,7 +19,7 @@ from opserve_client.private_service import Addresses, private_service
 MINUTES = 10.0
 ROUND_S = 2.0
 TENANTS = 3
-"""Who come and go over each face at once, beside one who stays."""
+"""Who come and go over each API at once, beside one who stays."""
 WARM_UP = 0.25
 """Share of the rounds that do not count: caches and pools fill."""
 QUIET_S = 30.0
@@ -117,8 +117,8 @@ async def _round(addresses: Addresses, staying: Sequence[AsyncSession], *, seed:
         for number, session in enumerate(staying):
             tenants.create_task(stays(session, seed=seed + number, until_s=until_s))
         for number in range(TENANTS):
-            for face, address in enumerate((addresses.grpc, addresses.rest)):
-                of_its_own = seed + 100 * (face + 1) + number
+            for api, address in enumerate((addresses.grpc, addresses.rest)):
+                of_its_own = seed + 100 * (api + 1) + number
                 tenants.create_task(comes_and_goes(address, seed=of_its_own, until_s=until_s))
 
 

@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.doors import KEY_P50, REFUSALS, doors
-from benchmarks.hall import KINDS, TENANTS, Measured, hall, usual
-from benchmarks.hostile import DEEDS
-from benchmarks.keyed import Load, keyed_service
+from benchmarks.hostile import BEHAVIOURS
+from benchmarks.key_costs import KEY_P50, REFUSALS, doors
 from benchmarks.measure import figure, percentile
 from benchmarks.report import Goal, console, short, show_goals, show_rows, write_goals
 from benchmarks.rounds import Pair, at_least, at_most, measure_rounds, rows
+from benchmarks.service_with_keys import Load, keyed_service
+from benchmarks.tenant_processes import KINDS, TENANTS, Measured, processes, usual
 from benchmarks.weights import HEAVY, LIGHT, SHARE, share_of_the_heavy
 from benchmarks.wire import seen
 from opserve_client.private_service import private_service
@@ -33,13 +33,13 @@ KEY_LIMIT = 1.05
 REFUSALS_LIMIT = 0.5
 SHARE_LIMIT_POINTS = 3.0
 EVERYTHING = "all of that at once"
-ALL_DEEDS: Mapping[str, Sequence[str]] = {
-    **{name: [name] for name in DEEDS},
-    EVERYTHING: list(DEEDS),
+ALL_BEHAVIOURS: Mapping[str, Sequence[str]] = {
+    **{name: [name] for name in BEHAVIOURS},
+    EVERYTHING: list(BEHAVIOURS),
 }
 SETTINGS = {
     "devices": '["ascend910b"]',
-    "local_lane": "false",  # tenants of a farm are on other computers
+    "shared_memory": "false",  # tenants of a farm are on other computers
     "log_level": "ERROR",
 }
 TITLE = (
@@ -76,12 +76,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--deed", action="append", choices=list(ALL_DEEDS), help="no others")
+    parser.add_argument("--deed", action="append", choices=list(ALL_BEHAVIOURS), help="no others")
     given = parser.parse_args()
-    chosen = given.deed or list(ALL_DEEDS)
+    chosen = given.behaviour or list(ALL_BEHAVIOURS)
     found = measured(chosen, rounds=given.rounds, seconds=given.seconds)
     show(found, rounds=given.rounds)
-    goals = goals_of(found) + ([] if given.deed else goals_of_doors(rounds=given.rounds))
+    goals = goals_of(found) + ([] if given.behaviour else goals_of_doors(rounds=given.rounds))
     show_goals(goals)
     for trouble in sorted({*found.errors, *found.errors_before, *found.seen}):
         console().print(trouble, style="red", markup=False)
@@ -94,12 +94,12 @@ def measured(chosen: Sequence[str], *, rounds: int, seconds: float) -> Found:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         answers = Path(folder) / "answers"
         service = stack.enter_context(keyed_service(TENANTS, **SETTINGS))
-        tenants = stack.enter_context(hall(service, answers))
+        tenants = stack.enter_context(processes(service, answers))
         work = usual(tenants)
         for number in track(range(rounds + 1), description=f"{rounds} rounds"):
             each_s = seconds if number else WARM_UP_S
             for name in chosen:
-                beside = tenants.beside_hostile(ALL_DEEDS[name], seconds=each_s, seed=number)
+                beside = tenants.beside_hostile(ALL_BEHAVIOURS[name], seconds=each_s, seed=number)
                 as_much = work.as_much_as(beside.load, seconds=each_s)
                 before = tenants.beside_ordinary(as_much, seconds=each_s, seed=number)
                 found.errors.extend(f"{name}: {error}" for error in beside.errors)
@@ -113,10 +113,10 @@ def measured(chosen: Sequence[str], *, rounds: int, seconds: float) -> Found:
     return found
 
 
-def _keep(found: Found, deed: str, before: Measured, beside: Measured) -> None:
+def _keep(found: Found, behaviour: str, before: Measured, beside: Measured) -> None:
     for kind in KINDS:
         with_it, without = beside.milliseconds[kind], before.milliseconds[kind]
-        found.rounds[deed, kind].append(
+        found.rounds[behaviour, kind].append(
             {
                 percent: Pair(
                     subject=percentile(with_it, percent), yardstick=percentile(without, percent)
@@ -130,7 +130,7 @@ def show(found: Found, *, rounds: int) -> None:
     console().print(_table_of_loads(found))
     table = Table("the eighth tenant", "calls", "p50", "p99", "ratio of p99")
     table.title = TITLE.format(rounds=rounds)
-    for (deed, kind), of_rounds in found.rounds.items():
+    for (behaviour, kind), of_rounds in found.rounds.items():
         cells = [
             _from_to(
                 [pairs[percent].yardstick for pairs in of_rounds],
@@ -140,18 +140,18 @@ def show(found: Found, *, rounds: int) -> None:
         ]
         ratio = figure([pairs[99].subject / pairs[99].yardstick for pairs in of_rounds])
         spread = f"{short(ratio.value)} ({short(ratio.low)} to {short(ratio.high)})"
-        table.add_row(deed, kind, *cells, spread)
+        table.add_row(behaviour, kind, *cells, spread)
     console().print(table)
 
 
 def _table_of_loads(found: Found) -> Table:
     table = Table("the eighth tenant", "calls", "device time, s")
     table.title = "what the service did in one measurement, the eighth tenant ordinary -> hostile"
-    for deed, of_rounds in found.loads.items():
+    for behaviour, of_rounds in found.loads.items():
         loads = list(zip(*of_rounds, strict=True))
         calls = _from_to(*([load.calls for load in each] for each in loads))
         device_s = _from_to(*([load.device_s for load in each] for each in loads))
-        table.add_row(deed, calls, device_s)
+        table.add_row(behaviour, calls, device_s)
     return table
 
 
@@ -165,10 +165,10 @@ def goals_of(found: Found) -> list[Goal]:
         *(
             at_most(
                 P99_LIMIT,
-                f"{deed}: p99 of others' {kind} over that beside an ordinary tenant",
+                f"{behaviour}: p99 of others' {kind} over that beside an ordinary tenant",
                 [pairs[99] for pairs in of_rounds],
             )
-            for (deed, kind), of_rounds in found.rounds.items()
+            for (behaviour, kind), of_rounds in found.rounds.items()
         ),
         _none("errors of others beside a hostile tenant", found.errors),
         _none("errors of others beside an ordinary tenant", found.errors_before),

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
-from benchmarks.keyed import Keyed, gauges
 from benchmarks.long_calls import long_call, queue_calls
+from benchmarks.service_with_keys import ServiceWithKeys, gauges
 from opserve_client import AsyncClient, AsyncSession
 from opserve_server.core.tenants import Resource, Tenant
 
@@ -17,7 +17,7 @@ BEGIN_S = 0.5
 """Until both are at work, seconds."""
 
 
-async def share_of_the_heavy(service: Keyed, *, seconds: float) -> float:
+async def share_of_the_heavy(service: ServiceWithKeys, *, seconds: float) -> float:
     """Its part of the device time that both used, 0 to 1."""
     async with asyncio.TaskGroup() as working:
         tasks = [
@@ -34,7 +34,7 @@ async def share_of_the_heavy(service: Keyed, *, seconds: float) -> float:
     return used[HEAVY.name] / sum(used.values())
 
 
-async def _device_seconds(service: Keyed) -> Mapping[str, float]:
+async def _device_seconds(service: ServiceWithKeys) -> Mapping[str, float]:
     rest, key = service.addresses.rest, service.keys[LIGHT.name]
     return {
         tenant.name: (await gauges(rest, key, "opserve_tenant_use", tenant=tenant.name))[

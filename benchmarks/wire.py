@@ -1,4 +1,4 @@
-"""Raw ways to both faces for one who means no good; every answer is kept, to be searched."""
+"""Raw ways to both APIs for one who means no good; every answer is kept, to be searched."""
 
 import asyncio
 import mmap
@@ -48,11 +48,11 @@ def seen(file: Path, secrets: Mapping[str, bytes]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Both faces of a service.
+    """Both APIs of a service.
 
     Attributes:
-        channel: A channel to the gRPC face.
-        grpc: Host and port of that face.
+        channel: A channel to the gRPC API.
+        grpc: Host and port of that API.
         rest: Host and port of the other.
         key: Says who calls.
         answers: Where they are kept.
@@ -108,10 +108,10 @@ class Wire:
         length = f"Content-Length: {len(body)}\r\n\r\n"
         await self.bytes_to(self.rest, f"{lines}{length}".encode() + body)
 
-    async def bytes_to(self, face: Host, data: bytes) -> None:
+    async def bytes_to(self, api: Host, data: bytes) -> None:
         """Sends bytes over a connection of their own and keeps the answer."""
         with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(ANSWER_S), connection(face) as (reader, writer):
+            async with asyncio.timeout(ANSWER_S), connection(api) as (reader, writer):
                 writer.write(data)
                 await writer.drain()
                 self.answers.keep(await reader.read(ANSWER_BYTES))
@@ -137,10 +137,10 @@ class Wire:
         else:
             await self.hold(self.rest, head.encode() + body, held_s=held_s)
 
-    async def hold(self, face: Host, data: bytes, *, held_s: float) -> None:
+    async def hold(self, api: Host, data: bytes, *, held_s: float) -> None:
         """Sends bytes over a connection of their own, and neither reads nor says more."""
         with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(ANSWER_S), connection(face) as (_, writer):
+            async with asyncio.timeout(ANSWER_S), connection(api) as (_, writer):
                 writer.write(data)
                 await asyncio.sleep(held_s)
 
@@ -151,10 +151,10 @@ class Wire:
 
 @asynccontextmanager
 async def connection(
-    face: Host,
+    api: Host,
 ) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection, which ends with a reset."""
-    reader, writer = await asyncio.open_connection(*face)
+    reader, writer = await asyncio.open_connection(*api)
     try:
         yield reader, writer
     finally:

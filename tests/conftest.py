@@ -31,9 +31,9 @@ pytest.MonkeyPatch().setattr(
 
 
 def pytest_configure() -> None:
-    """No test touches the store of whoever runs it, or finds golden values there."""
+    """No test touches the store of whoever runs it, or finds expected values there."""
     os.environ["OPSERVE_STORE_URL"] = ""
-    os.environ["OPSERVE_GOLDEN_FOLDER"] = f"{os.devnull}/goldens"
+    os.environ["OPSERVE_EXPECTED_VALUES_FOLDER"] = f"{os.devnull}/expected values"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.hall import MOST_OF_QUOTA, ORDINARY, QUOTA, TENANTS, Usual
-from benchmarks.keyed import Load
+from benchmarks.service_with_keys import Load
+from benchmarks.tenant_processes import MOST_OF_QUOTA, ORDINARY, QUOTA, TENANTS, Usual
 
 SECONDS = 5.0
 USUAL = Usual(ordinary=Load(calls=20, device_s=0.005), long=Load(calls=2, device_s=0.05))

@@ -191,7 +191,7 @@ def test_the_first_key_is_made_once_and_read_by_the_smoke_client(
 
 
 @pytest.mark.system
-def test_smoke_client_passes_on_both_faces_of_a_service() -> None:
+def test_smoke_client_passes_on_both_apis_of_a_service() -> None:
     with private_service(log_level="WARNING") as service:
         run(sys.executable, "tools/smoke.py", service.grpc, service.rest)
 

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from benchmarks.keyed import empty_store
+from benchmarks.service_with_keys import empty_store
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.registry import OPERATORS
 from skips import needs_program

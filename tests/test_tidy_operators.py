@@ -29,7 +29,7 @@ FILES = (
     "kernels/opserve_kernels/operators/{}/schema.py",
     "kernels/opserve_kernels/operators/{}/plan.py",
     "kernels/opserve_kernels/operators/{}/kernel.py",
-    "kernels/opserve_kernels/operators/{}/exact_kernel.py",
+    "kernels/opserve_kernels/operators/{}/reference_kernel.py",
     "kernels/opserve_kernels/operators/{}/README.md",
     *(
         f"kernels/opserve_kernels/operators/{{}}/cases/{part}.py"

@@ -24,11 +24,11 @@ OPENERS = {
     "server/opserve_server/store": "a file that the operator names",
     "server/opserve_server/pool": "memory and the system's own files",
     "server/opserve_server/npz.py": "members of an archive in memory",
-    "server/opserve_server/conformance/parcels.py": "memory that its processes share",
+    "server/opserve_server/conformance/payloads.py": "memory that its processes share",
 }
 """Who may open what."""
 UNPICKLERS = {
-    "server/opserve_server/conformance/parcels.py": "what its processes tell each other",
+    "server/opserve_server/conformance/payloads.py": "what its processes tell each other",
 }
 """Who may unpickle what."""
 STARTERS = {

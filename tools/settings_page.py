@@ -48,7 +48,7 @@ UNITS = {
     "store_url": "URL",
     "devices": "JSON list",
     "device_tags": "JSON object",
-    "golden_folder": "folder",
+    "expected_values_folder": "folder",
 }
 """Units that the ending of a name does not tell."""
 SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))

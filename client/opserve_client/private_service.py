@@ -74,7 +74,7 @@ def private_service(**settings: str) -> Generator[Addresses]:
 
 
 def _ready_addresses(process: "subprocess.Popen[bytes]") -> Addresses:
-    """Reads the line that the server prints once both faces accept calls."""
+    """Reads the line that the server prints once both APIs accept calls."""
     assert process.stdout is not None
     readable, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
     line = process.stdout.readline() if readable else b""

@@ -30,7 +30,7 @@ def possible(
 ) -> dict[Product, list[Algorithm]]:
     """What can compute each gradient of a call."""
     return {
-        product: [Algorithm.EXACT] if profile.exact else list(_possible(part, options))
+        product: [Algorithm.EXACT] if profile.is_reference else list(_possible(part, options))
         for product, part in _parts(gradients)
     }
 

@@ -3,7 +3,7 @@
 Products are loops of opserve_kernels.algorithms; what is copied and summed is here:
     sums        = sum of an image over batch and positions
 
-Those of `reference` are opserve_kernels.exact_loops.
+Those of `reference` are opserve_kernels.reference_loops.
 """
 
 from collections.abc import Callable, Sequence

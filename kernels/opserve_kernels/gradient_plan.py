@@ -11,13 +11,13 @@ from opserve_kernels.algorithms.names import Algorithm, asked_for
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
 from opserve_kernels.errors import check_elements
-from opserve_kernels.exact_plan import plan_exactly, plan_zeros_exactly
 from opserve_kernels.gradient_choice import Choice, choices, possible
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand, Product
 from opserve_kernels.operator import PARAMETERS_LIMIT, Plan, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
 from opserve_kernels.records import encode
+from opserve_kernels.reference_plan import plan_reference, plan_reference_zeros
 from opserve_kernels.shares import shares_of
 from opserve_kernels.stages import Stage, plan_of, taking_turns
 from opserve_kernels.tensor import DataType
@@ -82,8 +82,8 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     asked: Mapping[Product, Algorithm] = {}
     if options.algorithms:
         asked = asked_for(options.algorithms, possible(gradients, profile, options))
-    if profile.exact:
-        return plan_exactly(gradients)
+    if profile.is_reference:
+        return plan_reference(gradients)
     fastest, *others = choices(gradients, asked, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):
@@ -141,8 +141,8 @@ def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
         InvalidArgument: 207001, a result has more than MOST_ELEMENTS.
     """
     check_elements(*(result.count for result in results))
-    if profile.exact:
-        return plan_zeros_exactly(results)
+    if profile.is_reference:
+        return plan_reference_zeros(results)
     wanted = [result for result in results if result.count > 0]
     workspace = Workspace()
     zeros = workspace.reserve(max((result.count for result in wanted), default=0))

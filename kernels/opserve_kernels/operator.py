@@ -249,9 +249,8 @@ class Operator(Generic[Arguments]):
         It imports numba, so only workers import it. `tensors` are byte views of whole buffers,
         empty where null.
         """
-        return (
-            f"opserve_kernels.operators.{self.name}.{'exact_kernel' if profile.exact else 'kernel'}"
-        )
+        module = "reference_kernel" if profile.is_reference else "kernel"
+        return f"opserve_kernels.operators.{self.name}.{module}"
 
     @property
     def tensor_fields(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ class Profile:
         saturates: Whether a value beyond FLOAT16's range becomes its greatest one, not infinite.
         hf32_mantissa_bits: Mantissa bits of HF32; 0 where there is no HF32.
         cores: Cores that a core mask may name; 0 where no call has one.
-        exact: Whether sums are accumulated in float64, on a code path of its own.
+        is_reference: Whether sums are accumulated in float64, on a separate code path.
         unverified: What of this row the vendor does not say.
     """
 
@@ -32,7 +32,7 @@ class Profile:
     saturates: bool = False
     hf32_mantissa_bits: int = 0
     cores: int = 0
-    exact: bool = False
+    is_reference: bool = False
     unverified: tuple[str, ...] = ()
 
 
@@ -103,10 +103,10 @@ PROFILES: Mapping[str, Profile] = {
         ),
         Profile(
             name="reference",
-            products="none: the arbiter, in float64",
+            products="none: in float64",
             hf32_mantissa_bits=11,
             cores=8,
-            exact=True,
+            is_reference=True,
         ),
     )
 }

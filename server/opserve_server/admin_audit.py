@@ -29,7 +29,7 @@ def entry_of(request: Any, *, at: float, **more: str) -> AuditEntry:  # noqa: AN
         at=at,
         tenant=principal.tenant,
         principal=principal.name,
-        face=call.face,
+        face=call.api,
         method=type(request).__name__,
         outcome="OK",
         request_id=call.request_id,
@@ -44,7 +44,7 @@ def audited() -> Generator[None]:
         yield
     except Exception as error:
         call = CALL.get()
-        assert call is not None, "every face has made it"
+        assert call is not None, "every API has made it"
         told = error.message if isinstance(error, OpserveError) else "internal error"
         call.audited = shortened(told)
         raise

@@ -1,4 +1,4 @@
-"""The composition root: settings, devices, the core and both faces, in one process and loop."""
+"""The composition root: settings, devices, the core and both APIs, in one process and loop."""
 
 import asyncio
 import contextlib
@@ -19,11 +19,11 @@ from opserve_kernels.registry import kernels_of
 from opserve_kernels.status import ExitStatus
 from opserve_server.administration import Administration
 from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
-from opserve_server.conformance.arbiter import Arbiter, ConformanceLimits
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.history import History, HistoryLimits
+from opserve_server.conformance.reference import ConformanceLimits, ReferenceDevice
 from opserve_server.conformance.runs import SuiteRuns
+from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.limits import Limits
@@ -40,13 +40,12 @@ from opserve_server.first_start import compile_missing
 from opserve_server.fitting import fitted
 from opserve_server.guard import Guard
 from opserve_server.identity import Identity
-from opserve_server.known_callers import guess_limits, key_policy, known_callers
-from opserve_server.local_lane import local_lane, new_lane_name
+from opserve_server.known_callers import key_policy, known_callers, unknown_key_limits
 from opserve_server.npz import ArrayLimits
 from opserve_server.open_calls import CallLimits
 from opserve_server.pool.device import Device, WorkerDied
 from opserve_server.pool.process import preload
-from opserve_server.serving import Addresses, StartFailed, bound_faces
+from opserve_server.serving import Addresses, StartFailed, bound_apis
 from opserve_server.settings import (
     SettingRefused,
     Settings,
@@ -54,6 +53,7 @@ from opserve_server.settings import (
     settings_of_environment,
     where_set,
 )
+from opserve_server.shared_memory import new_shared_memory_name, serve_shared_memory
 from opserve_server.stop_guard import SIGNALS, StopGuard, stop_guard
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
@@ -151,16 +151,16 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
             a worker does not become ready in time.
     """
     devices = new_devices(settings)
-    lane_name = new_lane_name() if settings.local_lane else ""
+    shared_memory_name = new_shared_memory_name() if settings.shared_memory else ""
     accounts = Accounts(bytes_in_flight=settings.tenant_bytes_in_flight)
     metrics, traces = Metrics(), _traces()
-    guesses, calls, keys = guess_limits(settings), call_limits(settings), key_policy(settings)
+    guesses, calls, keys = unknown_key_limits(settings), call_limits(settings), key_policy(settings)
     guard = Guard(accounts, guesses=guesses, calls=calls, keys=keys)
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
         limits=core_limits(settings),
-        local_lane=lane_name,
+        shared_memory=shared_memory_name,
         accounts=accounts,
         observe=_observer(metrics, refused, traces),
     )
@@ -176,22 +176,22 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         administration = Administration(service, identity)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is told before any worker starts.
-        binding = bound_faces(service, guard, administration, conformance, metrics, settings)
-        faces = await stack.enter_async_context(binding)
+        binding = bound_apis(service, guard, administration, conformance, metrics, settings)
+        apis = await stack.enter_async_context(binding)
         for device in devices:
             stack.push_async_callback(device.stop)
         await _start(devices, settings.devices)
         stack.push_async_callback(_stop_service, service)
-        if lane_name:
-            stack.enter_context(_lane(service, guard, lane_name, settings))
-        await stack.enter_async_context(faces.serving(service, settings))
-        yield faces.addresses
+        if shared_memory_name:
+            stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
+        await stack.enter_async_context(apis.serving(service, settings))
+        yield apis.addresses
 
 
-def _lane(
+def _serve_shared_memory(
     service: Service, guard: Guard, name: str, settings: Settings
 ) -> AbstractContextManager[None]:
-    return local_lane(
+    return serve_shared_memory(
         service,
         guard,
         name,
@@ -278,17 +278,17 @@ async def _conformance(
         arrays=ArrayLimits(
             arrays=settings.run_arrays_limit, unpacked_bytes=settings.run_bytes_limit
         ),
-        golden_folder=settings.golden_folder,
-        golden_bytes=settings.golden_bytes_limit,
+        expected_values_folder=settings.expected_values_folder,
+        expected_values_bytes=settings.expected_values_bytes_limit,
         sent_bytes=settings.conformance_sent_bytes_limit,
         sent_total_bytes=settings.conformance_sent_total_bytes_limit,
     )
-    desk = Desk(settings.conformance_processes)
-    arbiter = Arbiter(service, limits)
+    workers = ConformanceWorkers(settings.conformance_processes)
+    reference = ReferenceDevice(service, limits)
     runs = SuiteRuns(
         service,
-        desk,
-        arbiter,
+        workers,
+        reference,
         None if identity is None else identity.store.runs,
         runs_limit=settings.conformance_runs_limit,
         kept_limit=settings.conformance_history_limit,
@@ -299,10 +299,10 @@ async def _conformance(
         report_bytes=settings.conformance_report_bytes_limit,
     )
     try:
-        yield Conformance(service, desk, arbiter, History(runs, desk, kept))
+        yield Conformance(service, workers, reference, History(runs, workers, kept))
     finally:
         await runs.stop()
-        await desk.close()
+        await workers.close()
 
 
 async def _start(devices: Sequence[Device], profiles: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What both faces do alike: ids of calls, texts, errors that nobody foresaw, and readiness."""
+"""What both APIs do alike: ids of calls, texts, errors that nobody foresaw, and readiness."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ from opserve_server.core.errors import (
     NotAllowed,
     OpserveError,
     QuotaExceeded,
-    TooManyGuesses,
+    TooManyUnknownKeys,
     Unauthenticated,
 )
 from opserve_server.core.observations import CALL, Call, CallBegan, CallEnded, Observe
@@ -88,7 +88,7 @@ def note_failure(error: OpserveError) -> None:
         case NotAllowed():
             call.audited = error.reason
             call.principal = error.principal
-        case TooManyGuesses():
+        case TooManyUnknownKeys():
             call.audited = error.reason
         case QuotaExceeded():
             call.audited = f"the quota of {error.parameter}"

@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
-from opserve_server.core.errors import PermissionDenied, TooManyGuesses, Unauthenticated
+from opserve_server.core.errors import PermissionDenied, TooManyUnknownKeys, Unauthenticated
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.turns import slice_by
-from opserve_server.guesses import Guesses, GuessLimits
 from opserve_server.open_calls import CallLimits, OpenCalls, Place
+from opserve_server.unknown_keys import UnknownKeyLimits, UnknownKeys
 
 AUTHORIZATION = "authorization"
 """The header, on both wires, that no observer sees."""
@@ -81,7 +81,7 @@ class Guard:
         self,
         accounts: Accounts,
         *,
-        guesses: GuessLimits,
+        guesses: UnknownKeyLimits,
         calls: CallLimits,
         keys: KeyPolicy = KeyPolicy.ALWAYS,
         clock: Callable[[], float] = time.time,
@@ -89,9 +89,9 @@ class Guard:
         self._accounts = accounts
         self.open_calls = OpenCalls(accounts, calls)
         self._directory = KEYLESS
-        self._guesses = Guesses(guesses)
+        self._guesses = UnknownKeys(guesses)
         self._clock = clock
-        self._turnstile = Turnstile()
+        self._turnstile = FairAdmission()
         self._used: dict[str, float] = {}
         self._waiting: dict[asyncio.Timeout, Callable[[], None]] = {}
         self._keys = keys
@@ -105,7 +105,7 @@ class Guard:
         for waiting, recheck in list(self._waiting.items()):
             try:
                 recheck()
-            except (Unauthenticated, TooManyGuesses):
+            except (Unauthenticated, TooManyUnknownKeys):
                 del self._waiting[waiting]
                 waiting.reschedule(0.0)
 
@@ -134,7 +134,7 @@ class Guard:
         call.principal = principal
         if principal is ANYBODY:
             # An address that leaves answers unread over one wire is still answered over the other.
-            peer = f"{call.face} {credentials.peer()}"
+            peer = f"{call.api} {credentials.peer()}"
             return self.open_calls.take_for_stranger(peer, lasts=lasts)
         self._check_tenant(principal)
         return self.open_calls.take(principal.tenant)
@@ -271,7 +271,7 @@ class _Line:
     waiting: deque[_Waiting] = field(default_factory=deque[_Waiting])
 
 
-class Turnstile:
+class FairAdmission:
     """Lets one call of each tenant pass in each turn of the event loop, in the order they come.
 
     Many calls of one tenant that come at once, or whose waits end at once, then stand beside a call

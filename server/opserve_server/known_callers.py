@@ -9,12 +9,12 @@ from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard, KeyPolicy
-from opserve_server.guesses import GuessLimits
 from opserve_server.identity import Identity
 from opserve_server.serving import StartFailed
 from opserve_server.settings import SettingRefused, Settings, where_set
 from opserve_server.store.location import File, location_of
 from opserve_server.store.store import Missing, open_store
+from opserve_server.unknown_keys import UnknownKeyLimits
 
 
 def key_policy(settings: Settings) -> KeyPolicy:
@@ -33,9 +33,9 @@ def key_policy(settings: Settings) -> KeyPolicy:
     return KeyPolicy.ALWAYS if _is_configured(settings) else KeyPolicy.FROM_THE_FIRST_KEY
 
 
-def guess_limits(settings: Settings) -> GuessLimits:
+def unknown_key_limits(settings: Settings) -> UnknownKeyLimits:
     """The settings that bound unknown keys."""
-    return GuessLimits(
+    return UnknownKeyLimits(
         per_s=1 / settings.unknown_key_interval_s,
         at_once=settings.unknown_keys_limit,
         peers=settings.guessing_addresses_limit,

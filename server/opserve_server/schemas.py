@@ -1,4 +1,4 @@
-"""What both faces ask of a dataclass that they fill from a wire: the dataclasses inside it."""
+"""What both APIs ask of a dataclass that they fill from a wire: the dataclasses inside it."""
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -12,7 +12,7 @@ from opserve_kernels.tensor import Tensor
 def nested_schemas(schema: type) -> Mapping[str, type]:
     """The dataclass of every argument that has parts of its own (para_dict), by its field.
 
-    A tensor is none of them: each face has a form of its own for it.
+    A tensor is none of them: each API has a form of its own for it.
     """
     return {
         name: part

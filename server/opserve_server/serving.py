@@ -1,4 +1,4 @@
-"""Both faces: bound to their addresses, served, and drained at the end."""
+"""Both APIs: bound to their addresses, served, and drained at the end."""
 
 import asyncio
 import contextlib
@@ -57,15 +57,15 @@ class StartFailed(Exception):
 
 
 @asynccontextmanager
-async def bound_faces(
+async def bound_apis(
     service: Service,
     guard: Guard,
     administration: Administration,
     conformance: Conformance,
     metrics: Metrics,
     settings: Settings,
-) -> AsyncGenerator["Faces"]:
-    """Both faces, bound to their addresses until the block ends; they take no calls yet.
+) -> AsyncGenerator["Apis"]:
+    """Both APIs, bound to their addresses until the block ends; they take no calls yet.
 
     Raises:
         StartFailed: An address cannot be bound.
@@ -84,14 +84,14 @@ async def bound_faces(
             )
             app = new_rest_app(service, guard, administration, conformance, metrics, settings)
             rest = _RestServer(app, settings, tls)
-            yield Faces(addresses, server, rest, listener, health, tls, guard.open_calls)
+            yield Apis(addresses, server, rest, listener, health, tls, guard.open_calls)
         finally:
             await server.stop(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Faces:
-    """Both faces, bound to their addresses."""
+class Apis:
+    """Both APIs, bound to their addresses."""
 
     addresses: Addresses
     _server: grpc.aio.Server
@@ -127,7 +127,7 @@ class Faces:
                         task.cancel()
 
     async def _drain(self, service: Service, timeout_s: float) -> None:
-        """Lets work end while the faces refuse new work, and then answers every open call.
+        """Lets work end while the APIs refuse new work, and then answers every open call.
 
         A second signal cancels it: then calls end at once, answered all the same.
         """

@@ -76,8 +76,8 @@ def _default_store() -> SecretStr:
     return SecretStr(default_url())
 
 
-def _default_golden_folder() -> Path:
-    return cache_folder().with_name("service-goldens")
+def _default_expected_values_folder() -> Path:
+    return cache_folder().with_name("service-expected-values")
 
 
 def _a_folder(given: object) -> object:
@@ -111,9 +111,9 @@ class Settings(BaseSettings):
     )
 
     grpc_address: Address = "127.0.0.1:50051"
-    """Where the gRPC face listens, host:port; port 0 takes a free one."""
+    """Where the gRPC API listens, host:port; port 0 takes a free one."""
     rest_address: Address = "127.0.0.1:8080"
-    """Where the REST face listens, host:port; port 0 takes a free one."""
+    """Where the REST API listens, host:port; port 0 takes a free one."""
     tls_certificate_file: str = ""
     """Certificate chain that the service shows, PEM; empty: it speaks plain text."""
     tls_key_file: str = ""
@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     """Authorities, PEM, of which every client must show a certificate; empty: none is asked for."""
     allow_plaintext: bool = False
     """Whether other machines may reach the service without TLS: a proxy in front of it has that."""
-    local_lane: bool = True
+    shared_memory: bool = True
     """Whether clients on this host map the memory of their sessions, instead of copying streams."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
@@ -245,11 +245,11 @@ class Settings(BaseSettings):
     """Time after which entries of the audit are forgotten, days; how many is recorded."""
 
     local_requests_limit: Count = 64
-    """Requests on the local lane at once; one more ends the eldest of the user with most."""
+    """Requests on the shared memory at once; one more ends the eldest of the user with most."""
     local_request_timeout_s: Seconds = 5.0
-    """Time in which a client that connects to the local lane has to ask, seconds."""
+    """Time in which a client that connects to the shared memory has to ask, seconds."""
     tenant_calls_limit: Count = 512
-    """Open calls of one tenant, over both faces."""
+    """Open calls of one tenant, over both APIs."""
     tenant_bytes_in_flight: Bytes = _GIB
     """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts whole."""
     strangers_calls_limit: Count = 64
@@ -269,7 +269,7 @@ class Settings(BaseSettings):
     connections_per_address_limit: Annotated[int, Field(ge=2)] = 512
     """REST connections of one address at once; tenants' calls have at most 15 of 16 of them."""
     connections_limit: Annotated[int, Field(ge=2)] = 1024
-    """Connections at once of each face; over REST tenants' calls have at most 15 of 16 of them."""
+    """Connections at once of each API; over REST tenants' calls have at most 15 of 16 of them."""
     streams_per_connection_limit: Count = 512
     """Calls at the same time on one gRPC connection."""
     metadata_bytes_limit: Bytes = 16 * _KIB
@@ -277,7 +277,7 @@ class Settings(BaseSettings):
     handshake_timeout_s: Seconds = 10.0
     """Time in which a new connection has to agree on TLS and HTTP/2, seconds."""
     body_bytes_limit: Bytes = 4 * _MIB
-    """Largest JSON body on the REST face, bytes."""
+    """Largest JSON body on the REST API, bytes."""
     run_bytes_limit: Bytes = 256 * _MIB
     """Largest one-shot call, bytes: its body, its arrays unpacked, and its answer, each."""
     run_arrays_limit: Count = 64
@@ -297,7 +297,7 @@ class Settings(BaseSettings):
     conformance_elements_limit: Count = 4 * _MIB
     """Elements of one tensor of a case that is drawn or judged."""
     conformance_multiply_adds_limit: Count = 1_000_000_000
-    """Products of all outputs of a case that is judged; the arbiter computes them twice."""
+    """Products of all outputs of a judged case; the reference device computes them twice."""
     conformance_sent_bytes_limit: Bytes = 64 * _MIB
     """Outputs that one tenant sent to be judged, and verdicts on them, that are kept in memory so
     that they need not be sent again, bytes; those not used for longest go."""
@@ -311,12 +311,12 @@ class Settings(BaseSettings):
     """Names that one tenant gives to runs, each of which is kept."""
     conformance_report_bytes_limit: Bytes = 8 * _MIB
     """Largest run that was judged elsewhere, bytes over gRPC; over REST it is a JSON body."""
-    golden_folder: Folder = Field(default_factory=_default_golden_folder)
-    """Where golden values are kept. Unless set it is opserve/service-goldens in $XDG_CACHE_HOME, or
-    else in ~/.cache; a folder that cannot be written keeps none. `opserve conform` has another: in
-    one that several use, the smallest of their limits holds."""
-    golden_bytes_limit: Bytes = _GIB
-    """Golden values that are kept, bytes; those not used for longest go."""
+    expected_values_folder: Folder = Field(default_factory=_default_expected_values_folder)
+    """Where expected values are kept. The default is opserve/service-expected-values in
+    $XDG_CACHE_HOME, or else in ~/.cache; a folder that cannot be written keeps none.
+    `opserve conform` has a folder of its own. The smallest limit of all users of a folder holds."""
+    expected_values_bytes_limit: Bytes = _GIB
+    """Expected values that are kept, bytes; those not used for longest go."""
 
     @model_validator(mode="after")
     def _tags_devices_that_are(self) -> Self:

@@ -44,7 +44,7 @@ def refused(context: grpc.ServicerContext, error: OpserveError) -> NoReturn:
     context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
 
 
-class FakeFace:
+class FakeApi:
     """The fake service as gRPC calls it.
 
     Attributes:
@@ -89,21 +89,21 @@ class FakeFace:
 
 
 @pytest.fixture
-def face(fake: FakeService) -> FakeFace:
-    return FakeFace(fake)
+def api(fake: FakeService) -> FakeApi:
+    return FakeApi(fake)
 
 
 @pytest.fixture
-def address(face: FakeFace) -> Iterator[str]:
+def address(api: FakeApi) -> Iterator[str]:
     server = grpc.server(ThreadPoolExecutor(4))
     for method in METHODS:
         types = (method.request.FromString, method.response.SerializeToString)
         if method is WRITE:
-            handler = grpc.stream_unary_rpc_method_handler(face.write, *types)
+            handler = grpc.stream_unary_rpc_method_handler(api.write, *types)
         elif method is READ:
-            handler = grpc.unary_stream_rpc_method_handler(face.read, *types)
+            handler = grpc.unary_stream_rpc_method_handler(api.read, *types)
         else:
-            handler = grpc.unary_unary_rpc_method_handler(face.unary(method), *types)
+            handler = grpc.unary_unary_rpc_method_handler(api.unary(method), *types)
         service, name = method.rpc.split("/")
         generic = grpc.method_handlers_generic_handler(f"opserve.v1.{service}", {name: handler})
         server.add_generic_rpc_handlers((generic,))
@@ -121,11 +121,11 @@ def test_a_call_goes_there_and_back(address: str, scheme: str) -> None:
         assert [device.name for device in client.list_devices()] == ["ascend910b-0"]
 
 
-def test_bulk_bytes_travel_in_chunks_of_256_kib(address: str, face: FakeFace) -> None:
+def test_bulk_bytes_travel_in_chunks_of_256_kib(address: str, api: FakeApi) -> None:
     array = numbers(3 * 2**18 + 5)
     with Client(address) as client, client.open_session() as session:
         np.testing.assert_array_equal(session.upload(array).download(), array)
-    assert face.chunks == [2**18] * 12 + [20]
+    assert api.chunks == [2**18] * 12 + [20]
 
 
 async def test_the_asyncio_client_does_the_same(address: str) -> None:
@@ -190,11 +190,11 @@ def test_nobody_there_is_service_unreachable() -> None:
     assert raised.value.name == "ACL_ERROR_RT_SOCKET_CLOSE"
 
 
-def test_no_answer_in_time_is_call_timed_out(address: str, face: FakeFace) -> None:
-    face.open.clear()
+def test_no_answer_in_time_is_call_timed_out(address: str, api: FakeApi) -> None:
+    api.open.clear()
     with Client(address, timeout_s=1.0) as client, pytest.raises(CallTimedOut, match="107019"):
         client.list_devices()
-    face.open.set()
+    api.open.set()
 
 
 def test_another_server_is_told_as_an_internal_error() -> None:

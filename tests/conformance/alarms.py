@@ -17,7 +17,7 @@ from time import perf_counter
 
 from conformance.judging import Attempt, Memory, copied, findings, memory_of, verdict_of
 from conformance.survey import cases_of_seed
-from kernels.cases.runs import golden_of, run
+from kernels.cases.runs import expected_of, run
 from opserve_client.conform.targets import onnx_runtime, torch_cpu
 from opserve_client.conform.targets.function import Called
 from opserve_kernels.cases.case import Case
@@ -62,10 +62,10 @@ def _of_seed(seed: int, seeds: int) -> tuple[Counts, list[str], float]:
 
 def _results(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     """Each kernel that has the case, and what is said of it if that is no praise."""
-    golden, before = golden_of(case, seed), memory_of(case, seed)
+    expected, before = expected_of(case, seed), memory_of(case, seed)
 
     def alarm(memory: Memory) -> str:
-        verdict = verdict_of(case, golden, Attempt(before=before, after=[memory]))
+        verdict = verdict_of(case, expected, Attempt(before=before, after=[memory]))
         return verdict.reason if findings(verdict) else ""
 
     ours = copied(case, before)

@@ -1,4 +1,4 @@
-"""Judges a kernel of faulty/ on cases, in this process: goldens are our `reference` kernels'."""
+"""Judges a kernel of faulty/ on cases in this process, against our `reference` kernels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from conformance.faulty.kernel import Kernel, run
 from opserve_kernels.cases.arrays import Placed, arrays_of, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.status import AnyStatus
-from opserve_kernels.verdict.judge_case import Arrays, Golden, Results, judge_case, judge_code
+from opserve_kernels.verdict.judge_case import Arrays, Expected, Results, judge_case, judge_code
 from opserve_kernels.verdict.verdict import Code, Status, Verdict
 
 REPEATS = 2
-Goldens = Mapping[str, Golden]
+ExpectedByOutput = Mapping[str, Expected]
 Memory = Mapping[str, Placed]
 _RIGHT = (Status.PASSED, Status.MISTRUSTED)  # the second one is about the case
 
@@ -56,14 +56,14 @@ def copied(case: Case, memory: Memory) -> Memory:
     return placed_in(case, {name: placed.storage.copy() for name, placed in memory.items()})
 
 
-def verdict_of(case: Case, golden: Goldens, made: Attempt) -> Verdict:
+def verdict_of(case: Case, expected: ExpectedByOutput, made: Attempt) -> Verdict:
     """What is said of it."""
     if case.is_refused:
         return judge_code(case, None if made.code is None else Code(name=made.code.name), "")
     outputs = [{name: memory[name].elements for name in case.written} for memory in made.after]
     before, after = _storages(made.before), _storages(made.after[0])
     results = Results(outputs=outputs, before=before, after=after)
-    return judge_case(case, results, golden=golden, contract="")
+    return judge_case(case, results, expected=expected, contract="")
 
 
 def findings(verdict: Verdict) -> set[str]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from conformance.faulty.faults import FAULTS
 from conformance.faulty.kernel import Kernel
 from conformance.judging import attempt, findings, memory_of, verdict_of
-from kernels.cases.runs import golden_of
+from kernels.cases.runs import expected_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.cases.sums import multiply_adds
 
-PRODUCTS_LIMIT = 1_000_000  # of a case: goldens of larger ones take most of a suite's time
+PRODUCTS_LIMIT = 1_000_000  # of a case: expected values of larger ones take most of a suite's time
 RIGHT = Kernel()
 
 
@@ -52,12 +52,12 @@ def cases_of_seed(seed: int, seeds: int) -> list[Case]:
 def survey(cases: Iterable[Case], seed: int, seen: Mapping[str, Seen]) -> None:
     """Runs every fault on every case and adds what comes of it."""
     for case in cases:
-        golden, before = golden_of(case, seed), memory_of(case, seed)
+        expected, before = expected_of(case, seed), memory_of(case, seed)
         right = attempt(RIGHT, case, before).trace()
         for name, fault in FAULTS.items():
             made = attempt(fault.kernel, case, before)
             if made.trace() != right:
-                _note(seen[name], case, findings(verdict_of(case, golden, made)))
+                _note(seen[name], case, findings(verdict_of(case, expected, made)))
 
 
 def _note(seen: Seen, case: Case, found: set[str]) -> None:

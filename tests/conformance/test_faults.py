@@ -18,7 +18,7 @@ from conformance.survey import (
     small_cases,
     survey,
 )
-from kernels.cases.runs import golden_of
+from kernels.cases.runs import expected_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.cases.sums import multiply_adds
@@ -34,7 +34,7 @@ def _standard() -> dict[str, Case]:
 
 def _found(case: Case, kernel: Kernel) -> set[str]:
     made = attempt(kernel, case, memory_of(case, 0))
-    return findings(verdict_of(case, golden_of(case, 0), made))
+    return findings(verdict_of(case, expected_of(case, 0), made))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -1,4 +1,4 @@
-"""A case that is too large for a golden value of each element: its sums show faults too."""
+"""A case that is too large for an expected value of each element: its sums show faults too."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -9,11 +9,11 @@ from conformance.faulty.faults import FAULTS
 from conformance.faulty.kernel import Kernel
 from conformance.judging import attempt, findings, memory_of, verdict_of
 from conformance.survey import RIGHT
-from kernels.cases.runs import golden_of
+from kernels.cases.runs import expected_of
 from opserve_kernels.cases.large_calls import PROJECTED
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
-from opserve_kernels.verdict.judge_case import Golden
+from opserve_kernels.verdict.judge_case import Expected
 from opserve_kernels.verdict.verdict import Status, Verdict
 
 LARGE = ConvolutionCall(input=(2, 514, 352), weight=(510, 514, 3)).case()
@@ -21,12 +21,12 @@ SHOWN = ("kernel flipped", "padding", "stale output", "batch tail", "channel tai
 
 
 @cache
-def golden() -> Mapping[str, Golden]:
-    return golden_of(LARGE, 0)
+def expected() -> Mapping[str, Expected]:
+    return expected_of(LARGE, 0)
 
 
 def verdict_on(kernel: Kernel) -> Verdict:
-    return verdict_of(LARGE, golden(), attempt(kernel, LARGE, memory_of(LARGE, 0)))
+    return verdict_of(LARGE, expected(), attempt(kernel, LARGE, memory_of(LARGE, 0)))
 
 
 def test_a_right_kernel_passes_and_the_verdict_says_how_it_was_judged() -> None:

@@ -1,11 +1,11 @@
-"""session.benchmark by every face and client: every sample, grouped, cold, and nothing left."""
+"""session.benchmark by every API and client: every sample, grouped, cold, and nothing left."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from contract.faces import every_session, settle
+from contract.apis import every_session, settle
 from opserve_client import AclnnError, AclrtError, Benchmark, Im2colBackward
 from opserve_client.private_service import Addresses
 

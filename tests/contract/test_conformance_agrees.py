@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import numpy as np
 import pytest
 
-from contract.faces import Refusal, refusal
+from contract.apis import Refusal, refusal
 from kernels.cases.suites import smoke
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
@@ -60,9 +60,9 @@ async def test_inputs_are_those_that_anybody_draws(client: AsyncClient) -> None:
 
 
 async def test_a_wrong_element_is_told_and_right_ones_pass(client: AsyncClient) -> None:
-    golden = await client.conformance.get_golden(RAN.id, suite="smoke", seed=3)
-    assert np.all(golden["magnitudes.out"] >= np.abs(golden["values.out"]))
-    right = golden["values.out"].astype(np.float32)
+    expected = await client.conformance.get_golden(RAN.id, suite="smoke", seed=3)
+    assert np.all(expected["magnitudes.out"] >= np.abs(expected["values.out"]))
+    right = expected["values.out"].astype(np.float32)
     passed = await client.conformance.verify(RAN.id, {"out": right}, suite="smoke", seed=3)
     assert (passed.status, passed.case) == ("PASSED", RAN.id)
     wrong = right.copy()
@@ -84,12 +84,14 @@ async def test_bits_of_bf16_are_judged_as_bf16(client: AsyncClient) -> None:
         for case in SUITE.cases
         if not case.is_refused and {t.dtype.value for t in case.outputs.values()} == {"BF16"}
     )
-    golden = await client.conformance.get_golden(wide.id, suite="smoke", seed=3)
+    expected = await client.conformance.get_golden(wide.id, suite="smoke", seed=3)
     outputs = {
-        name: (golden[f"values.{name}"].astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        name: (expected[f"values.{name}"].astype(np.float32).view(np.uint32) >> 16).astype(
+            np.uint16
+        )
         for name in wide.written
     }
-    exact = [golden[f"values.{name}"] for name in wide.written]
+    exact = [expected[f"values.{name}"] for name in wide.written]
     assert max(float(np.abs(values).max(initial=0)) for values in exact) <= 256, "no rounding"
     passed = await client.conformance.verify(wide.id, outputs, suite="smoke", seed=3)
     assert passed.status == "PASSED", passed.reason
@@ -106,7 +108,7 @@ async def test_a_refusal_is_judged_by_its_code(client: AsyncClient) -> None:
     ]
 
 
-async def test_both_faces_refuse_alike(service: Addresses) -> None:
+async def test_both_apis_refuse_alike(service: Addresses) -> None:
     told = list[Refusal]()
     for address in (service.grpc, service.rest):
         async with AsyncClient(address) as client:
@@ -135,6 +137,6 @@ async def test_blocking_clients_verify_too(service: Addresses) -> None:
     from opserve_client import Client  # noqa: PLC0415
 
     with Client(service.rest) as client:
-        golden = client.conformance.get_golden(RAN.id, suite="smoke", seed=3)
-        right = golden["values.out"].astype(np.float32)
+        expected = client.conformance.get_golden(RAN.id, suite="smoke", seed=3)
+        right = expected["values.out"].astype(np.float32)
         assert client.conformance.verify(RAN.id, {"out": right}, suite="smoke", seed=3).reason

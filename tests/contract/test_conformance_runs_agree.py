@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.keyed import empty_store, new_store, store_url
+from benchmarks.service_with_keys import empty_store, new_store, store_url
 from kernels.cases.suites import smoke
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
@@ -19,7 +19,7 @@ PROFILE = "ascend910b"
 FOLDS = [
     case for case in smoke(0).cases if (case.operator, case.profile) == ("im2col_backward", PROFILE)
 ]
-FACES = ["gRPC", "REST"]
+APIS = ["gRPC", "REST"]
 NO_LEVEL: Any = "none"
 
 
@@ -31,8 +31,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 
 @asynccontextmanager
-async def client_of(service: Addresses, face: str) -> AsyncGenerator[AsyncClient]:
-    async with AsyncClient(service.grpc if face == "gRPC" else service.rest) as made:
+async def client_of(service: Addresses, api: str) -> AsyncGenerator[AsyncClient]:
+    async with AsyncClient(service.grpc if api == "gRPC" else service.rest) as made:
         yield made
 
 
@@ -42,12 +42,12 @@ async def at_its_end(client: AsyncClient, run: str) -> Run:
     return found
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) -> None:
-    async with client_of(kept, face) as client:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
         begun = await client.conformance.run_suite(
             "smoke",
-            target=f"fold/{face}",
+            target=f"fold/{api}",
             operator="im2col_backward",
             profile=PROFILE,
             repeats=2,
@@ -58,11 +58,11 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) ->
             documented_rules="warn",
         )
         assert (begun.state, begun.stage) == ("RUNNING", "WAITING")
-    other = "REST" if face == "gRPC" else "gRPC"
+    other = "REST" if api == "gRPC" else "gRPC"
     async with client_of(kept, other) as client:
         run = await at_its_end(client, begun.id)
         results = await client.conformance.list_results(begun.id)
-        (listed,) = (await client.conformance.list_runs(f"fold/{face}")).runs
+        (listed,) = (await client.conformance.list_runs(f"fold/{api}")).runs
     assert (run.state, run.cases, run.judged) == ("ENDED", len(FOLDS), len(FOLDS)), run.reason
     assert [(count.status, count.cases) for count in run.counts] == [("PASSED", len(FOLDS))]
     assert run.digest == smoke(0).digest
@@ -75,9 +75,9 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, face: str) ->
     assert (run.stage, run.case) == ("", "")
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, face: str) -> None:
-    async with client_of(kept, face) as client:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
         ask = client.conformance
         begun = await ask.run_suite("standard", target="long", profile=PROFILE)
         assert begun.deterministic_level == "OFF"
@@ -92,9 +92,9 @@ async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, fac
         assert not await ask.list_results(begun.id, status="FAILED")
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_what_a_run_may_be_is_checked(kept: Addresses, face: str) -> None:
-    async with client_of(kept, face) as client:
+@pytest.mark.parametrize("api", APIS)
+async def test_what_a_run_may_be_is_checked(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
         ask = client.conformance
         for code, call in (
             (107017, ask.run_suite("none", target="mine")),
@@ -114,9 +114,9 @@ async def test_what_a_run_may_be_is_checked(kept: Addresses, face: str) -> None:
             assert caught.value.code == code
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_profile_without_a_device_is_not_implemented(kept: Addresses, face: str) -> None:
-    async with client_of(kept, face) as client:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_profile_without_a_device_is_not_implemented(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
         begun = await client.conformance.run_suite(
             "smoke", target="other", operator="deconv_grad_filter"
         )

@@ -11,7 +11,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from contract.faces import client_scalars
+from contract.apis import client_scalars
 from kernels.oracles.convolution_backward import expected
 from kernels.oracles.expectation import assert_meets
 from kernels.samples.convolution_backward_page import CONTRADICTED_CALLS, PAGE_SAMPLES

@@ -1,4 +1,4 @@
-"""Over every face and kind of client, parts and zeros of arguments stay what they are."""
+"""Over every API and kind of client, parts and zeros of arguments stay what they are."""
 
 import io
 import json
@@ -9,7 +9,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from contract.faces import AnySession, Refusal, every_session, refusal, settle
+from contract.apis import AnySession, Refusal, every_session, refusal, settle
 from opserve_client import (
     AclrtError,
     Conv2dBackpropFilter,

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
-from benchmarks.keyed import empty_store
+from benchmarks.service_with_keys import empty_store
 from client.conform.sample_results import folded
-from contract.faces import Refusal, refusal
+from contract.apis import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import (
     CaseResult,
     ReportRunRequest,
@@ -22,7 +22,7 @@ from opserve_client.wire import chunks
 from opserve_kernels.conformance.record import result_of
 
 pytestmark = pytest.mark.system
-FACES = ["gRPC", "REST"]
+APIS = ["gRPC", "REST"]
 DIGEST = f"sha256:{'0' * 64}"
 WRONG = result_of(folded().verdict, seconds=0.25)
 
@@ -63,8 +63,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 
 @asynccontextmanager
-async def client_of(service: Addresses, face: str) -> AsyncGenerator[AsyncClient]:
-    async with AsyncClient(service.grpc if face == "gRPC" else service.rest) as made:
+async def client_of(service: Addresses, api: str) -> AsyncGenerator[AsyncClient]:
+    async with AsyncClient(service.grpc if api == "gRPC" else service.rest) as made:
         yield made
 
 
@@ -76,14 +76,12 @@ async def reported(
     )
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_run_that_was_judged_elsewhere_is_in_the_history(
-    kept: Addresses, face: str
-) -> None:
-    async with client_of(kept, face) as client:
-        run = await reported(client, NOW, f"mine/{face}")
+@pytest.mark.parametrize("api", APIS)
+async def test_a_run_that_was_judged_elsewhere_is_in_the_history(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
+        run = await reported(client, NOW, f"mine/{api}")
         found = await client.conformance.get_run(run.id, wait_s=1)
-        (listed,) = (await client.conformance.list_runs(f"mine/{face}")).runs
+        (listed,) = (await client.conformance.list_runs(f"mine/{api}")).runs
         results = await client.conformance.list_results(run.id)
         (failed,) = await client.conformance.list_results(run.id, status="FAILED")
     assert run == found == listed
@@ -101,20 +99,20 @@ async def test_a_run_that_was_judged_elsewhere_is_in_the_history(
     assert json.loads(failed.verdict)["outputs"][0]["errors"] == 24
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("api", APIS)
 async def test_results_come_in_as_many_messages_as_they_need(
-    kept: Addresses, face: str, monkeypatch: pytest.MonkeyPatch
+    kept: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "_RESULTS", 7)
     results = [result(f"case{n}", worst=n / 64) for n in range(50)]
-    async with client_of(kept, face) as client:
+    async with client_of(kept, api) as client:
         run = await reported(client, results, "many")
         assert await client.conformance.list_results(run.id) == results
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_name_stands_for_its_run_until_it_is_taken_away(kept: Addresses, face: str) -> None:
-    async with client_of(kept, face) as client:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_name_stands_for_its_run_until_it_is_taken_away(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
         ask = client.conformance
         first, second = (
             await reported(client, BEFORE, "named"),
@@ -134,9 +132,9 @@ async def test_a_name_stands_for_its_run_until_it_is_taken_away(kept: Addresses,
             await ask.get_run("main")
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_two_runs_are_compared(kept: Addresses, face: str) -> None:
-    async with client_of(kept, face) as client:
+@pytest.mark.parametrize("api", APIS)
+async def test_two_runs_are_compared(kept: Addresses, api: str) -> None:
+    async with client_of(kept, api) as client:
         ask = client.conformance
         before = await reported(client, BEFORE, "compared")
         now = await reported(client, NOW, "compared", digest=f"sha256:{'1' * 64}")
@@ -153,10 +151,10 @@ async def test_two_runs_are_compared(kept: Addresses, face: str) -> None:
     assert (same.same_suite, len(same.new_failures), same.missing) == (True, 0, 0)
 
 
-async def test_both_faces_refuse_alike_and_keep_nothing(kept: Addresses) -> None:
+async def test_both_apis_refuse_alike_and_keep_nothing(kept: Addresses) -> None:
     told = list[Refusal]()
-    for face in FACES:
-        async with client_of(kept, face) as client:
+    for api in APIS:
+        async with client_of(kept, api) as client:
             ask = client.conformance
             run = await reported(client, BEFORE, "refused")
             for name in ("one", "two", "three"):
@@ -183,7 +181,7 @@ async def test_both_faces_refuse_alike_and_keep_nothing(kept: Addresses) -> None
                 with pytest.raises(OpserveError) as caught:
                     await call
                 told.append(refusal(caught.value))
-            assert len((await ask.list_runs("refused")).runs) == FACES.index(face) + 1
+            assert len((await ask.list_runs("refused")).runs) == APIS.index(api) + 1
             for name in ("one", "two", "three"):
                 await ask.delete_baseline(name)
     half = len(told) // 2

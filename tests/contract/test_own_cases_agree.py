@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract.faces import Refusal, refusal
+from contract.apis import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import GetInputsRequest
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
@@ -46,8 +46,8 @@ async def test_outputs_of_an_own_case_are_judged(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask, text = client.conformance, definition_of(OWN)
-    golden = await ask.get_golden(text, seed=SEED)
-    right = golden["values.out"].astype(np.float32)
+    expected = await ask.get_golden(text, seed=SEED)
+    right = expected["values.out"].astype(np.float32)
     passed = await ask.verify(text, {"out": right}, seed=SEED)
     assert (passed.status, passed.case) == ("PASSED", OWN.id)
     monkeypatch.setattr("opserve_client._async.conformance._DIGESTS_PAY_BYTES", 0)
@@ -87,8 +87,8 @@ async def test_a_layer_goes_from_a_problem_string_to_a_verdict(client: AsyncClie
     ]
     (line,) = (await ask.read_cases("benchdnn", PROBLEM)).definitions
     assert case_of(parse_object(line, "line"), "line").kind == "integer"
-    golden = await ask.get_golden(line)
-    exact = golden["values.grad_weight"].astype(np.float32)
+    expected = await ask.get_golden(line)
+    exact = expected["values.grad_weight"].astype(np.float32)
     verified = await ask.verify(line, {"grad_weight": exact})
     assert (verified.status, verified.case) == ("PASSED", json.loads(line)["id"])
 
@@ -108,7 +108,7 @@ async def test_each_form_of_lines_is_read(client: AsyncClient) -> None:
     assert '"expect": "ACLNN_ERR_PARAM_INVALID"' in again.refused[0].reason
 
 
-async def test_both_faces_refuse_alike(service: Addresses) -> None:
+async def test_both_apis_refuse_alike(service: Addresses) -> None:
     told = list[Refusal]()
     for address in (service.grpc, service.rest):
         async with AsyncClient(address) as client:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.keyed import empty_store
-from contract.faces import Refusal, refusal
+from benchmarks.service_with_keys import empty_store
+from contract.apis import Refusal, refusal
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
@@ -47,16 +47,16 @@ async def at_its_end(client: AsyncClient, run: Run) -> Run:
     return run
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "rest"])
 async def test_own_cases_are_run_and_kept_by_the_name_that_they_are_given(
-    kept: Addresses, face: str
+    kept: Addresses, api: str
 ) -> None:
-    async with AsyncClient(getattr(kept, face)) as client:
+    async with AsyncClient(getattr(kept, api)) as client:
         ask = client.conformance
-        begun = await ask.run_suite("mine", target=face, seed=4, definitions=[*LINES, LINES[0]])
+        begun = await ask.run_suite("mine", target=api, seed=4, definitions=[*LINES, LINES[0]])
         run = await at_its_end(client, begun)
         results = await ask.list_results(run.id)
-        few = await ask.run_suite("mine", target=face, match="mine", definitions=LINES)
+        few = await ask.run_suite("mine", target=api, match="mine", definitions=LINES)
         assert (await at_its_end(client, few)).cases == 2
     assert (run.state, run.suite, run.seed, run.cases) == ("ENDED", "mine", 4, len(CASES))
     assert run.digest == Suite(name="mine", seed=4, cases=CASES).digest
@@ -66,21 +66,21 @@ async def test_own_cases_are_run_and_kept_by_the_name_that_they_are_given(
     ]
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "rest"])
 async def test_own_cases_follow_the_documented_rules_of_their_run_and_keep_its_warnings(
-    kept: Addresses, face: str
+    kept: Addresses, api: str
 ) -> None:
     line, refused = (canonical(case.to_json()) for case in (PAGE_BROKEN, PAGE_REFUSED))
-    async with AsyncClient(getattr(kept, face)) as client:
+    async with AsyncClient(getattr(kept, api)) as client:
         ask = client.conformance
         with pytest.raises(OpserveError, match="a call that is refused") as caught:
-            await ask.run_suite("mine", target=face, definitions=[line])
+            await ask.run_suite("mine", target=api, definitions=[line])
         assert caught.value.parameter == "definitions[0]: definition"
-        begun = await ask.run_suite("mine", target=face, definitions=[refused])
+        begun = await ask.run_suite("mine", target=api, definitions=[refused])
         assert (await at_its_end(client, begun)).state == "ENDED"
         (strict,) = await ask.list_results(begun.id)
         begun = await ask.run_suite(
-            "mine", target=face, definitions=[line, refused, LINES[0]], documented_rules="warn"
+            "mine", target=api, definitions=[line, refused, LINES[0]], documented_rules="warn"
         )
         assert (await at_its_end(client, begun)).state == "ENDED"
         *warned, right = await ask.list_results(begun.id)
@@ -94,7 +94,7 @@ async def test_own_cases_follow_the_documented_rules_of_their_run_and_keep_its_w
         assert warning["sentence"]
 
 
-async def test_both_faces_refuse_alike(kept: Addresses) -> None:
+async def test_both_apis_refuse_alike(kept: Addresses) -> None:
     broken = json.dumps(WRONG.to_json())
     told = list[Refusal]()
     for address in (kept.grpc, kept.rest):

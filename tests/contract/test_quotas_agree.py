@@ -97,7 +97,7 @@ def test_a_limit_of_the_service_is_no_quota(way: str) -> None:
     assert not isinstance(WAYS[way](error), QuotaExceeded)
 
 
-def test_both_faces_say_when_to_come_again() -> None:
+def test_both_apis_say_when_to_come_again() -> None:
     error = a_refusal(Resource.CALLS_PER_S)
     answer = refusal(error, path="/", request_id=ID)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")

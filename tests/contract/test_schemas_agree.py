@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints, is_typeddict
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from contract.faces import CLIENT_CLASSES, client_scalars
+from contract.apis import CLIENT_CLASSES, client_scalars
 from kernels.samples import REGISTRY_SAMPLES
 from opserve.v1 import tensor_pb2
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contract.faces import Refusal, refusal
+from contract.apis import Refusal, refusal
 from kernels.cases.suites import smoke
 from opserve.digests import digest_of
 from opserve.v1.conformance_service_pb2 import (
@@ -30,7 +30,7 @@ CASES = [
     and len(case.written) > 1
     and all(case.tensors[name].dtype == DataType.FLOAT for name in case.written)
 ][:2]
-FACES = ("grpc", "rest")
+APIS = ("grpc", "rest")
 
 
 @pytest.fixture
@@ -50,14 +50,14 @@ def travelled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, int]]:
     return calls
 
 
-@pytest.mark.parametrize(("face", "case"), list(zip(FACES, CASES, strict=True)), ids=FACES)
+@pytest.mark.parametrize(("api", "case"), list(zip(APIS, CASES, strict=True)), ids=APIS)
 async def test_only_the_output_that_changed_travels_again(
-    service: Addresses, travelled: list[dict[str, int]], face: str, case: Case
+    service: Addresses, travelled: list[dict[str, int]], api: str, case: Case
 ) -> None:
-    async with AsyncClient(getattr(service, face)) as client:
+    async with AsyncClient(getattr(service, api)) as client:
         ask = client.conformance
-        golden = await ask.get_golden(case.id, suite="smoke", seed=SEED)
-        outputs = {name: golden[f"values.{name}"].astype(np.float32) for name in case.written}
+        expected = await ask.get_golden(case.id, suite="smoke", seed=SEED)
+        outputs = {name: expected[f"values.{name}"].astype(np.float32) for name in case.written}
         first = await ask.verify(case.id, outputs, suite="smoke", seed=SEED)
         assert first.status == "PASSED", first.reason
         assert travelled == [{name: array.nbytes for name, array in outputs.items()}]
@@ -70,7 +70,7 @@ async def test_only_the_output_that_changed_travels_again(
         assert (failed.status, failed.reason.partition(":")[0]) == ("FAILED", name)
 
 
-async def test_both_faces_answer_and_refuse_alike(service: Addresses) -> None:
+async def test_both_apis_answer_and_refuse_alike(service: Addresses) -> None:
     case = CASES[0]
     ones = np.ones(case.tensors[case.written[0]].shape, np.float32)
     told = list[SubmitOutputsResponse]()

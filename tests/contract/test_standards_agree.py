@@ -23,16 +23,18 @@ OFF = 1e-6
 default allows, 1.3e-6 of the result."""
 
 
-@pytest.mark.parametrize("face", ["gRPC", "REST"])
+@pytest.mark.parametrize("api", ["gRPC", "REST"])
 async def test_a_standard_is_told_and_as_a_gate_fails_what_the_layers_pass(
-    service: Addresses, face: str, monkeypatch: pytest.MonkeyPatch
+    service: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opserve_client._async.conformance._DIGESTS_PAY_BYTES", 0)
-    async with AsyncClient(service.grpc if face == "gRPC" else service.rest) as client:
+    async with AsyncClient(service.grpc if api == "gRPC" else service.rest) as client:
         ask = client.conformance
-        golden = await ask.get_golden(REAL)
+        expected = await ask.get_golden(REAL)
         outputs = {
-            name: (golden[f"values.{name}"] + OFF * golden[f"magnitudes.{name}"]).astype(np.float32)
+            name: (expected[f"values.{name}"] + OFF * expected[f"magnitudes.{name}"]).astype(
+                np.float32
+            )
             for name in INTEGERS.written
         }
         bare = await ask.verify(REAL, outputs)

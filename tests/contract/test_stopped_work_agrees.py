@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from contract.faces import AnySession, every_session, settle
+from contract.apis import AnySession, every_session, settle
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.operator_service_pb2 import ExecuteRequest
 from opserve_client import ConvolutionBackward, CubeMathType, ExecutionFailed
 from opserve_client.private_service import Addresses
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
-WAYS = [f"{face}, {kind}" for face in ("gRPC", "REST") for kind in ("blocking", "async")]
+WAYS = [f"{api}, {kind}" for api in ("gRPC", "REST") for kind in ("blocking", "async")]
 LONG_CALLS = 30
 """Of some ten milliseconds each: queued at once, they are not over before an answer is back."""
 

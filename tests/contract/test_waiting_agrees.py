@@ -8,9 +8,9 @@ import pytest
 
 from opserve.v1.session_service_pb2 import Device, Waiting
 from opserve_client import AsyncClient, OpserveError
-from server.farm import FACES, Farm, open_farm
+from server.farm import APIS, Farm, open_farm
 
-pytestmark = pytest.mark.parametrize("face", FACES)
+pytestmark = pytest.mark.parametrize("api", APIS)
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ async def farm(tmp_path: Path) -> AsyncGenerator[Farm]:
 
 
 @pytest.fixture
-async def lab(farm: Farm, face: str) -> AsyncGenerator[AsyncClient]:
+async def lab(farm: Farm, api: str) -> AsyncGenerator[AsyncClient]:
     """A client of a tenant that may ask for priority 2."""
-    async with farm.client(face) as admin:
+    async with farm.client(api) as admin:
         await admin.admin.create_tenant("lab", priority_limit=2)
         key = (await admin.admin.create_key("lab", "ci")).text
-    async with farm.client(face, key) as client:
+    async with farm.client(api, key) as client:
         yield client
 
 

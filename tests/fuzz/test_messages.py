@@ -1,4 +1,4 @@
-"""The real gRPC face under requests that no client writes: refused clearly, and nothing is left.
+"""The real gRPC API under requests that no client writes: refused clearly, and nothing is left.
 
 `make fuzz` sends more: OPSERVE_FUZZ_TIMES says how many times as many, OPSERVE_FUZZ_SEED which.
 """
@@ -23,7 +23,7 @@ from opserve.v1 import command_service_pb2 as command_pb
 from opserve.v1 import memory_service_pb2 as memory_pb
 from opserve.v1 import operator_service_pb2 as operator_pb
 from opserve.v1 import session_service_pb2 as session_pb
-from server.doors import every_rpc
+from server.entry_points import every_rpc
 from system.drills import own_process
 
 TIMES = int(os.environ.get("OPSERVE_FUZZ_TIMES", "1"))

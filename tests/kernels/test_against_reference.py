@@ -1,4 +1,4 @@
-"""Any small convolution gives on a device what the arbiter gives, to the bit, and in any slices."""
+"""Any small convolution gives the bits of the reference device, in any slices."""
 
 from dataclasses import replace
 from typing import Any
@@ -56,7 +56,7 @@ def calls(draw: st.DrawFn) -> Sample:
 
 @settings(deadline=None, max_examples=1000)
 @given(sample=calls())
-def test_device_and_arbiter_agree(sample: Sample) -> None:
+def test_device_and_reference_device_agree(sample: Sample) -> None:
     found = results(sample, options=PlanOptions())
     right = results(replace(sample, profile="reference"))
     for name, array in right.items():

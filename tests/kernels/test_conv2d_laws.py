@@ -21,10 +21,10 @@ from opserve_kernels.algorithms.outer.layout import OuterStage
 from opserve_kernels.algorithms.packed.layout import PackedStage
 from opserve_kernels.copy_stages import STORE
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.exact_plan import EXACT_LOAD, EXACT_STORE
 from opserve_kernels.formats import from_5hd, from_fractal_z, to_5hd, to_fractal_z
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.records import dtype_of
+from opserve_kernels.reference_plan import REFERENCE_LOAD, REFERENCE_STORE
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.stages import stages_between
 from opserve_kernels.tensor import DataType
@@ -37,7 +37,7 @@ Drawn = tuple[dx.Sizes, dx.Sizes, int, dict[str, Any]]
 _PLACES = 3  # of the tensors of a product, at the start of its stage
 _CORRELATED = {CORRELATE: PackedStage, MULTIPLY_DOTS: DotsStage}
 _HEADER = 5  # of a copy's stage: place, start, count, chunk and number format; a view follows
-_COPIES = {STORE: 4, EXACT_LOAD: 8, EXACT_STORE: 8}  # bytes of a value in the workspace
+_COPIES = {STORE: 4, REFERENCE_LOAD: 8, REFERENCE_STORE: 8}  # bytes of a value in the workspace
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 fuzz = settings(max_examples=600, deadline=None, derandomize=True)

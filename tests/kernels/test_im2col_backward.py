@@ -156,7 +156,7 @@ def test_image_on_reference_is_a_float64_sum_rounded_once(
 
     execute(sample, buffers)
     monkeypatch.setattr(
-        import_module("opserve_kernels.operators.im2col_backward.plan"), "_EXACT_TAPS", 30
+        import_module("opserve_kernels.operators.im2col_backward.plan"), "_REFERENCE_TAPS", 30
     )
     execute(sample, cut, units=2)
 

@@ -1,4 +1,4 @@
-"""A service with a store, behind both faces, and clients of it: what an administrator works on."""
+"""A service with a store, behind both APIs, and clients of it: what an administrator works on."""
 
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +13,7 @@ from opserve_client.transports import AsyncRestTransport
 from opserve_server.administration import Administration
 from opserve_server.bootstrap import first_key
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import AuditEntry, RefusedCalls
 from opserve_server.core.service import Service
@@ -26,12 +26,12 @@ from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice
-from server.doors import RUN_LIMITS
+from server.entry_points import RUN_LIMITS
 from server.guards import CALLS, GUESSES
 from server.judging import conformance_of
 
 NOW = 1_800_000_000.0
-FACES = ("grpc", "rest")
+APIS = ("grpc", "rest")
 
 
 class Clock:
@@ -55,10 +55,10 @@ class Farm:
     rest: httpx2.ASGITransport
     grpc_address: str
 
-    def client(self, face: str, key: str | None = None) -> AsyncClient:
-        """A client over a face; unless another key is given, the administrator's."""
+    def client(self, api: str, key: str | None = None) -> AsyncClient:
+        """A client over an API; unless another key is given, the administrator's."""
         key = key or self.key
-        if face == "grpc":
+        if api == "grpc":
             return AsyncClient(self.grpc_address, api_key=key)
         headers = {"authorization": f"Bearer {key}"}
         base = "http://farm.example"
@@ -86,10 +86,10 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
         identity = Identity(guard, service, store, refused, audit_retention_days=1.0, clock=clock)
         await identity.begin()
         administration = Administration(service, identity, clock=clock)
-        desk = Desk(1)
-        stack.push_async_callback(desk.close)
-        conformance = conformance_of(service, desk, store.runs)
-        app, server = _faces(service, guard, administration, conformance)
+        workers = ConformanceWorkers(1)
+        stack.push_async_callback(workers.close)
+        conformance = conformance_of(service, workers, store.runs)
+        app, server = _apis(service, guard, administration, conformance)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         stack.push_async_callback(server.stop, None)
@@ -106,7 +106,7 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
         )
 
 
-def _faces(
+def _apis(
     service: Service, guard: Guard, administration: Administration, conformance: Conformance
 ) -> tuple[RestApi, grpc.aio.Server]:
     app = rest_app(

@@ -10,8 +10,8 @@ from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import Credentials, Guard, KeyPolicy
-from opserve_server.guesses import GuessLimits
 from opserve_server.open_calls import CallLimits
+from opserve_server.unknown_keys import UnknownKeyLimits
 
 NOW = 1_000_000.0
 TENANTS = {
@@ -19,7 +19,7 @@ TENANTS = {
     "mill": Tenant(name="mill"),
     "gone": Tenant(name="gone", disabled=True),
 }
-GUESSES = GuessLimits(per_s=1.0, at_once=10_000, peers=16)
+GUESSES = UnknownKeyLimits(per_s=1.0, at_once=10_000, peers=16)
 
 
 CALLS = CallLimits(
@@ -35,7 +35,7 @@ def keyless_guard(accounts: Accounts | None = None) -> Guard:
 
 async def admitted(guard: Guard, credentials: Credentials, scope: Scope | None) -> Principal:
     """Who a guard says it is."""
-    call = Call(face="grpc", method="", request_id="", headers={})
+    call = Call(api="grpc", method="", request_id="", headers={})
     guard.enter(call, credentials, scope).leave()
     await guard.admit(call, scope)
     assert call.principal is not None
@@ -54,7 +54,7 @@ def record(key: str, whose: Principal, **known: float) -> KeyRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class ServiceWithKeys:
     """A guard with keys that open, and others that do not.
 
     Attributes:
@@ -76,7 +76,7 @@ class Keyed:
 
 def keyed_guard(
     *, accounts: Accounts | None = None, certificates: Mapping[str, Principal] | None = None
-) -> Keyed:
+) -> ServiceWithKeys:
     """A guard whose directory has keys, at the time NOW."""
     lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
     names = ("lab", "mill", "metrics", "operate", "expired", "revoked", "disabled", "unknown")
@@ -102,4 +102,6 @@ def keyed_guard(
     )
     closed = {name: keys[name] for name in ("expired", "revoked", "disabled", "unknown")}
     closed["malformed"] = keys["lab"][:-1]
-    return Keyed(guard, keys["lab"], keys["mill"], keys["metrics"], keys["operate"], closed)
+    return ServiceWithKeys(
+        guard, keys["lab"], keys["mill"], keys["metrics"], keys["operate"], closed
+    )

@@ -1,4 +1,4 @@
-"""A Service that does nothing but remember: what a face asked of the core, and a set answer."""
+"""A Service that does nothing but remember: what an API asked of the core, and a set answer."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,6 @@ from typing_extensions import override
 from opserve_kernels.status import Status
 from opserve_server.core import results
 from opserve_server.core.accounts import Accounts
-from opserve_server.core.asking import ANY_DEVICE, SessionRequest
 from opserve_server.core.commands import Command
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.errors import OpserveError
@@ -32,13 +31,14 @@ from opserve_server.core.service import (
     OpenedSession,
     Service,
 )
+from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
 from opserve_server.core.timeline import StreamTimeline, Timeline
 from opserve_server.core.uploads import Uploads
 from server.core import every_command as core
 
 SESSION = "5e5510"
-LOCAL_LANE = "1f" * 16
-LANE_TOKEN = "70" * 16
+SHARED_MEMORY = "1f" * 16
+SHARED_MEMORY_TOKEN = "70" * 16
 DEVICE = DeviceInfo(
     name="ascend910b-0",
     profile="ascend910b",
@@ -83,8 +83,8 @@ FOUND = FoundSession(
     exclusive_left_s=4.5,
     accuracy="fast",
     documented_rules="warn",
-    local_lane=LOCAL_LANE,
-    local_lane_token=LANE_TOKEN,
+    local_lane=SHARED_MEMORY,
+    local_lane_token=SHARED_MEMORY_TOKEN,
     last_buffer=7,
     last_executor=9,
     last_stream=4,
@@ -204,8 +204,8 @@ class RecordingService(Service):
             lease_s=asked.lease_s or 30.0,
             accuracy="direct",
             documented_rules="error",
-            local_lane=LOCAL_LANE,
-            local_lane_token=LANE_TOKEN,
+            local_lane=SHARED_MEMORY,
+            local_lane_token=SHARED_MEMORY_TOKEN,
         )
 
     @override

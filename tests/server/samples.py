@@ -139,7 +139,7 @@ ERRORS: Sequence[OpserveError] = [
         Resource.STREAMS, tenant="ours", limit=8, use=8, asked=1, retry_after_s=1.5
     ),
     errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
-    errors.TooManyGuesses("192.0.2.1", per_s=1.0),
+    errors.TooManyUnknownKeys("192.0.2.1", per_s=1.0),
     errors.NotAllowed("Host", given="a.example", allowed="localhost", reason="elsewhere"),
     errors.PermissionDenied(LOCAL, scope="the scope admin"),
     errors.Unauthenticated("an unknown key"),

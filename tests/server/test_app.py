@@ -156,19 +156,19 @@ def serve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         faulthandler.unregister(number)
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "rest"])
 def test_a_taken_address_is_told_before_a_worker_starts(
-    face: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    api: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Device, "start", None)
-    name = f"OPSERVE_{face.upper()}_ADDRESS"
+    name = f"OPSERVE_{api.upper()}_ADDRESS"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, told = serve(**{name: address})
     assert status == 1
     assert told == (
-        f"opserve: {face}_address: {address} is in use; "
-        f"choose another with {name} or --{face}-address\n"
+        f"opserve: {api}_address: {address} is in use; "
+        f"choose another with {name} or --{api}-address\n"
     )
 
 
@@ -219,12 +219,12 @@ def test_a_setting_out_of_bounds_is_told_in_one_line(
     assert serve(**{name: value}) == (2, f"opserve: {told}\n")
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
-def test_a_service_without_keys_stays_on_this_machine(face: str, serve: Serve) -> None:
-    address = {f"OPSERVE_{face.upper()}_ADDRESS": "0.0.0.0:0"}
+@pytest.mark.parametrize("api", ["grpc", "rest"])
+def test_a_service_without_keys_stays_on_this_machine(api: str, serve: Serve) -> None:
+    address = {f"OPSERVE_{api.upper()}_ADDRESS": "0.0.0.0:0"}
     status, told = serve(**address, OPSERVE_ALLOW_PLAINTEXT="true")
     assert status == 1
-    assert told.startswith(f"opserve: {face}_address: given 0.0.0.0:0, ")
+    assert told.startswith(f"opserve: {api}_address: given 0.0.0.0:0, ")
     assert "opserve bootstrap" in told
     assert told.count("\n") == 1
 
@@ -312,7 +312,7 @@ finally:
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_worker_that_imports_main_again_loads_no_face() -> None:
+def test_a_worker_that_imports_main_again_loads_no_api() -> None:
     program = """
 import sys
 import opserve_server.__main__

@@ -12,7 +12,7 @@ def test_what_came_beside_a_call_is_seen_by_its_observer_and_kept_by_nobody() ->
         seen.append(dict(observation.call.headers))
 
     headers = {"traceparent": "00-1-2-01", "x-large": "a" * 2**16}
-    call = Call(face="rest", method="Execute", request_id="1", headers=headers)
+    call = Call(api="rest", method="Execute", request_id="1", headers=headers)
     with AtWork(call, observe):
         pass
     assert seen == [headers, headers]

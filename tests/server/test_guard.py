@@ -12,7 +12,7 @@ from opserve_server.core.errors import (
     LimitExceeded,
     OpserveError,
     PermissionDenied,
-    TooManyGuesses,
+    TooManyUnknownKeys,
     Unauthenticated,
 )
 from opserve_server.core.keys import new_key, sha256_of
@@ -20,7 +20,7 @@ from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import ANYBODY, Credentials, Guard, KeyPolicy
-from opserve_server.guesses import GuessLimits
+from opserve_server.unknown_keys import UnknownKeyLimits
 from server import guards
 
 ALICE = Principal(tenant="lab", name="alice", scopes=frozenset({Scope.OPERATE}))
@@ -66,7 +66,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def guard(clock: Clock) -> Guard:
-    guesses = GuessLimits(per_s=0.5, at_once=3, peers=2)
+    guesses = UnknownKeyLimits(per_s=0.5, at_once=3, peers=2)
     policy, calls = KeyPolicy.FROM_THE_FIRST_KEY, guards.CALLS
     return Guard(ACCOUNTS, guesses=guesses, calls=calls, keys=policy, clock=clock)
 
@@ -127,7 +127,7 @@ async def test_an_answer_ends_though_its_key_did_while_nobody_waited(guard: Guar
     key = new_key()
     guard.refresh(directory(record(key, ALICE)))
     credentials = shown(f"Bearer {key}")
-    call = Call(face="grpc", method="WatchStream", request_id="", headers={})
+    call = Call(api="grpc", method="WatchStream", request_id="", headers={})
     guard.enter(call, credentials, Scope.OPERATE).leave()
     await guard.admit(call, Scope.OPERATE)
     async with aclosing(guard.while_allowed(parts(), call, credentials)) as answers:
@@ -202,7 +202,7 @@ def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> Non
         assert isinstance(refused(lambda: admitted(guard, wrong, Scope.OPERATE)), Unauthenticated)  # noqa: B023
 
 
-def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
+def test_unknown_keys_are_counted_by_address_and_stop_nobody_with_a_key(
     guard: Guard, clock: Clock
 ) -> None:
     key = new_key()
@@ -213,13 +213,13 @@ def test_guesses_are_counted_by_address_and_stop_nobody_with_a_key(
             refused(lambda: admitted(guard, shown(f"Bearer {new_key()}", peer=peer), Scope.OPERATE))
         )
 
-    assert [guess("a") for _ in range(5)] == [Unauthenticated] * 3 + [TooManyGuesses] * 2
+    assert [guess("a") for _ in range(5)] == [Unauthenticated] * 3 + [TooManyUnknownKeys] * 2
     assert guess("b") is Unauthenticated
     assert admitted(guard, shown(f"Bearer {key}", peer="a"), Scope.OPERATE) is ALICE
     clock.now += 2.0
-    assert [guess("a") for _ in range(2)] == [Unauthenticated, TooManyGuesses]
+    assert [guess("a") for _ in range(2)] == [Unauthenticated, TooManyUnknownKeys]
     clock.now += 3600.0
-    assert [guess("a") for _ in range(4)] == [Unauthenticated] * 3 + [TooManyGuesses]
+    assert [guess("a") for _ in range(4)] == [Unauthenticated] * 3 + [TooManyUnknownKeys]
 
 
 def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> None:
@@ -234,8 +234,8 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
 async def test_calls_of_a_stranger_over_one_wire_leave_its_address_places_over_the_other(
     guard: Guard,
 ) -> None:
-    async def enter(face: str) -> None:
-        call = Call(face=face, method="", request_id="", headers={})
+    async def enter(api: str) -> None:
+        call = Call(api=api, method="", request_id="", headers={})
         with guard.enter(call, Credentials(authorization=None, peer=lambda: "192.0.2.7"), None):
             pass  # answered, and not read
 

@@ -80,7 +80,7 @@ class FakeStore:
 
 
 def refused_call() -> CallEnded:
-    call = Call(face="rest", method="submit", request_id="1", headers={}, audited="a key")
+    call = Call(api="rest", method="submit", request_id="1", headers={}, audited="a key")
     return CallEnded(call, 0.1)
 
 

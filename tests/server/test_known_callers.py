@@ -15,7 +15,7 @@ from opserve_server.core.errors import Unauthenticated
 from opserve_server.core.principal import LOCAL, Scope
 from opserve_server.guard import Credentials, Guard
 from opserve_server.identity import Identity
-from opserve_server.known_callers import guess_limits, key_policy, known_callers
+from opserve_server.known_callers import key_policy, known_callers, unknown_key_limits
 from opserve_server.serving import StartFailed
 from opserve_server.settings import SettingRefused, Settings
 from opserve_server.store.store import open_store
@@ -25,7 +25,7 @@ from server.store.samples import ACME, entry
 
 
 class Start:
-    """Starts of a service, without its devices and faces."""
+    """Starts of a service, without its devices and APIs."""
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
@@ -35,7 +35,7 @@ class Start:
         self._stack.callback(device.slabs.close)
         service = make_service(device)
         self._stack.push_async_callback(service.stop)
-        guesses, keys = guess_limits(settings), key_policy(settings)
+        guesses, keys = unknown_key_limits(settings), key_policy(settings)
         guard = Guard(service.accounts, guesses=guesses, calls=CALLS, keys=keys)
         refused = RefusedCalls(limit=1, clock=lambda: 1.0)
         known = known_callers(guard, service, refused, settings)

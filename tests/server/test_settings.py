@@ -102,7 +102,7 @@ def test_a_setting_out_of_bounds_is_refused(
         ("ALLOW_PLAINTEXT", "perhaps", "given perhaps, allowed true or false; "),
         ("LOG_LEVEL", "LOUD", "given LOUD, allowed one of DEBUG, INFO, WARNING, ERROR; "),
         ("REST_ADDRESS", "127.0.0.1:65536", "given 127.0.0.1:65536, allowed host:port, "),
-        ("GOLDEN_FOLDER", "", "given , allowed a folder; "),
+        ("EXPECTED_VALUES_FOLDER", "", "given , allowed a folder; "),
     ],
 )
 def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
@@ -117,12 +117,12 @@ def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
     assert "\n" not in message
 
 
-def test_the_service_keeps_golden_values_apart_from_those_of_conform(
+def test_the_service_keeps_expected_values_apart_from_those_of_conform(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv("OPSERVE_GOLDEN_FOLDER")
-    folder = Settings().golden_folder
-    assert (folder.parent, folder.name) == (cache_folder().parent, "service-goldens")
+    monkeypatch.delenv("OPSERVE_EXPECTED_VALUES_FOLDER")
+    folder = Settings().expected_values_folder
+    assert (folder.parent, folder.name) == (cache_folder().parent, "service-expected-values")
     assert folder != cache_folder()
 
 
@@ -162,7 +162,7 @@ def test_options_of_the_command_line_are_those_that_refusals_name() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "example.org:1"])
-@pytest.mark.parametrize("face", ["grpc_address", "rest_address"])
+@pytest.mark.parametrize("api", ["grpc_address", "rest_address"])
 @pytest.mark.parametrize(
     "leave",
     [
@@ -171,14 +171,14 @@ def test_options_of_the_command_line_are_those_that_refusals_name() -> None:
     ],
 )
 def test_addresses_that_others_can_reach_need_tls_or_leave(
-    face: str, address: str, leave: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    api: str, address: str, leave: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"OPSERVE_{face.upper()}", address)
+    monkeypatch.setenv(f"OPSERVE_{api.upper()}", address)
     with pytest.raises(ValidationError, match=r"without TLS.*OPSERVE_ALLOW_PLAINTEXT=true"):
         Settings()
     for name, value in leave.items():
         monkeypatch.setenv(f"OPSERVE_{name}", value)
-    assert getattr(Settings(), face) == address
+    assert getattr(Settings(), api) == address
 
 
 @pytest.mark.parametrize("given", ["tls_certificate_file", "tls_key_file", "client_ca_file"])

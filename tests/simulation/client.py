@@ -10,7 +10,6 @@ from typing import Any
 from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import HANDLERS
 from opserve_server.core.errors import (
     ExecutionFailed,
@@ -21,6 +20,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import SessionRequest
 from server.core import every_command as c
 from simulation.history import Recorded, StreamHistory, Submitted
 from simulation.mappings import Mappings

@@ -21,10 +21,10 @@ from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.usage import UsageBook
 from opserve_server.core.work import KernelRun
 from opserve_server.pool import device as device_module
-from opserve_server.pool.agenda import Agenda, Task
+from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.device import Device
 from opserve_server.pool.messages import KernelCall, Region
-from opserve_server.pool.plate import Plate
+from opserve_server.pool.run_queue import RunQueue, Task
 from opserve_server.pool.slabs import Slab
 from opserve_server.pool.turns import Turns
 from simulation.history import check_tenants
@@ -271,7 +271,7 @@ async def more_tenants_than_places_take_turns() -> None:
                 payer = station.payer(f"tenant-{number}")
                 station.submit(station.stream(payer), [0.02] * 40)
             shares = await station.shares(9, seconds=5)
-            assert len(station.workers[0]._agenda._flows) == 3
+            assert len(station.workers[0]._run_queue._flows) == 3
             assert shares == pytest.approx([1 / 9] * 9, abs=TOLERANCE), SHARES
 
 
@@ -351,9 +351,9 @@ def blame_the_oldest(patch: pytest.MonkeyPatch) -> None:
     """Whoever's call has waited longest is blamed for a worker's death."""
     original = Device._settle_its_calls
 
-    def settle(self: Device, plate: Plate) -> None:
-        plate.call_id = next(iter(self._pending), 0)  # type: ignore[misc]
-        original(self, plate)
+    def settle(self: Device, crash_page: CrashPage) -> None:
+        crash_page.call_id = next(iter(self._pending), 0)  # type: ignore[misc]
+        original(self, crash_page)
 
     patch.setattr(Device, "_settle_its_calls", settle)
 
@@ -361,10 +361,10 @@ def blame_the_oldest(patch: pytest.MonkeyPatch) -> None:
 def run_the_last_first(patch: pytest.MonkeyPatch) -> None:
     """A call overtakes the one before it."""
 
-    def last(self: Agenda) -> Task:
+    def last(self: RunQueue) -> Task:
         return [*self._flows[self._turns.next(self._flows)].values()][-1]
 
-    patch.setattr(Agenda, "next", last)
+    patch.setattr(RunQueue, "next", last)
 
 
 @pytest.mark.parametrize(

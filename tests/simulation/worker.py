@@ -14,7 +14,6 @@ from math import floor, inf
 from random import Random
 from zlib import crc32
 
-from opserve_server.pool.agenda import Agenda, Task
 from opserve_server.pool.messages import (
     Attach,
     Cancel,
@@ -32,6 +31,7 @@ from opserve_server.pool.messages import (
     TimedOut,
     decode,
 )
+from opserve_server.pool.run_queue import RunQueue, Task
 
 SPOILED = 0xEE
 NANOSECONDS = 1_000_000_000
@@ -90,8 +90,8 @@ class _Begun:
 
 
 @dataclass(slots=True)
-class WrittenPlate:
-    """What opserve_server.pool.plate.Plate is to a worker."""
+class WrittenPage:
+    """What opserve_server.pool.crash_page.Plate is to a worker."""
 
     call_id: int = 0
     since_ns: int = 0
@@ -164,10 +164,10 @@ class SimulatedWorker:
         self._log = log
         self._computes = computes
         self._slabs: dict[int, mmap.mmap] = {}
-        self.plate = WrittenPlate()
+        self.crash_page = WrittenPage()
         self.turns: list[Turn] = []
         self._call_time_limit_s = call_time_limit_s
-        self._agenda = Agenda()
+        self._run_queue = RunQueue()
         self._begun: dict[Task, _Begun] = {}
         self._running: Task | None = None
         self._turned_s = self._charged_s = 0.0
@@ -192,7 +192,7 @@ class SimulatedWorker:
                 case Run():
                     if self._running is not None:
                         self._charge(self._running)
-                    self._agenda.add(message)
+                    self._run_queue.add(message)
                     self._look_around()
                 case Cancel() | Ping():
                     delay_s = self._random.uniform(0, SLICE_S)
@@ -223,13 +223,13 @@ class SimulatedWorker:
             return
         if isinstance(message, Ping):
             self._on_message(Pong())
-        elif (task := self._agenda.find(message.call_id)) is not None:
+        elif (task := self._run_queue.find(message.call_id)) is not None:
             self._end_task(task, Cancelled)
 
     def _look_around(self) -> None:
         """Turns to the next call, or sees when the one that runs comes to its next pause or end."""
-        if self._running is None and self._agenda:
-            self._turn_to(self._agenda.next())
+        if self._running is None and self._run_queue:
+            self._turn_to(self._run_queue.next())
         elif self._running is not None:
             self._set_timer(self._running)
 
@@ -237,8 +237,8 @@ class SimulatedWorker:
         self._running, self._turned_s = task, self.loop.time()
         self._charged_s = self._turned_s
         self._computes(task.run.call)
-        self.plate.call_id = task.run.call_id
-        self.plate.since_ns = round(self._turned_s * NANOSECONDS) - task.used_ns
+        self.crash_page.call_id = task.run.call_id
+        self.crash_page.since_ns = round(self._turned_s * NANOSECONDS) - task.used_ns
         if task not in self._begun:
             self._begun[task] = self._begin(task.run.call)
         self._set_timer(task)
@@ -260,7 +260,7 @@ class SimulatedWorker:
             return
         lasts_s = min(self._begun[task].seconds, self._call_time_limit_s)
         at_s = self._charged_s + lasts_s - task.used_ns / NANOSECONDS
-        if len(self._agenda._flows) > 1:
+        if len(self._run_queue._flows) > 1:
             slices = floor((self.loop.time() - self._turned_s) / SLICE_S + 1e-6) + 1
             at_s = min(at_s, self._turned_s + slices * SLICE_S)
         self._timer = self.loop.call_at(at_s, self._end_slice, task)
@@ -272,7 +272,7 @@ class SimulatedWorker:
             self._end_task(task, Failed if begun.fails else Done)
         elif used_s >= self._call_time_limit_s:
             self._end_task(task, TimedOut)
-        elif self._agenda.gives_way(task):
+        elif self._run_queue.gives_way(task):
             self._stop_turn(task)
             self._look_around()
         else:
@@ -280,7 +280,7 @@ class SimulatedWorker:
 
     def _charge(self, task: Task) -> None:
         now_s = self.loop.time()
-        self._agenda.charge(task, round((now_s - self._charged_s) * NANOSECONDS))
+        self._run_queue.charge(task, round((now_s - self._charged_s) * NANOSECONDS))
         self._charged_s = now_s
 
     def _stop_turn(self, task: Task) -> None:
@@ -298,7 +298,7 @@ class SimulatedWorker:
     def _end_task(self, task: Task, ending: type[Ending]) -> None:
         if task is self._running:
             self._stop_turn(task)
-        self._agenda.remove(task)
+        self._run_queue.remove(task)
         begun = self._begun.pop(task, None)
         told: tuple[int, ...] = (task.run.call_id, task.used_ns)
         if begun is not None:

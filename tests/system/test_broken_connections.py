@@ -1,4 +1,4 @@
-"""Transfers over connections that are cut in the middle, on both faces."""
+"""Transfers over connections that are cut in the middle, on both APIs."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -64,13 +64,13 @@ async def cutter(service: str) -> AsyncGenerator[tuple[Cutter, str]]:
         await asyncio.wait(carrier.tasks)
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "rest"])
 async def test_a_transfer_goes_on_after_each_cut(
-    service: Addresses, face: str, monkeypatch: pytest.MonkeyPatch
+    service: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SEGMENT_BYTES", SEGMENT)
     array = np.random.default_rng(4).integers(0, 256, SIZE, np.uint8)
-    address: str = getattr(service, face)
+    address: str = getattr(service, api)
     scheme, _, target = address.rpartition("//")
     async with (
         cutter(target) as (carrier, detour),

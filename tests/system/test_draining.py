@@ -1,4 +1,4 @@
-"""SIGTERM at a service that has work: what both faces tell, and what is finished."""
+"""SIGTERM at a service that has work: what both APIs tell, and what is finished."""
 
 import asyncio
 import signal
@@ -56,7 +56,7 @@ async def test_a_service_that_drains_finishes_work_and_tells_others_when_to_come
             ready = await bare.get("/readyz")
             return (checked.status, ready.status_code) == (HealthCheckResponse.NOT_SERVING, 503)
 
-        tell("SIGTERM: NOT_SERVING on both faces after", await until(not_serving))
+        tell("SIGTERM: NOT_SERVING on both APIs after", await until(not_serving))
         assert not await session.default_stream.query(), "the work is under way"
         assert {await refusal(client), await refusal(over_rest)} == {507901}
         answer = await bare.post("/v1/sessions")

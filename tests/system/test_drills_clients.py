@@ -53,13 +53,13 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("program", [UPLOADING, QUEUEING], ids=["mid-upload", "mid-queue"])
-@pytest.mark.parametrize("face", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "rest"])
 async def test_what_a_killed_client_held_comes_back_with_its_lease(
-    program: str, face: str, request: pytest.FixtureRequest
+    program: str, api: str, request: pytest.FixtureRequest
 ) -> None:
-    settings = {"device_memory_bytes": str(MEMORY_BYTES), "local_lane": "false"}
+    settings = {"device_memory_bytes": str(MEMORY_BYTES), "shared_memory": "false"}
     async with own_process(**settings) as (_, addresses), AsyncClient(addresses.grpc) as client:
-        address: str = getattr(addresses, face)
+        address: str = getattr(addresses, api)
         with subprocess.Popen(
             [sys.executable, "-c", program, address, str(LEASE_S)],
             stdout=subprocess.PIPE,
@@ -105,9 +105,9 @@ async def test_a_connection_whose_client_vanished_ends() -> None:
             asyncio.to_thread(ended_after_silence, addresses.grpc, HTTP2_PREFACE),
             asyncio.to_thread(ended_after_silence, addresses.rest, b""),
         )
-        for face, took_s in (("gRPC", grpc_s), ("REST", rest_s)):
+        for api, took_s in (("gRPC", grpc_s), ("REST", rest_s)):
             assert took_s > SILENCE_S / 2
-            tell(f"silent client, {face}, limit {SILENCE_S} s: connection ended after", took_s)
+            tell(f"silent client, {api}, limit {SILENCE_S} s: connection ended after", took_s)
 
 
 async def test_a_slow_reader_of_a_download_makes_the_service_hold_little() -> None:

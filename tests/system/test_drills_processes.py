@@ -68,11 +68,13 @@ async def test_no_queued_call_is_lost_when_a_worker_is_killed_in_the_middle() ->
         assert await work.out() == EXACT
 
 
-@pytest.mark.parametrize("local_lane", ["true", "false"])
-async def test_bytes_survive_a_worker_that_is_killed_while_they_are_copied(local_lane: str) -> None:
+@pytest.mark.parametrize("shared_memory", ["true", "false"])
+async def test_bytes_survive_a_worker_that_is_killed_while_they_are_copied(
+    shared_memory: str,
+) -> None:
     array = np.random.default_rng(5).integers(0, 256, UPLOAD_BYTES, np.uint8)
     async with (
-        own_process(local_lane=local_lane) as (process, addresses),
+        own_process(shared_memory=shared_memory) as (process, addresses),
         AsyncClient(addresses.grpc) as client,
         client.open_session() as session,
     ):
@@ -93,7 +95,7 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_are_told() -> None:
         waiting = asyncio.create_task(session.default_stream.synchronize())
         await session.default_stream.query()
         left = children_of(process.pid)
-        assert lane_is_open(lane)
+        assert shared_memory_is_open(lane)
         begun = asyncio.get_running_loop().time()
         process.kill()
         with pytest.raises(OpserveError, match="507901"):
@@ -107,7 +109,7 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_are_told() -> None:
         await until(gone)
         ended_s = asyncio.get_running_loop().time() - begun
         tell("front killed: its processes, and their memory, gone after", ended_s)
-        assert not lane_is_open(lane)
+        assert not shared_memory_is_open(lane)
         again = {
             "grpc_address": addresses.grpc,
             "rest_address": addresses.rest.removeprefix("http://"),
@@ -121,7 +123,7 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_are_told() -> None:
                 await new.default_stream.synchronize()
 
 
-def lane_is_open(name: str) -> bool:
+def shared_memory_is_open(name: str) -> bool:
     assert name
     return f"@opserve-{name}" in Path("/proc/net/unix").read_text()
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.customer import Customer, new_mark
-from benchmarks.hall import MIB, QUOTA
-from benchmarks.hostile import DEEDS, Attacker, attacker
-from benchmarks.keyed import gauges, new_store, store_url
+from benchmarks.hostile import BEHAVIOURS, Attacker, attacker
+from benchmarks.service_with_keys import gauges, new_store, store_url
+from benchmarks.tenant_load import TenantLoad, new_mark
+from benchmarks.tenant_processes import MIB, QUOTA
 from benchmarks.wire import Answers, seen
 from opserve_client import AsyncClient
 from opserve_client.private_service import Addresses
@@ -33,7 +33,7 @@ class Farm:
     addresses: Addresses
     keys: Mapping[str, str]
     client: AsyncClient
-    customers: list[Customer]
+    loads: list[TenantLoad]
     gone: "NDArray[np.float32]"
     attacker: Attacker
     answers: Path
@@ -41,9 +41,9 @@ class Farm:
     async def others_work(self) -> None:
         """Calls of the others, each checked by itself: what is wrong is raised."""
         for _ in range(CALLS):
-            for customer in self.customers:
-                await customer.small_call()
-                await customer.whole_call()
+            for load in self.loads:
+                await load.small_call()
+                await load.whole_call()
 
     async def one_leaves(self) -> None:
         """Bytes of a session that ends lie in memory which the next one gets."""
@@ -55,8 +55,8 @@ class Farm:
         found = {name: name.encode() for name in (GOOD, ROUND)}
         found["bytes of a session that has ended"] = self.gone.tobytes()
         found |= {f"key of {name}": self.keys[name].encode() for name in (GOOD, ROUND)}
-        for number, customer in enumerate(self.customers):
-            for what, secret in customer.secrets.items():
+        for number, load in enumerate(self.loads):
+            for what, secret in load.secrets.items():
                 found[f"{what} {number}"] = bytes.fromhex(secret)
         return found
 
@@ -95,8 +95,8 @@ async def farm(folder: Path) -> AsyncGenerator[Farm]:
                 other.open_session() as second,
                 attacker(addresses, keys[BAD], Answers(file)) as bad,
             ):
-                customers = [Customer(session, new_mark()) for session in (first, second)]
-                yield Farm(addresses, keys, one, customers, new_mark(), bad, answers)
+                loads = [TenantLoad(session, new_mark()) for session in (first, second)]
+                yield Farm(addresses, keys, one, loads, new_mark(), bad, answers)
 
 
 @pytest.mark.slow
@@ -105,9 +105,9 @@ async def test_a_hostile_tenant_harms_nobody_and_sees_nothing(tmp_path: Path) ->
         await found.others_work()
         await found.one_leaves()
         before = await found.use_at_rest(GOOD)
-        for name in DEEDS:
+        for name in BEHAVIOURS:
             await asyncio.gather(found.attacker.does(name), found.others_work())
-        await asyncio.gather(*map(found.attacker.does, DEEDS), found.others_work())
+        await asyncio.gather(*map(found.attacker.does, BEHAVIOURS), found.others_work())
 
         async def has_nothing() -> bool:
             use = await found.gauges("opserve_tenant_use", BAD)

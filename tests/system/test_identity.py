@@ -135,7 +135,7 @@ async def every_outcome(addresses: Addresses, key: str, tls: TlsFiles | None = N
     return {await outcome(address, key, tls) for address in (addresses.grpc, addresses.rest)}
 
 
-async def test_keys_work_over_tls_on_both_faces(tmp_path: Path, files: Files, store: Store) -> None:
+async def test_keys_work_over_tls_on_both_apis(tmp_path: Path, files: Files, store: Store) -> None:
     lab, _ = await made_key(store, LAB)
     probe, _ = await made_key(store, PROBE)
     async with running(settings(tmp_path, files)) as addresses:
@@ -160,7 +160,7 @@ async def test_keys_work_over_tls_on_both_faces(tmp_path: Path, files: Files, st
             assert (await buffer.read()) == b"\x07" * 2**20
 
 
-async def test_a_certificate_says_who_calls_on_both_faces(
+async def test_a_certificate_says_who_calls_on_both_apis(
     tmp_path: Path, files: Files, store: Store
 ) -> None:
     await store.certificates.add("DNS:ci.farm", principal=CI, audit=AUDIT)
@@ -172,7 +172,7 @@ async def test_a_certificate_says_who_calls_on_both_faces(
         assert await every_outcome(addresses, lab, files.nobody) == {"ServiceUnreachable"}
 
 
-async def test_subjects_are_written_alike_by_both_faces(
+async def test_subjects_are_written_alike_by_both_apis(
     tmp_path: Path, files: Files, store: Store
 ) -> None:
     pem = Path(f"{files.known.certificate}").read_bytes()

@@ -22,7 +22,7 @@ UNKNOWN = b"\xfa\x3f\x80\x80\xc0\x01" + bytes(MESSAGE_MIB * MIB)
 async def test_an_upload_may_take_the_whole_quota() -> None:
     settings = {"devices": '["reference"]', "tenant_bytes_in_flight": str(MIB)}
     async with (
-        own_process(local_lane="false", **settings) as (_, addresses),
+        own_process(shared_memory="false", **settings) as (_, addresses),
         AsyncClient(addresses.grpc, timeout_s=20.0) as client,
         client.open_session("reference") as session,
     ):

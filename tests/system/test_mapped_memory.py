@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from opserve_client import AclrtError, AsyncClient, Client, Im2colBackward
-from opserve_client.local_lane import LocalLane, Unmapped
+from opserve_client.shared_memory import SharedMemory, Unmapped
 from opserve_server.app import running
 from opserve_server.serving import Addresses
 from opserve_server.settings import Settings
@@ -29,7 +29,7 @@ sys.stdin.read()
 """
 
 
-def settings(*, local_lane: bool) -> Settings:
+def settings(*, shared_memory: bool) -> Settings:
     return Settings(
         store_url=SecretStr(""),
         no_keys=True,
@@ -38,13 +38,13 @@ def settings(*, local_lane: bool) -> Settings:
         devices=["ascend910b"],
         device_memory_bytes=MEMORY_BYTES,
         slab_bytes=2**20,
-        local_lane=local_lane,
+        shared_memory=shared_memory,
     )
 
 
 @pytest.fixture
 async def own_service() -> AsyncIterator[Addresses]:
-    async with running(settings(local_lane=True)) as addresses:
+    async with running(settings(shared_memory=True)) as addresses:
         yield addresses
 
 
@@ -132,9 +132,9 @@ async def test_a_mapped_workspace_does_not_reach_a_kernel(own_service: Addresses
         assert set(view) == {255}
 
 
-async def test_a_service_without_a_lane_carries_bytes_by_streams() -> None:
+async def test_a_service_without_shared_memory_carries_bytes_by_streams() -> None:
     async with (
-        running(settings(local_lane=False)) as addresses,
+        running(settings(shared_memory=False)) as addresses,
         AsyncClient(addresses.grpc) as client,
         client.open_session() as session,
     ):
@@ -154,5 +154,5 @@ def test_a_stranger_gets_what_a_name_nobody_has_gets(service: Addresses) -> None
         lane = session._calls._lane
         assert lane._address is not None
         name = lane._address.removeprefix("\0opserve-")
-        assert LocalLane(name, "0" * 32, "0" * 32).find(buffer.handle) is Unmapped.NEVER
+        assert SharedMemory(name, "0" * 32, "0" * 32).find(buffer.handle) is Unmapped.NEVER
         assert buffer.map().size == LARGE

@@ -213,7 +213,7 @@ async def test_too_much_metadata_is_refused(service: Addresses) -> None:
 
 
 @pytest.mark.slow
-async def test_a_handshake_that_stalls_ends_on_both_faces(tmp_path: Path) -> None:
+async def test_a_handshake_that_stalls_ends_on_both_apis(tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")

@@ -19,8 +19,8 @@ from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.models import OpenSessionBody, parse, planned_body
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice, make_service
-from server.doors import Doors, every_rpc, open_doors
-from server.guards import Keyed, keyed_guard
+from server.entry_points import Doors, every_rpc, open_doors
+from server.guards import ServiceWithKeys, keyed_guard
 
 MANY = 100_000
 HUGE = 2 * MANY
@@ -38,12 +38,12 @@ async def core() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def keyed(core: Service) -> Keyed:
+def keyed(core: Service) -> ServiceWithKeys:
     return keyed_guard(accounts=core.accounts)
 
 
 @pytest.fixture
-async def doors(core: Service, keyed: Keyed) -> AsyncIterator[Doors]:
+async def doors(core: Service, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
     async with open_doors(core, keyed.guard, Metrics()) as opened:
         yield opened
 
@@ -59,7 +59,7 @@ async def refused(doors: Doors, name: str, data: bytes, key: str | None) -> tupl
 
 
 async def test_bytes_that_are_no_message_are_refused_and_not_logged(
-    doors: Doors, keyed: Keyed, caplog: pytest.LogCaptureFixture
+    doors: Doors, keyed: ServiceWithKeys, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for rpc in RPCS.values():
@@ -76,7 +76,7 @@ async def test_no_message_is_read_before_its_caller_is_known(doors: Doors) -> No
         assert code == "UNAUTHENTICATED", rpc.name
 
 
-async def test_messages_nested_too_deep_are_refused(doors: Doors, keyed: Keyed) -> None:
+async def test_messages_nested_too_deep_are_refused(doors: Doors, keyed: ServiceWithKeys) -> None:
     deep = b""
     for _ in range(200):  # a group in a group: unknown fields, which a parser skips one by one
         deep = b"\xfb\x07" + deep + b"\xfc\x07"
@@ -84,7 +84,7 @@ async def test_messages_nested_too_deep_are_refused(doors: Doors, keyed: Keyed) 
     assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message")
 
 
-async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: Keyed) -> None:
+async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: ServiceWithKeys) -> None:
     told = {"authorization": f"Bearer {keyed.lab}", "content-type": "application/json"}
     for document in (b"[" * 2000 + b"]" * 2000, b'{"a":' * 400 + b"1" + b"}" * 400):
         answer = await doors.rest.post("/v1/sessions", content=document, headers=told)
@@ -92,7 +92,9 @@ async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: Keyed) -> No
         assert answer.json()["given"] == "text that is not JSON"
 
 
-async def test_too_many_commands_are_refused_before_one_is_read(doors: Doors, keyed: Keyed) -> None:
+async def test_too_many_commands_are_refused_before_one_is_read(
+    doors: Doors, keyed: ServiceWithKeys
+) -> None:
     request = SubmitRequest(session="none", commands=[Command()] * MANY)
     code, info = await refused(doors, "Submit", request.SerializeToString(), keyed.lab)
     assert (code, info.metadata["parameter"]) == ("RESOURCE_EXHAUSTED", "commands")
@@ -101,14 +103,16 @@ async def test_too_many_commands_are_refused_before_one_is_read(doors: Doors, ke
 
 @pytest.mark.parametrize("name", ["Submit", "Write", "Verify", "ReportRun"])
 async def test_a_message_of_too_many_values_is_refused_on_every_way(
-    name: str, doors: Doors, keyed: Keyed
+    name: str, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     code, info = await refused(doors, name, b"\x10\x00" * HUGE, keyed.lab)
     assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message")
     assert info.metadata["allowed"] == "at most 131072 values"
 
 
-async def test_long_lists_are_refused_by_their_length_over_grpc(doors: Doors, keyed: Keyed) -> None:
+async def test_long_lists_are_refused_by_their_length_over_grpc(
+    doors: Doors, keyed: ServiceWithKeys
+) -> None:
     request = operator_pb.GetWorkspaceSizeRequest(session="none")
     request.im2col_backward.grad_output.shape.extend([2**40] * (VALUES_LIMIT + 1))
     data = request.SerializeToString()
@@ -117,7 +121,9 @@ async def test_long_lists_are_refused_by_their_length_over_grpc(doors: Doors, ke
     assert info.metadata["allowed"] == f"at most {VALUES_LIMIT} values"
 
 
-async def test_long_lists_are_refused_by_their_length_over_rest(doors: Doors, keyed: Keyed) -> None:
+async def test_long_lists_are_refused_by_their_length_over_rest(
+    doors: Doors, keyed: ServiceWithKeys
+) -> None:
     told = {"authorization": f"Bearer {keyed.lab}"}
     shape = [1] * (VALUES_LIMIT + 1)
     body = {"arguments": {"grad_output": {"shape": shape}}}
@@ -152,7 +158,7 @@ def test_a_document_of_too_many_values_is_refused_before_it_is_read(inside: str)
 
 
 async def test_one_tenant_never_pushes_out_what_another_was_answered(
-    doors: Doors, keyed: Keyed
+    doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     def asks(key: str, request_id: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}", "idempotency-key": request_id}

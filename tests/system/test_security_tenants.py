@@ -29,8 +29,8 @@ from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
 from server.core import every_command as c
 from server.core.fakes import KIB, FakeDevice, make_service
-from server.doors import Doors, every_route, every_rpc, headers, open_doors, request_in
-from server.guards import CALLS, TENANTS, Keyed, keyed_guard
+from server.entry_points import Doors, every_route, every_rpc, headers, open_doors, request_in
+from server.guards import CALLS, TENANTS, ServiceWithKeys, keyed_guard
 
 LAB, MILL = (
     Principal(tenant=name, name="tester", scopes=frozenset({Scope.OPERATE}))
@@ -54,12 +54,12 @@ async def core(device: FakeDevice) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def keyed(core: Service) -> Keyed:
+def keyed(core: Service) -> ServiceWithKeys:
     return keyed_guard(accounts=core.accounts)
 
 
 @pytest.fixture
-async def doors(core: Service, keyed: Keyed) -> AsyncIterator[Doors]:
+async def doors(core: Service, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
     async with open_doors(core, keyed.guard, Metrics()) as opened:
         yield opened
 
@@ -108,7 +108,7 @@ class Counting(dict[str, Any]):
 
 
 async def test_a_foreign_session_costs_the_steps_of_none(
-    core: Service, doors: Doors, keyed: Keyed
+    core: Service, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     theirs, none = (await core.open_session(LAB)).session, "0" * 32
     sessions = core._sessions
@@ -126,7 +126,7 @@ async def test_a_foreign_session_costs_the_steps_of_none(
 
 
 async def test_nothing_that_a_tenant_is_told_names_another(
-    core: Service, doors: Doors, keyed: Keyed
+    core: Service, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     opened = await core.open_session(LAB)
     allocated: Any = await core.run(LAB, opened.session, c.Allocate(size_bytes=48_611))
@@ -147,7 +147,7 @@ async def test_nothing_that_a_tenant_is_told_names_another(
     assert allocated.buffer == 1
 
 
-async def test_handles_of_another_are_none_of_mine(core: Service, keyed: Keyed) -> None:
+async def test_handles_of_another_are_none_of_mine(core: Service, keyed: ServiceWithKeys) -> None:
     assert keyed.lab
     theirs, mine = [(await core.open_session(who)).session for who in (LAB, MILL)]
     made: Any = await core.run(LAB, theirs, c.Allocate(size_bytes=KIB))
@@ -169,7 +169,7 @@ def end_of(guard: Guard, key: str) -> None:
 
 @pytest.mark.parametrize("quiet", [False, True])
 async def test_a_watch_over_grpc_ends_with_its_key(
-    core: Service, doors: Doors, keyed: Keyed, quiet: bool
+    core: Service, doors: Doors, keyed: ServiceWithKeys, quiet: bool
 ) -> None:
     session = (await core.open_session(LAB)).session
     stream: Any = await core.run(LAB, session, c.CreateStream())
@@ -190,7 +190,7 @@ async def test_a_watch_over_grpc_ends_with_its_key(
 
 
 async def test_watches_of_one_tenant_leave_room_for_another(
-    core: Service, doors: Doors, keyed: Keyed
+    core: Service, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     session = (await core.open_session(LAB)).session
     stream: Any = await core.run(LAB, session, c.CreateStream())
@@ -213,7 +213,9 @@ async def test_watches_of_one_tenant_leave_room_for_another(
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-async def test_a_long_answer_over_rest_ends_with_its_key(keyed: Keyed, quiet: bool) -> None:
+async def test_a_long_answer_over_rest_ends_with_its_key(
+    keyed: ServiceWithKeys, quiet: bool
+) -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield b"before"
         end_of(keyed.guard, keyed.lab)
@@ -237,7 +239,7 @@ async def test_a_long_answer_over_rest_ends_with_its_key(keyed: Keyed, quiet: bo
 
 
 async def test_the_body_of_a_whole_call_is_charged_as_it_comes(
-    core: Service, doors: Doors, keyed: Keyed
+    core: Service, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     account = core.accounts.of("lab")
     account.renew(replace(TENANTS["lab"], quota=Quota(bytes_in_flight=300)))

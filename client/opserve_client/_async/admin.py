@@ -194,7 +194,7 @@ class AsyncAdmin:
 
         Args:
             tenant: Whose; "" means callers that nobody knows, None everybody.
-            outcome: "OK", or what a face refused it with: "UNAUTHENTICATED", "401".
+            outcome: "OK", or what an API refused it with: "UNAUTHENTICATED", "401".
             since: Not earlier than this, seconds since 1970.
             until: Earlier than this.
             cursor: Of the page before this one; "" means the newest.

@@ -43,7 +43,6 @@ from opserve_client.data_types import (
 )
 from opserve_client.errors import OpserveError, ServiceUnreachable, may_pass
 from opserve_client.handles import Handles
-from opserve_client.local_lane import LocalLane
 from opserve_client.operators import (
     OperatorCall,
     ResultT_co,
@@ -56,6 +55,7 @@ from opserve_client.operators import (
 )
 from opserve_client.rule_warnings import warn_of
 from opserve_client.run_batches import first_error
+from opserve_client.shared_memory import SharedMemory
 from opserve_client.tensors import Array, TensorSpec, span_bytes
 from opserve_client.wire import methods
 from opserve_client.wire.json_messages import Json
@@ -101,7 +101,7 @@ class AsyncSession:
         self.name, self.device = opened.session, opened.device
         self.lease_s = opened.lease_s
         self.accuracy, self.documented_rules = opened.accuracy, opened.documented_rules
-        lane = LocalLane(opened.local_lane, opened.session, opened.local_lane_token)
+        lane = SharedMemory(opened.local_lane, opened.session, opened.local_lane_token)
         self._calls = AsyncSessionCalls(self._connection, opened.session, lane, last=last)
         self.default_stream = AsyncStream(self._calls, handle=0)
         self._heartbeat = runtime_async.Heartbeat(

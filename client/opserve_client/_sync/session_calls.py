@@ -18,8 +18,8 @@ from opserve_client.errors import (
     not_mappable,
 )
 from opserve_client.handles import Handles, choose_handle
-from opserve_client.local_lane import LocalLane, MappedBuffer, Unmapped
 from opserve_client.recovery import noting_loss
+from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
 from opserve_kernels.status import Status
@@ -47,7 +47,7 @@ class SessionCalls:
     """
 
     def __init__(
-        self, connection: Connection, session: str, lane: LocalLane, *, last: Handles
+        self, connection: Connection, session: str, lane: SharedMemory, *, last: Handles
     ) -> None:
         self.session = session
         self._lane = lane

@@ -47,7 +47,7 @@ class LocalBackend:
         try:
             outcome = self._sessions.carry_out(case.profile, run)
         except OpserveError as error:
-            raise InfrastructureError(f"golden values of {case.id}: {error}") from error
+            raise InfrastructureError(f"expected values of {case.id}: {error}") from error
         if not isinstance(outcome, Ran):
-            raise InfrastructureError(f"golden values of {case.id}: {outcome.reason}")
+            raise InfrastructureError(f"expected values of {case.id}: {outcome.reason}")
         return outcome.storages

@@ -65,7 +65,7 @@ Patterns = Annotated[
     typer.Option("--match", help="Only cases whose id, source or tag is like it (*, ?); repeat."),
 ]
 Server = Annotated[
-    str, typer.Option(help="The service that golden values come from; none starts one.")
+    str, typer.Option(help="The service that expected values come from; none starts one.")
 ]
 OfHistory = Annotated[str, typer.Option("--server", help="The service that has the history.")]
 TargetName = Annotated[str, typer.Option("--target", help=f"What is tried: {FORMS}.")]

@@ -102,7 +102,7 @@ class Options:
         target: What is tried.
         wanted: Of the suite.
         seed: None means 0, or the file's.
-        server: Address of the service for golden values; "" starts one.
+        server: Address of the service for expected values; "" starts one.
         effort: How cases are tried.
         standards: Told besides.
         kept: Where the record stays.

@@ -1,4 +1,4 @@
-"""The service that a run asks for golden values: a given one, or one of its own."""
+"""The service that a run asks for expected values: a given one, or one of its own."""
 
 import json
 from collections.abc import Collection, Generator, Mapping

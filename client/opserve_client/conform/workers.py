@@ -47,8 +47,8 @@ class Setup:
 
     Attributes:
         header: Of the run.
-        access: The service that golden values come from.
-        timeout_s: Seconds that a case may take, golden values and judging included.
+        access: The service that expected values come from.
+        timeout_s: Seconds that a case may take, expected values and judging included.
         standards: Told besides.
     """
 

@@ -1,7 +1,7 @@
 """Arrays on disk by key, for any number of processes at once; a file that is torn is no file.
 
 A file is written beside its place and moved there whole; .npz has a checksum of each array. The
-folder is $XDG_CACHE_HOME/opserve/goldens, or that below ~/.cache.
+folder is $XDG_CACHE_HOME/opserve/expected-values, or that below ~/.cache.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ _OURS = re.compile(r"[0-9a-f]{64}.*\.(npz|part)")
 
 
 def cache_folder() -> Path:
-    """Where golden values lie, by the XDG base directories."""
+    """Where expected values lie, by the XDG base directories."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "opserve" / "goldens"
+    return (Path(base) if base else Path.home() / ".cache") / "opserve" / "expected-values"
 
 
 class Cache:

@@ -9,7 +9,7 @@ from opserve_kernels.cases.sums import multiply_adds, sums_of
 from opserve_kernels.tensor import DataType
 
 PROJECTED = 1_000_000_000
-"""Multiply-adds of a case beyond which integers are projected: its golden values take seconds."""
+"""Multiply-adds of a case beyond which integers are projected: its expected values take seconds."""
 _HOLDS_SUMS = (DataType.FLOAT, DataType.DOUBLE)  # what rounds sums of integers has no exact ones
 
 

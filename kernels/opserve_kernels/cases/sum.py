@@ -65,13 +65,13 @@ def sum_of(case: Case, output: str, products: Products, *, gradient: str) -> Sum
         gradient: The input that is a factor of every product.
     """
     profile, dtype = PROFILES[case.profile], case.tensors[output].dtype
-    narrowed = not profile.exact and products.passed in _16_BITS and products.passed != dtype
+    narrowed = not profile.is_reference and products.passed in _16_BITS and products.passed != dtype
     clamps = products.clamps and dtype == DataType.FLOAT16
     is_half = DataType.FLOAT16 in {dtype, products.passed if narrowed else dtype}
     return Sum(
         output=output,
         terms=products.terms,
-        accumulator="float64" if profile.exact else "float32",
+        accumulator="float64" if profile.is_reference else "float32",
         roundings=(NUMPY_DTYPES[products.passed].name,) if narrowed else (),
         saturates=clamps or (profile.saturates and is_half),
         axes=products.axes,

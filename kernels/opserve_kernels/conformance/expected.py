@@ -12,15 +12,15 @@ from opserve_kernels.cases.arrays import view_of
 from opserve_kernels.cases.cache import LIMIT_BYTES, Cache
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array, unwritten
-from opserve_kernels.cases.golden import (
+from opserve_kernels.cases.projection import Projection
+from opserve_kernels.cases.reference_calls import (
     Doubles,
-    GoldenCall,
-    golden_calls,
-    golden_key,
+    ReferenceCall,
+    reference_calls,
+    reference_key,
     widened,
 )
-from opserve_kernels.cases.projection import Projection
-from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Golden, Standards
+from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Expected, Standards
 
 REFERENCE_RULES: Final = "warn"
 """Documented rules of sessions on the reference: what a call computes is known, whatever the
@@ -120,7 +120,7 @@ class Unanswered:
 
 def expected_values(
     task: Task, inputs: Callable[[], Arrays], *, sized: Collection[str]
-) -> dict[str, Golden] | Unanswered:
+) -> dict[str, Expected] | Unanswered:
     """By output: those of the task's answers, which are kept from then on, or those on the shelf.
 
     Args:
@@ -129,14 +129,14 @@ def expected_values(
         sized: The outputs whose magnitudes are wanted.
     """
     cache = _cache(task.shelf)
-    found: dict[str, Golden] = {}
+    found: dict[str, Expected] = {}
     for answer in task.answers:
         cache.put(answer.key, answer.arrays)
-        found |= goldens_in(answer.arrays, answer.projection)
+        found |= expected_in(answer.arrays, answer.projection)
     if found:
         return found
-    calls = golden_calls(task.case, inputs(), seed=task.seed, sized=sized)
-    keys = [golden_key(call, contract=task.contract) for call in calls]
+    calls = reference_calls(task.case, inputs(), seed=task.seed, sized=sized)
+    keys = [reference_key(call, contract=task.contract) for call in calls]
     for call, key in zip(calls, keys, strict=True):
         kept = cache.get(key)
         if kept is None:
@@ -146,7 +146,7 @@ def expected_values(
                     for call, key in zip(calls, keys, strict=True)
                 )
             )
-        found |= goldens_in(kept, call.projection)
+        found |= expected_in(kept, call.projection)
     return found
 
 
@@ -168,7 +168,7 @@ async def answers_to(
     return answers
 
 
-def questions_of(call: GoldenCall) -> Iterator[Question]:
+def questions_of(call: ReferenceCall) -> Iterator[Question]:
     """One for the values, and one for the magnitudes if they are wanted."""
     operands = {name: widened(operand) for name, operand in call.operands.items()}
     yield _question(_VALUES, call.case, operands)
@@ -186,7 +186,7 @@ def kept_arrays(question: Question, storages: Arrays) -> dict[str, Array]:
     }
 
 
-def goldens_in(arrays: Arrays, projection: Projection | None) -> dict[str, Golden]:
+def expected_in(arrays: Arrays, projection: Projection | None) -> dict[str, Expected]:
     """The expected values of the outputs of a call, of the arrays that were kept."""
     values = {
         name.removeprefix(_VALUES): array
@@ -194,15 +194,17 @@ def goldens_in(arrays: Arrays, projection: Projection | None) -> dict[str, Golde
         if name.startswith(_VALUES)
     }
     return {
-        name: Golden(values=array, magnitudes=arrays.get(_MAGNITUDES + name), projection=projection)
+        name: Expected(
+            values=array, magnitudes=arrays.get(_MAGNITUDES + name), projection=projection
+        )
         for name, array in values.items()
     }
 
 
-def arrays_in(goldens: Mapping[str, Golden]) -> dict[str, Array]:
+def arrays_in(expected: Mapping[str, Expected]) -> dict[str, Array]:
     """Expected values as a file has them: values.NAME, and magnitudes.NAME where there are any."""
-    arrays: dict[str, Array] = {_VALUES + name: one.values for name, one in goldens.items()}
-    for name, one in goldens.items():
+    arrays: dict[str, Array] = {_VALUES + name: one.values for name, one in expected.items()}
+    for name, one in expected.items():
         if one.magnitudes is not None:
             arrays[_MAGNITUDES + name] = one.magnitudes
     return arrays

@@ -169,7 +169,7 @@ def verdict_on(task: Task, inputs: Callable[[], Arrays], results: Results) -> Ve
     if isinstance(expected, Unanswered):
         return expected
     return judge_case(
-        task.case, results, golden=expected, contract=task.contract, standards=task.standards
+        task.case, results, expected=expected, contract=task.contract, standards=task.standards
     )
 
 

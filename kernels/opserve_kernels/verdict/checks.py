@@ -12,19 +12,19 @@ LISTED = 10  # elements that a check names
 _Mask = NDArray[np.bool]
 
 
-def check_written(tensor: str, given: Given, golden: Doubles, unwritten: Given) -> Check:
+def check_written(tensor: str, given: Given, expected: Doubles, unwritten: Given) -> Check:
     """Whether an output that was filled with a NaN was written everywhere.
 
-    Where the golden value is a NaN, a NaN that was left cannot be told from one that was written
+    Where the expected value is a NaN, a NaN that was left cannot be told from one that was written
     if their bits are the same.
 
     Args:
         tensor: Its name.
         given: The output after the call.
-        golden: Its golden values.
+        expected: Its expected values.
         unwritten: What it was filled with before: an array of the same dtype with one element.
     """
-    left = (_bits(given) == _bits(unwritten).reshape(())) & ~np.isnan(golden)
+    left = (_bits(given) == _bits(unwritten).reshape(())) & ~np.isnan(expected)
     return _check("written", tensor, left, wrong="were not written", right="was written everywhere")
 
 

@@ -1,4 +1,4 @@
-"""The exact layer: an output equals the golden result, rounded once to its dtype."""
+"""The exact layer: an output equals the expected result, rounded once to its dtype."""
 
 from dataclasses import dataclass
 
@@ -16,20 +16,20 @@ class Exact:
     """The rule for operands whose sums are exact in every order: the tolerance is 0."""
 
 
-def goal(golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
-    """Golden values, within the dtype's range where the contract says so."""
+def goal(expected: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
+    """Expected values, within the dtype's range where the contract says so."""
     if overflow is Overflow.SATURATED:
-        return np.clip(golden, -dtype.greatest, dtype.greatest)
-    return golden
+        return np.clip(expected, -dtype.greatest, dtype.greatest)
+    return expected
 
 
-def expected(golden: Doubles, dtype: Dtype, overflow: Overflow) -> Given:
-    """What an output must hold of golden values."""
-    return rounded(goal(golden, dtype, overflow), dtype)
+def as_stored(expected: Doubles, dtype: Dtype, overflow: Overflow) -> Given:
+    """What an output must hold of expected values."""
+    return rounded(goal(expected, dtype, overflow), dtype)
 
 
-def used_fractions(given: Doubles, golden: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
+def used_fractions(given: Doubles, expected: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
     """0 where the output is right, infinite elsewhere; -0 is +0, and any NaN is a NaN."""
-    right = expected(golden, dtype, overflow).astype(np.float64)
+    right = as_stored(expected, dtype, overflow).astype(np.float64)
     equal = (given == right) | (np.isnan(given) & np.isnan(right))
     return np.where(equal, 0.0, np.inf)

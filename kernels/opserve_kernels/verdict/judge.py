@@ -1,4 +1,4 @@
-"""Arrays in, verdict out: an output against its golden values, a call's code, a whole case."""
+"""Arrays in, verdict out: an output against its expected values, a call's code, a whole case."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def judge(
 
     Args:
         name: Of the output.
-        pair: The output and its golden values.
+        pair: The output and its expected values.
         rule: Exact() for operands that sum exactly in any order, else Rounding(...).
         axes: What each axis means: "n", "c", "d", "h", "w", "kd", "kh", "kw" or any other name.
         reported: What standards say of the output (vendor.standards.grade); gates count.
@@ -40,7 +40,7 @@ def judge(
     Raises:
         ValueError: Axes or a magnitude that do not fit the output.
     """
-    shape = pair.golden.shape
+    shape = pair.expected.shape
     if len(axes) != len(shape):
         raise ValueError(f"{name}: {len(axes)} axes are named, there are {len(shape)}")
     if isinstance(rule, rounding.Rounding) and rule.magnitude.shape != shape:
@@ -56,7 +56,7 @@ def judge(
         status=Status.FAILED if broken else Status.PASSED,
         reason=_reason(name, found, broken, first),
         layers=layers,
-        elements=pair.golden.size,
+        elements=pair.expected.size,
         errors=found.errors,
         worst=found.worst,
         first=first,

@@ -1,4 +1,4 @@
-"""What somebody made of a case, judged against golden values: layers, standards and checks."""
+"""What somebody made of a case, judged against expected values: layers, standards and checks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _EXACT = float(1 << 24)  # sums of magnitudes below it are the same in every ord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Golden:
+class Expected:
     """What an output must be.
 
     Attributes:
@@ -119,7 +119,7 @@ def judge_case(
     case: Case,
     results: Results,
     *,
-    golden: Mapping[str, Golden],
+    expected: Mapping[str, Expected],
     contract: str,
     standards: Standards = NO_STANDARDS,
 ) -> Verdict:
@@ -128,7 +128,7 @@ def judge_case(
     Args:
         case: The call.
         results: What came of it.
-        golden: By output.
+        expected: By output.
         contract: Revision of the operator's contract.
         standards: Told besides.
     """
@@ -140,7 +140,7 @@ def judge_case(
         if wrong is not None:
             checks.append(wrong)
             continue
-        given, right = first[one.output], golden[one.output]
+        given, right = first[one.output], expected[one.output]
         unset = unwritten(1, case.tensors[one.output].dtype)
         has_elements = right.projection is None
         known = right.values if has_elements else np.zeros(())  # of integers, none is a NaN
@@ -148,25 +148,25 @@ def judge_case(
         if len(results.outputs) > 1:
             checks.append(check_repeats(one.output, [run[one.output] for run in results.outputs]))
         outputs.append(judge_output(case, one, given, right, standards))
-    checks += check_trust(case, {name: right.values for name, right in golden.items()})
+    checks += check_trust(case, {name: right.values for name, right in expected.items()})
     checks += _memory_checks(case, results)
     return conclude(case.id, contract=contract, outputs=outputs, checks=checks)
 
 
 def judge_output(
-    case: Case, one: Sum, given: Array, golden: Golden, standards: Standards = NO_STANDARDS
+    case: Case, one: Sum, given: Array, expected: Expected, standards: Standards = NO_STANDARDS
 ) -> OutputVerdict:
     """Of one output, by the layer that fits its sums."""
-    if golden.projection is not None:
-        return judge_projection(one.output, given, golden.values, golden.projection)
+    if expected.projection is not None:
+        return judge_projection(one.output, given, expected.values, expected.projection)
     overflow = Overflow.SATURATED if one.saturates else Overflow.INFINITE
-    pair = Pair(given=given, golden=golden.values, overflow=overflow)
+    pair = Pair(given=given, expected=expected.values, overflow=overflow)
     is_weight = one.output not in {"grad_input", "grad_bias", "out", "res_tensor"}
     subject = Subject(pair=pair, terms=one.terms, precision=pair.dtype.name, of_weight=is_weight)
     gates = [name for name in standards.gates if STANDARDS[name].applies(subject)]
     named = standards.reported
     graded = grade(subject, names=named, gates=gates) if named else ()
-    rule = Exact() if _is_exact(case, one, golden) else _rounding(one, golden)
+    rule = Exact() if _is_exact(case, one, expected) else _rounding(one, expected)
     return judge(one.output, pair, rule, axes=one.axes, reported=graded)
 
 
@@ -182,22 +182,22 @@ def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None
     return None
 
 
-def _is_exact(case: Case, one: Sum, golden: Golden) -> bool:
+def _is_exact(case: Case, one: Sum, expected: Expected) -> bool:
     """With thinning every order gives the same bits all but always: the magnitudes tell."""
     if not one.is_exact or not _is_thinned(case):
         return one.is_exact
-    assert golden.magnitudes is not None, "sized_outputs names it"
-    return float(np.max(golden.magnitudes, initial=0.0)) < _EXACT
+    assert expected.magnitudes is not None, "sized_outputs names it"
+    return float(np.max(expected.magnitudes, initial=0.0)) < _EXACT
 
 
 def _is_thinned(case: Case) -> bool:
     return any(tensor.fill is not None and tensor.fill.thinning for tensor in case.inputs.values())
 
 
-def _rounding(one: Sum, golden: Golden) -> Rounding:
-    assert golden.magnitudes is not None, "sized_outputs names it"
+def _rounding(one: Sum, expected: Expected) -> Rounding:
+    assert expected.magnitudes is not None, "sized_outputs names it"
     return Rounding(
-        magnitude=golden.magnitudes,
+        magnitude=expected.magnitudes,
         terms=one.terms,
         accumulator=one.accumulator,
         roundings=one.roundings,

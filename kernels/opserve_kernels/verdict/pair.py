@@ -1,4 +1,4 @@
-"""An output beside its golden values: what every layer and standard looks at."""
+"""An output beside its expected values: what every layer and standard looks at."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from opserve_kernels.verdict.verdict import Overflow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """An output and its golden values, of the same shape.
+    """An output and its expected values, of the same shape.
 
     Attributes:
         given: What the target computed; its dtype is the output's.
-        golden: The right values in float64, never rounded.
+        expected: The right values in float64, never rounded.
         overflow: What the contract makes of results beyond the dtype's range.
 
     Raises:
@@ -20,15 +20,15 @@ class Pair:
     """
 
     given: Given
-    golden: Doubles
+    expected: Doubles
     overflow: Overflow = Overflow.INFINITE
 
     def __post_init__(self) -> None:
         if self.given.dtype.name not in DTYPES:
             allowed = ", ".join(DTYPES)
             raise ValueError(f"dtype {self.given.dtype.name} was given; allowed are {allowed}")
-        if self.given.shape != self.golden.shape:
-            raise ValueError(f"shape {self.given.shape} was given instead of {self.golden.shape}")
+        if self.given.shape != self.expected.shape:
+            raise ValueError(f"shape {self.given.shape} was given instead of {self.expected.shape}")
 
     @property
     def dtype(self) -> Dtype:

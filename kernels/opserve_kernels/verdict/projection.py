@@ -15,25 +15,27 @@ SOURCE = "Freivalds, random signs over a channel axis"
 
 
 def judge_projection(
-    name: str, given: Given, golden: Doubles, projection: Projection
+    name: str, given: Given, expected: Doubles, projection: Projection
 ) -> OutputVerdict:
     """The verdict on a large output of integer operands, by its projection alone.
 
     Args:
         name: Of the output.
         given: What the target computed.
-        golden: The projection of what is right, by the same signs.
+        expected: The projection of what is right, by the same signs.
         projection: Which sums they are.
 
     Raises:
-        ValueError: Golden values of another shape than the projection's.
+        ValueError: Expected values of another shape than the projection's.
     """
     signs = projection.signs
     with np.errstate(invalid="ignore"):
         projected = project(given, signs, axis=projection.axis, groups=projection.groups)
-    if projected.shape != golden.shape:
-        raise ValueError(f"{name}: projected to {projected.shape}, golden is {golden.shape}")
-    sums = int(np.count_nonzero(projected != golden))
+    if projected.shape != expected.shape:
+        raise ValueError(
+            f"{name}: projected to {projected.shape}, expected value is {expected.shape}"
+        )
+    sums = int(np.count_nonzero(projected != expected))
     told = f"sums over channels with {signs.shape[0]} vectors of random signs"
     layer = LayerResult(
         name=NAME,
@@ -43,11 +45,11 @@ def judge_projection(
         gate=True,
         metrics={
             "vectors": float(signs.shape[0]),
-            "sums": float(golden.size),
+            "sums": float(expected.size),
             "wrong sums": float(sums),
         },
     )
-    wrong = f"{name}: {sums} of {golden.size} {told} are wrong"
+    wrong = f"{name}: {sums} of {expected.size} {told} are wrong"
     return OutputVerdict(
         name=name,
         dtype=DTYPES[given.dtype.name].name,

@@ -1,12 +1,12 @@
 """The rounding layer: a bound for each element, from the length and the magnitude of its sum.
 
-With g the golden value, m the same sum of magnitudes, K the products in it, u a dtype's unit:
+With g the expected value, m the same sum of magnitudes, K the products in it, u a dtype's unit:
 
     slack = ((4 sqrt(K) + 2) (u_acc + 2^-53) + 2 u_in) m + K h_acc
     tolerance = slack (1 + u_out) + u_out |g| + h_out
 
-h is half of a dtype's least subnormal number: what underflow costs a product, and the result. The
-2^-53 is the golden's own sum. For each rounding before the last one the second line stands twice.
+h is half of a dtype's least subnormal number: the cost of underflow in a product and in a result.
+2^-53 is the error of the expected value's own sum. Each further rounding repeats the second line.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from opserve_kernels.verdict.verdict import Overflow
 NAME, VERSION = "rounding", "1"
 SOURCE = "Higham and Mary, SIAM J. Sci. Comput. 41, 2019; docs/explanation/error-bounds.md"
 LAMBDA = 4.0  # of the probabilistic bound lambda * sqrt(K) * u on a sum of K products
-_GOLDEN_UNIT = 2.0**-53  # golden results are float64 sums
+_EXPECTED_UNIT = 2.0**-53  # expected results are float64 sums
 _NO_BOUND = 2.0**1000  # finite, for its product with a magnitude of 0 to be 0
 _Mask = NDArray[np.bool]
 
@@ -33,10 +33,10 @@ class Rounding:
     """The rule for real operands.
 
     Attributes:
-        magnitude: The golden sum over magnitudes, shaped as the golden values.
+        magnitude: The expected value sum over magnitudes, shaped as the expected values.
         terms: Products in a sum, K.
-        operand_unit: What operands were rounded to before they were multiplied, where the golden
-            result's were not: 2^-12 for HF32. Else 0.
+        operand_unit: Unit of the rounding of operands before their product, where those of the
+            expected value were not rounded: 2^-12 for HF32. Else 0.
         accumulator: The dtype that sums are kept in.
         roundings: The dtypes that a complete sum passes through before its own, in order.
     """
@@ -75,7 +75,7 @@ class Limits:
 def limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
     """The bound that holds but for a small probability."""
     accumulator = DTYPES[rule.accumulator]
-    unit = accumulator.unit + _GOLDEN_UNIT
+    unit = accumulator.unit + _EXPECTED_UNIT
     return Limits(
         slope=(LAMBDA * sqrt(rule.terms) + 2) * unit + 2 * rule.operand_unit,
         floor=rule.terms * accumulator.half_step,
@@ -88,22 +88,22 @@ def limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
 def proven_limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
     """The bound that holds in any order of summation: gamma_K, the smaller one of few terms."""
     likely = limits(rule, dtype, overflow)
-    error = rule.terms * (likely.accumulator.unit + _GOLDEN_UNIT)
+    error = rule.terms * (likely.accumulator.unit + _EXPECTED_UNIT)
     gamma = error / (1 - error) if error < 1 else _NO_BOUND
     return replace(likely, slope=gamma + 2 * rule.operand_unit)
 
 
-def used_fractions(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
-    """|given - golden| by the tolerance; 0 and infinite where there is no number to compare."""
+def used_fractions(given: Doubles, expected: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
+    """|given - expected| divided by the tolerance; 0 or infinite where a number is missing."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         slack = limit.slope * magnitude + limit.floor
-        tolerance = _rounded_tolerance(slack, np.abs(golden), limit.formats)
-        difference = np.abs(given - golden)
+        tolerance = _rounded_tolerance(slack, np.abs(expected), limit.formats)
+        difference = np.abs(given - expected)
         used = _fractions(difference, tolerance)
-        plain = np.isfinite(given) & (np.abs(golden) + slack < limit.narrowest.overflow)
+        plain = np.isfinite(given) & (np.abs(expected) + slack < limit.narrowest.overflow)
         if not np.all(plain):
             odd = ~plain
-            used[odd] = _strange(given[odd], golden[odd], magnitude[odd], limit)
+            used[odd] = _strange(given[odd], expected[odd], magnitude[odd], limit)
     return used
 
 
@@ -120,17 +120,17 @@ def _rounded_tolerance(slack: Doubles, size: Doubles, formats: tuple[Dtype, ...]
     return tolerance
 
 
-def _strange(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
+def _strange(given: Doubles, expected: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
     """Used fractions where a value is infinite or no number, or could be."""
     slack = limit.slope * magnitude + limit.floor
     greatest, beyond = limit.narrowest.greatest, limit.narrowest.overflow
-    finite_golden = np.isfinite(golden)
-    goal = exact.goal(golden, limit.narrowest, limit.overflow)
+    finite_expected = np.isfinite(expected)
+    goal = exact.goal(expected, limit.narrowest, limit.overflow)
     tolerance = _rounded_tolerance(slack, np.abs(goal), limit.formats)
     used = _fractions(np.where(given == goal, 0.0, np.abs(given - goal)), tolerance)
-    may_be_finite = finite_golden & np.isfinite(given) & (np.abs(golden) - slack < beyond)
-    up, down = (_reaches(sign, golden, magnitude, limit) for sign in (1, -1))
-    sums_to_nothing = np.isnan(golden) | (finite_golden & up[0] & down[0])
+    may_be_finite = finite_expected & np.isfinite(given) & (np.abs(expected) - slack < beyond)
+    up, down = (_reaches(sign, expected, magnitude, limit) for sign in (1, -1))
+    sums_to_nothing = np.isnan(expected) | (finite_expected & up[0] & down[0])
     ends = _end(given, greatest, limit.overflow)
     right = np.isnan(given) & sums_to_nothing
     right |= (ends == 1) & up[1]
@@ -138,17 +138,19 @@ def _strange(given: Doubles, golden: Doubles, magnitude: Doubles, limit: Limits)
     return np.where(right, 0.0, np.where(may_be_finite, used, np.inf))
 
 
-def _reaches(sign: int, golden: Doubles, magnitude: Doubles, limit: Limits) -> tuple[_Mask, _Mask]:
+def _reaches(
+    sign: int, expected: Doubles, magnitude: Doubles, limit: Limits
+) -> tuple[_Mask, _Mask]:
     """Whether terms of a sign may overflow the accumulator; whether a result may be beyond range.
 
-    The terms of one sign add up to half of magnitude and golden value together.
+    The terms of one sign add up to half of magnitude and expected value together.
     """
-    finite = np.isfinite(golden)
-    part = magnitude * (0.5 + limit.slope) + sign * 0.5 * golden
+    finite = np.isfinite(expected)
+    part = magnitude * (0.5 + limit.slope) + sign * 0.5 * expected
     accumulated = finite & (part >= limit.accumulator.overflow)
     slack = limit.slope * magnitude + limit.floor
-    rounded = finite & (sign * golden + slack >= limit.narrowest.overflow)
-    return accumulated, accumulated | rounded | (golden == sign * np.inf)
+    rounded = finite & (sign * expected + slack >= limit.narrowest.overflow)
+    return accumulated, accumulated | rounded | (expected == sign * np.inf)
 
 
 def _end(given: Doubles, greatest: float, overflow: Overflow) -> Doubles:

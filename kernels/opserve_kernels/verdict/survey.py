@@ -1,4 +1,4 @@
-"""Every element of an output against its golden value, chunk by chunk."""
+"""Every element of an output against its expected value, chunk by chunk."""
 
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -52,12 +52,12 @@ class Found:
 def survey(pair: Pair, rule: Rule) -> Found:
     """Looks at every element."""
     flat = Pair(
-        given=pair.given.reshape(-1), golden=pair.golden.reshape(-1), overflow=pair.overflow
+        given=pair.given.reshape(-1), expected=pair.expected.reshape(-1), overflow=pair.overflow
     )
     if isinstance(rule, rounding.Rounding):
         rule = replace(rule, magnitude=rule.magnitude.reshape(-1))
-    found = Found(used=np.empty(pair.golden.size, np.float32))
-    for start in range(0, pair.golden.size, CHUNK):
+    found = Found(used=np.empty(pair.expected.size, np.float32))
+    for start in range(0, pair.expected.size, CHUNK):
         part = slice(start, start + CHUNK)
         with np.errstate(invalid="ignore", over="ignore"):
             match rule:
@@ -73,9 +73,9 @@ def survey(pair: Pair, rule: Rule) -> Found:
 
 def element(pair: Pair, place: Place) -> Element:
     """What a verdict says of an element."""
-    index = tuple(int(i) for i in np.unravel_index(place.position, pair.golden.shape))
-    exactly, got = float(pair.golden[index]), pair.given[index].reshape(1)
-    right = exact.expected(np.array([exactly]), pair.dtype, pair.overflow)
+    index = tuple(int(i) for i in np.unravel_index(place.position, pair.expected.shape))
+    exactly, got = float(pair.expected[index]), pair.given[index].reshape(1)
+    right = exact.as_stored(np.array([exactly]), pair.dtype, pair.overflow)
     apart = float(ulps(got, right, pair.dtype)[0])
     value = float(widened(got)[0])
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -104,21 +104,21 @@ class _Seen:
 
 
 def _exactly(flat: Pair, part: slice) -> _Seen:
-    given, golden = flat.given[part].astype(np.float64), flat.golden[part]
-    used = exact.used_fractions(given, golden, flat.dtype, flat.overflow)
+    given, expected = flat.given[part].astype(np.float64), flat.expected[part]
+    used = exact.used_fractions(given, expected, flat.dtype, flat.overflow)
     wrong = np.flatnonzero(used)
-    rank = np.nan_to_num(np.abs(given[wrong] - golden[wrong]), nan=np.inf)
+    rank = np.nan_to_num(np.abs(given[wrong] - expected[wrong]), nan=np.inf)
     return _Seen(used=used, wrong=wrong, rank=rank, unexplained=wrong.size)
 
 
 def _rounded(flat: Pair, rule: rounding.Rounding, part: slice) -> _Seen:
-    given, golden = flat.given[part].astype(np.float64), flat.golden[part]
+    given, expected = flat.given[part].astype(np.float64), flat.expected[part]
     size = rule.magnitude[part]
     limit = rounding.limits(rule, flat.dtype, flat.overflow)
-    used = rounding.used_fractions(given, golden, size, limit)
+    used = rounding.used_fractions(given, expected, size, limit)
     wrong = np.flatnonzero(used > 1)
     proven = rounding.proven_limits(rule, flat.dtype, flat.overflow)
-    beyond = rounding.used_fractions(given[wrong], golden[wrong], size[wrong], proven) > 1
+    beyond = rounding.used_fractions(given[wrong], expected[wrong], size[wrong], proven) > 1
     return _Seen(
         used=used, wrong=wrong, rank=used[wrong], unexplained=int(np.count_nonzero(beyond))
     )

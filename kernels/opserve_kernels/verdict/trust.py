@@ -1,6 +1,6 @@
-"""Whether a case shows anything: enough golden values are not 0, of those that sum any products.
+"""Whether a case shows anything: enough expected values are not 0, of those that sum any products.
 
-A case whose golden values are mostly 0 lets wrong results pass. Elements that no product reaches,
+A case whose expected values are mostly 0 lets wrong results pass. Elements that no product reaches,
 such as positions between strides and taps that meet padding alone, are 0 by the shapes of the call
 and say nothing about it.
 """
@@ -15,23 +15,23 @@ from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.verdict import Check, Status
 
-TRUST = 0.3  # share of the golden values that products reach, which must not be 0; benchdnn's
+TRUST = 0.3  # share of the expected values that products reach, which must not be 0; benchdnn's
 FEW = 32  # elements; fewer may all be 0 by chance, so that they count with the case's others
 
 
-def check_trust(case: Case, golden: Mapping[str, Doubles]) -> Iterator[Check]:
-    """A check of each output; MISTRUSTED where too few golden values are not 0.
+def check_trust(case: Case, expected: Mapping[str, Doubles]) -> Iterator[Check]:
+    """A check of each output; MISTRUSTED where too few expected values are not 0.
 
     Args:
         case: Of integers; others are not checked, since their sums are hardly ever 0.
-        golden: Golden values by output; of a projection its sums are asked for.
+        expected: Expected values by output; of a projection its sums are asked for.
     """
     elements: Mapping[str, int] = reached_elements(case) if case.kind is Kind.INTEGER else {}
     reached = {
-        name: count * golden[name].size // max(1, prod(case.tensors[name].shape))
+        name: count * expected[name].size // max(1, prod(case.tensors[name].shape))
         for name, count in elements.items()
     }
-    shown = {name: int(np.count_nonzero(golden[name])) for name in reached}
+    shown = {name: int(np.count_nonzero(expected[name])) for name in reached}
     whole = sum(shown.values()), sum(reached.values())
     for name, most in reached.items():
         nonzero, counted = (shown[name], most) if most >= FEW else whole

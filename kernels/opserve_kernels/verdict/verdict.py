@@ -58,8 +58,8 @@ class Element:
 
     Attributes:
         index: Where it is.
-        exact: The golden value in float64.
-        expected: The golden value rounded once to the output's dtype.
+        exact: The expected value in float64.
+        expected: The expected value rounded once to the output's dtype.
         got: What was given.
         absolute: |got - exact|; NaN where either is no number.
         relative: absolute / |exact|.

@@ -32,7 +32,6 @@ from opserve_server.conformance.answers import (
     Suites,
     Verified,
 )
-from opserve_server.conformance.arbiter import Arbiter, DeskBackend
 from opserve_server.conformance.calls import (
     GetCase,
     GetGolden,
@@ -57,9 +56,10 @@ from opserve_server.conformance.choice import (
     wanted_of,
 )
 from opserve_server.conformance.definitions import cases_in, own_case
-from opserve_server.conformance.desk import Desk
 from opserve_server.conformance.history import History
+from opserve_server.conformance.reference import ReferenceDevice, WorkersBackend
 from opserve_server.conformance.sent import AllSent, submission_of
+from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.service import Service
 from opserve_server.core.waiting import to_its_end
@@ -81,8 +81,8 @@ class Conformance:
 
     Args:
         service: Counts what is under way.
-        desk: Where is drawn and judged.
-        arbiter: Knows what must come out.
+        workers: Where is drawn and judged.
+        reference: Knows what must come out.
         history: Runs of suites.
 
     Attributes:
@@ -90,12 +90,18 @@ class Conformance:
         report_bytes_limit: Of a run that was judged elsewhere.
     """
 
-    def __init__(self, service: Service, desk: Desk, arbiter: Arbiter, history: History) -> None:
-        self._service, self._desk = service, desk
-        self._arbiter, self._history = arbiter, history
-        self.array_limits = arbiter.limits.arrays
+    def __init__(
+        self,
+        service: Service,
+        workers: ConformanceWorkers,
+        reference: ReferenceDevice,
+        history: History,
+    ) -> None:
+        self._service, self._workers = service, workers
+        self._reference, self._history = reference, history
+        self.array_limits = reference.limits.arrays
         self.report_bytes_limit = history.limits.report_bytes
-        limits = arbiter.limits
+        limits = reference.limits
         self._sent = AllSent(limits.sent_total_bytes, of_one_bytes=limits.sent_bytes)
 
     async def run(
@@ -119,13 +125,13 @@ class Conformance:
             case ListCases():
                 return await self._page(request)
             case GetCase():
-                async with self._desk.turn(caller().tenant):
+                async with self._workers.turn(caller().tenant):
                     case = await self._case(request)
                 return OneCase(definition=Definition(canonical(case.to_json())))
             case ReadCases():
                 check_lines(request)
-                async with self._desk.turn(caller().tenant):
-                    return await self._desk.do(cases_in, request)
+                async with self._workers.turn(caller().tenant):
+                    return await self._workers.do(cases_in, request)
             case SubmitOutputs():
                 return await self._submitted(request, _nothing)
             case _:
@@ -134,19 +140,19 @@ class Conformance:
     async def archive(self, asked: GetInputs | GetGolden) -> AsyncGenerator[bytes]:
         """The .npz file that is asked for, in pieces; it has none of a call that must be refused.
 
-        Golden values have values.NAME of each output and magnitudes.NAME of its sums.
+        Expected values have values.NAME of each output and magnitudes.NAME of its sums.
         """
-        async with self._desk.turn(caller().tenant):
+        async with self._workers.turn(caller().tenant):
             case = await self._case(asked)
             if case.is_refused:
                 allowed = "a case that must succeed: this one has no arrays"
                 raise HandleNotFound("case", case.id, allowed=allowed)
-            self._arbiter.check_size(case)
+            self._reference.check_size(case)
             if isinstance(asked, GetInputs):
-                data = await self._desk.do(tasks.inputs_of, case, asked.seed)
+                data = await self._workers.do(tasks.inputs_of, case, asked.seed)
             else:
-                task = self._arbiter.task(case, asked.seed)
-                data = await settled(self._backend(), task, tasks.golden_of)
+                task = self._reference.task(case, asked.seed)
+                data = await settled(self._backend(), task, tasks.expected_of)
         with self._service.accounts.of(caller().tenant).in_flight(len(data)):
             for start in range(0, len(data), _PIECE_BYTES):
                 yield data[start : start + _PIECE_BYTES].tobytes()
@@ -175,13 +181,13 @@ class Conformance:
         check_digests(asked.digests, self.array_limits.arrays)
         standards = standards_of(asked.standards, asked.gates)
         sent = self._sent.of(self._service.accounts.of(caller().tenant))
-        async with self._desk.turn(caller().tenant):
+        async with self._workers.turn(caller().tenant):
             case = await self._case(asked)
-            task = self._arbiter.task(case, asked.seed, standards)
+            task = self._reference.task(case, asked.seed, standards)
             if case.is_refused or code is not None:
                 refusal = _verified(judge_code(case, code, task.contract))
                 return Submitted(verified=refusal, missing=())
-            self._arbiter.check_size(case)
+            self._reference.check_size(case)
             reading = asyncio.to_thread(submission_of, case, await read(), asked.digests)
             given = await to_its_end(reading)
             verified = sent.verdict(task, given)
@@ -200,8 +206,8 @@ class Conformance:
         wanted_of(asked)
         check_text("cursor", asked.cursor)
         limit = page_limit(asked.limit, CASES, most=CASES_LIMIT)
-        async with self._desk.turn(caller().tenant):
-            page = await self._desk.do(tasks.page_of, asked, limit)
+        async with self._workers.turn(caller().tenant):
+            page = await self._workers.do(tasks.page_of, asked, limit)
         if page is None:
             raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
         return page
@@ -210,18 +216,18 @@ class Conformance:
         if not isinstance(asked, GetCase) and (asked.definition or not asked.suite):
             return await self._own_case(asked)
         check_suite(asked.suite, asked.seed)
-        case = await self._desk.do(tasks.case_in, asked.suite, asked.seed, asked.case)
+        case = await self._workers.do(tasks.case_in, asked.suite, asked.seed, asked.case)
         if case is None:
             allowed = f"a case of suite {asked.suite} with seed {asked.seed}"
             raise HandleNotFound("case", asked.case[:TEXT_LIMIT], allowed=allowed)
         return case
 
-    def _backend(self) -> DeskBackend:
-        return self._arbiter.backend(self._desk, caller())
+    def _backend(self) -> WorkersBackend:
+        return self._reference.backend(self._workers, caller())
 
     async def _own_case(self, asked: OfAnyCase) -> Case:
         check_own(asked)
-        return await self._desk.do(own_case, asked.definition)
+        return await self._workers.do(own_case, asked.definition)
 
 
 async def _nothing() -> Mapping[str, Array]:

@@ -1,4 +1,4 @@
-"""Cases that callers define, read at the desk: each is a call that does what its case says."""
+"""Reads the cases that callers define, in the conformance workers, and checks their calls."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,8 +18,8 @@ from opserve_server.conformance.answers import CasesRead, Definition, RefusedLin
 from opserve_server.conformance.calls import ReadCases
 
 LINES_LIMIT = 400
-"""Lines that are read, and cases that they make: in a second of the desk's, and with the longest
-sources and most layouts they fit a gRPC message of 4 MiB."""
+"""Lines of a request, and cases that they make. That many take a conformance worker one second,
+and fit a gRPC message of 4 MiB with the longest sources and most layouts."""
 _PLACE = "definition"
 
 

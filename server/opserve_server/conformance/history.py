@@ -27,9 +27,9 @@ from opserve_server.conformance.calls import (
     SetBaseline,
 )
 from opserve_server.conformance.choice import BASELINE, check_like
-from opserve_server.conformance.desk import Desk, TurnByTurn
 from opserve_server.conformance.reported import check_report, checked, parts_of
 from opserve_server.conformance.runs import SuiteRuns
+from opserve_server.conformance.workers import ConformanceWorkers, TurnByTurn
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.runs import Baseline, Origin, Run, RunState
 
@@ -54,7 +54,7 @@ class History:
 
     Args:
         runs: Carries out those that try devices.
-        desk: Where verdicts of strangers are read.
+        workers: Where verdicts of strangers are read.
         limits: Bounds.
         clock: Seconds since 1970.
     """
@@ -62,11 +62,11 @@ class History:
     def __init__(
         self,
         runs: SuiteRuns,
-        desk: Desk,
+        workers: ConformanceWorkers,
         limits: HistoryLimits,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._runs, self._desk, self.limits, self._clock = runs, desk, limits, clock
+        self._runs, self._workers, self.limits, self._clock = runs, workers, limits, clock
 
     async def run(
         self, request: OfRun | OfHistory
@@ -98,9 +98,9 @@ class History:
     async def _reported(self, asked: ReportRun) -> Run:
         kept, tenant = self._runs.kept, caller().tenant
         check_report(asked)
-        results, desk = list[CaseResult](), TurnByTurn(self._desk, tenant)
+        results, workers = list[CaseResult](), TurnByTurn(self._workers, tenant)
         for part in parts_of(asked.results):
-            results += await desk.do(checked, part)
+            results += await workers.do(checked, part)
         now = self._clock()
         tally = Tally.of(one.outcome for one in results)
         run = Run(

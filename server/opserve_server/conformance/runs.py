@@ -24,7 +24,6 @@ from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import caller, malformed
 from opserve_server.conformance import tasks
 from opserve_server.conformance.answers import OneRun, ResultPage, RunInfo, RunPage, StatusCount
-from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import (
     CancelRun,
     GetRun,
@@ -43,10 +42,10 @@ from opserve_server.conformance.choice import (
     page_limit,
     wanted_of,
 )
-from opserve_server.conformance.desk import Desk, TurnByTurn
 from opserve_server.conformance.execution import LeasedDevice
+from opserve_server.conformance.reference import ReferenceDevice
 from opserve_server.conformance.tasks import Part
-from opserve_server.core.asking import SessionRequest, accuracy_of, documented_rules_of
+from opserve_server.conformance.workers import ConformanceWorkers, TurnByTurn
 from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
@@ -61,6 +60,7 @@ from opserve_server.core.principal import Principal
 from opserve_server.core.results import RuleWarning
 from opserve_server.core.runs import Origin, Run, RunState, Stage
 from opserve_server.core.service import DeterministicLevel, Service
+from opserve_server.core.session_request import SessionRequest, accuracy_of, documented_rules_of
 from opserve_server.core.waiting import to_its_end
 from opserve_server.store.runs import Runs as KeptRuns
 
@@ -97,7 +97,7 @@ class UnderWay:
 
 
 @dataclass(slots=True, eq=False)
-class LiveRun:
+class ActiveRun:
     """A run at work.
 
     Attributes:
@@ -132,8 +132,8 @@ class SuiteRuns:
 
     Args:
         service: With the devices.
-        desk: Where is drawn and judged.
-        arbiter: Knows what must come out.
+        workers: Where is drawn and judged.
+        reference: Knows what must come out.
         kept: The store's; None: there is no store, and no run.
         runs_limit: Runs of one tenant at work.
         kept_limit: Runs of one tenant that are kept.
@@ -143,8 +143,8 @@ class SuiteRuns:
     def __init__(  # noqa: PLR0913  # each by its name
         self,
         service: Service,
-        desk: Desk,
-        arbiter: Arbiter,
+        workers: ConformanceWorkers,
+        reference: ReferenceDevice,
         kept: KeptRuns | None,
         *,
         runs_limit: int,
@@ -154,8 +154,8 @@ class SuiteRuns:
         self._service, self._known_kept = service, kept
         self._runs_limit, self._kept_limit = runs_limit, kept_limit
         self._clock = clock
-        self._carrier = Carrier(service, desk, arbiter, clock)
-        self._live: dict[str, LiveRun] = {}
+        self._executor = RunExecutor(service, workers, reference, clock)
+        self._live: dict[str, ActiveRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, request: OfRun) -> OneRun | RunPage | ResultPage:
@@ -211,7 +211,7 @@ class SuiteRuns:
         """The run as it was before its first step."""
         _check(asked)
         documented_rules = documented_rules_of(asked.documented_rules)
-        own = await self._carrier.own_of(asked, documented_rules) if asked.definitions else None
+        own = await self._executor.own_of(asked, documented_rules) if asked.definitions else None
         standards = standards_of(asked.standards, asked.gates)
         principal = caller()
         mine = [live for live in self._live.values() if live.run.tenant == principal.tenant]
@@ -239,13 +239,13 @@ class SuiteRuns:
             created_at=now,
             seen_at=now,
         )
-        live = LiveRun(run, principal, standards, own)
+        live = ActiveRun(run, principal, standards, own)
         told, kept = _told(run, live), self.kept
         self._live[run.id] = live  # in the same turn as the check of the limit
         await to_its_end(self._start(live, kept))
         return told
 
-    async def _start(self, live: LiveRun, kept: KeptRuns) -> None:
+    async def _start(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Stores the run and executes it, also when the caller has left by then."""
         try:
             await kept.begin(live.run, kept=self._kept_limit)
@@ -271,7 +271,7 @@ class SuiteRuns:
             await live.ended.wait()
         return await self.found(asked.run)
 
-    def _cut(self, live: LiveRun, state: RunState) -> None:
+    def _cut(self, live: ActiveRun, state: RunState) -> None:
         """Tells a run to end, once: a second time would keep its end out of the store."""
         if live.cut is None and live.run.state is RunState.RUNNING:
             live.cut = state
@@ -303,7 +303,7 @@ class SuiteRuns:
         cursor = str(last) if more else ""
         return ResultPage(results=[result for _, result in found], cursor=cursor)
 
-    def _mine(self, run: str) -> LiveRun | None:
+    def _mine(self, run: str) -> ActiveRun | None:
         live = self._live.get(run)
         return live if live is not None and live.run.tenant == caller().tenant else None
 
@@ -340,13 +340,13 @@ class SuiteRuns:
         live = self._live.get(run.id) if run.state is RunState.RUNNING else None
         return _told(run, live)
 
-    async def _carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
+    async def _carry_out(self, live: ActiveRun, kept: KeptRuns) -> None:
         task = self._tasks[live.run.id]
         live.began = True
         if live.cut is not None:
             task.cancel()  # before its first step it would have had no end
         try:
-            await self._carrier.carry_out(live, kept)
+            await self._executor.carry_out(live, kept)
         finally:
             del self._live[live.run.id], self._tasks[live.run.id]
 
@@ -377,7 +377,7 @@ def _too_many(given: int, allowed: int) -> LimitExceeded:
     )
 
 
-def _told(run: Run, live: LiveRun | None) -> RunInfo:
+def _told(run: Run, live: ActiveRun | None) -> RunInfo:
     is_ours = run.origin is Origin.DEVICE
     return RunInfo(
         id=run.id,
@@ -409,20 +409,29 @@ def _told(run: Run, live: LiveRun | None) -> RunInfo:
     )
 
 
-class Carrier:
+class RunExecutor:
     """Carries out runs.
 
     Args:
         service: With the devices.
-        desk: Where is drawn and judged.
-        arbiter: Knows what must come out.
+        workers: Where is drawn and judged.
+        reference: Knows what must come out.
         clock: Seconds since 1970.
     """
 
     def __init__(
-        self, service: Service, desk: Desk, arbiter: Arbiter, clock: Callable[[], float]
+        self,
+        service: Service,
+        workers: ConformanceWorkers,
+        reference: ReferenceDevice,
+        clock: Callable[[], float],
     ) -> None:
-        self._service, self._desk, self._arbiter, self._clock = service, desk, arbiter, clock
+        self._service, self._workers, self._reference, self._clock = (
+            service,
+            workers,
+            reference,
+            clock,
+        )
 
     async def own_of(self, asked: RunSuite, documented_rules: DocumentedRules) -> Part:
         """The cases of a run that the caller defines.
@@ -431,10 +440,10 @@ class Carrier:
             InvalidArgument: 100000, a definition is none, or of a call that does not do what it
                 says.
         """
-        async with self._desk.turn(caller().tenant):
-            return await self._desk.do(tasks.part_of_own, asked, documented_rules)
+        async with self._workers.turn(caller().tenant):
+            return await self._workers.do(tasks.part_of_own, asked, documented_rules)
 
-    async def carry_out(self, live: LiveRun, kept: KeptRuns) -> None:
+    async def carry_out(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Brings a run to its end, whatever that is."""
         state, reason = RunState.ENDED, ""
         try:
@@ -456,7 +465,7 @@ class Carrier:
         finally:
             live.ended.set()
 
-    async def _try_all(self, live: LiveRun, kept: KeptRuns) -> None:
+    async def _try_all(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Every case, a few at once, in a session for each profile."""
         async with AsyncExitStack() as stack:
             trials: dict[str, Trial | str] = {}
@@ -475,7 +484,7 @@ class Carrier:
                     task.cancel()
                 await asyncio.gather(*left, return_exceptions=True)
 
-    async def _cases_of(self, live: LiveRun) -> AsyncGenerator[Case]:
+    async def _cases_of(self, live: ActiveRun) -> AsyncGenerator[Case]:
         """The cases that are chosen, in the suite's order."""
         place, total = 0, 1
         while place < total:
@@ -489,16 +498,16 @@ class Carrier:
                 yield case
             place += len(part.cases)
 
-    async def _part_of(self, live: LiveRun, place: int) -> Part:
-        async with self._desk.turn(live.run.tenant):
+    async def _part_of(self, live: ActiveRun, place: int) -> Part:
+        async with self._workers.turn(live.run.tenant):
             live.stage = Stage.TRYING if place else Stage.MAKING_SUITE
-            return await self._desk.do(tasks.part_of, live.run, place, _PART)
+            return await self._workers.do(tasks.part_of, live.run, place, _PART)
 
-    def _begun(self, case: Case, trial: Trial | str, live: LiveRun) -> UnderWay:
-        wanted = self._arbiter.task(case, live.run.seed, live.standards)
+    def _begun(self, case: Case, trial: Trial | str, live: ActiveRun) -> UnderWay:
+        wanted = self._reference.task(case, live.run.seed, live.standards)
         return UnderWay(wanted, trial, asyncio.create_task(_tried(trial, wanted)))
 
-    async def _end_first(self, live: LiveRun, kept: KeptRuns) -> None:
+    async def _end_first(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Waits for the result of the case that is at work for longest, and notes it."""
         first = live.under_way[0]
         try:
@@ -511,7 +520,7 @@ class Carrier:
         if self._clock() - live.run.seen_at >= _WRITE_INTERVAL_S:
             await to_its_end(self._write(live, kept))
 
-    async def _trial_on(self, profile: str, live: LiveRun, stack: AsyncExitStack) -> Trial | str:
+    async def _trial_on(self, profile: str, live: ActiveRun, stack: AsyncExitStack) -> Trial | str:
         """Its session lasts until the stack ends; why there is none, where no device has it."""
         try:
             asked = SessionRequest(
@@ -523,21 +532,21 @@ class Carrier:
         except InvalidArgument as error:
             return error.message
         lease.set_deterministic_level(live.run.deterministic_level)
-        desk = TurnByTurn(self._desk, live.run.tenant)
+        workers = TurnByTurn(self._workers, live.run.tenant)
         return Trial(
-            target=LeasedDevice(lease=lease, check_size=self._arbiter.check_size),
-            backend=self._arbiter.backend(desk, live.principal),
+            target=LeasedDevice(lease=lease, check_size=self._reference.check_size),
+            backend=self._reference.backend(workers, live.principal),
             warns=live.run.documented_rules is DocumentedRules.WARN,
             repeats=live.run.repeats,
         )
 
-    def _note(self, live: LiveRun, result: CaseResult) -> None:
+    def _note(self, live: ActiveRun, result: CaseResult) -> None:
         tally = live.tally
         live.unwritten.append((tally.counts.total(), result))
         tally.add(result.outcome)
         live.run = replace(live.run, counts=dict(tally.counts), worst=tally.worst)
 
-    async def _write(self, live: LiveRun, kept: KeptRuns) -> None:
+    async def _write(self, live: ActiveRun, kept: KeptRuns) -> None:
         live.run = replace(live.run, seen_at=self._clock())
         await kept.add(live.run, live.unwritten)
         live.unwritten.clear()

@@ -1,4 +1,4 @@
-"""What processes of a desk do: suites, inputs and verdicts, with NumPy and no device."""
+"""Tasks of the conformance workers: suites, inputs and verdicts, by NumPy and without a device."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ def inputs_of(case: Case, seed: int) -> Array:
     return _packed(plain_inputs(case, arrays_of(case, seed)))
 
 
-def golden_of(task: Task) -> Array | Unanswered:
+def expected_of(task: Task) -> Array | Unanswered:
     """What each output must be, as the bytes of an .npz file."""
     found = expected_values(task, partial(_inputs, task), sized=task.case.written)
     return found if isinstance(found, Unanswered) else _packed(arrays_in(found))

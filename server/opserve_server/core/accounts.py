@@ -56,7 +56,7 @@ class Account:
         tenant: The tenant as it was last told.
         closed: Whether it is disabled or gone: its sessions end.
         standings: Limit, use and refusals of every resource.
-        calls: How many came, over all faces, refused ones too.
+        calls: How many came, over all APIs, refused ones too.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Account:
             moving.hold(0)
 
     def admit_call(self) -> None:
-        """Counts a call of any face, or refuses it where too many came.
+        """Counts a call of any API, or refuses it where too many came.
 
         Each call takes the account's time ahead by its share of a second; who is further ahead
         than the burst has to wait.

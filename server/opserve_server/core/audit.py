@@ -17,9 +17,10 @@ class AuditEntry:
         at: When, in seconds since 1970; of the first, where several share it.
         tenant: Whose; empty where nobody was recognised.
         principal: Its name within the tenant; empty likewise.
-        face: "grpc", "rest", "local" or "cli"; "service" for what it did unasked.
+        face: The API of the call: "grpc", "rest", "local" or "cli"; "service" for own changes.
+            The wire has this name for it.
         method: What was called.
-        outcome: "OK", or what its face refused it with: "UNAUTHENTICATED", "401".
+        outcome: "OK", or the code of its refusal: "UNAUTHENTICATED", "401".
         reason: Why, in words; never a secret.
         request_id: The call's id.
         detail: What was changed, as "name=value" pairs; never a secret.
@@ -85,7 +86,7 @@ class RefusedCalls:
             at=self._clock(),
             tenant="" if principal is None else principal.tenant,
             principal="" if principal is None else principal.name,
-            face=call.face,
+            face=call.api,
             method=call.method,
             outcome=call.outcome,
             reason=call.audited,

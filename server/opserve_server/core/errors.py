@@ -1,4 +1,4 @@
-"""The exception tree of the service. The faces translate each class once, in a table of their own.
+"""The exception tree of the service. The APIs translate each class once, in a table of their own.
 
 OpserveError               (opserve_kernels.errors) status, message, parameter, given, allowed
 ├── InvalidArgument        a rule is broken: 161001, 161002, 100000, 107000, 107001
@@ -44,7 +44,7 @@ __all__ = [
     "PermissionDenied",
     "QuotaExceeded",
     "StoreUnavailable",
-    "TooManyGuesses",
+    "TooManyUnknownKeys",
     "Unauthenticated",
     "Unavailable",
     "WaitTimedOut",
@@ -109,7 +109,7 @@ class LimitExceeded(OpserveError):
     """A named limit of the service is reached."""
 
 
-class TooManyGuesses(LimitExceeded):
+class TooManyUnknownKeys(LimitExceeded):
     """An address has shown too many unknown keys (207012).
 
     Attributes:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import Command
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.memory_commands import Allocate
@@ -16,6 +15,7 @@ from opserve_server.core.principal import Principal
 from opserve_server.core.results import Allocated, Result
 from opserve_server.core.service import Service
 from opserve_server.core.session import DeterministicLevel
+from opserve_server.core.session_request import SessionRequest
 
 _CHUNK_BYTES = 2**20
 

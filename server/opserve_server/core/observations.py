@@ -18,7 +18,7 @@ class Call:
     """A call of a client, from its first byte to its answer.
 
     Attributes:
-        face: Which face it came through.
+        api: Which API it came through.
         method: What was called: a name of the service's own, never a client's text.
         request_id: Its id in logs and answers.
         headers: What came beside it, by names in lower case, but for credentials; nothing once it
@@ -27,12 +27,12 @@ class Call:
         session: The start of its session's name; empty until it is known.
         device: Name of its session's device.
         operator: The operator that it planned or executed last.
-        outcome: The face's code for what it came to; empty where its client hung up.
+        outcome: The API's code for what it came to; empty where its client hung up.
         failure: What it was refused with; empty where it was not.
         audited: Why a caller was refused, for the audit; empty where it was not.
     """
 
-    face: str
+    api: str
     method: str
     request_id: str
     headers: Mapping[str, str | bytes]

@@ -13,7 +13,6 @@ from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Format, Tensor
 from opserve_server.core.accounts import Holding
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.leases import Lease, opened
 from opserve_server.core.memory_commands import Allocate
@@ -21,6 +20,7 @@ from opserve_server.core.operator_commands import Execute, GetWorkspaceSize, Set
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.stream_commands import SynchronizeStream
 
 Array = NDArray[Any]

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a principal may do; each method of a face asks for one."""
+    """What a principal may do; each method of an API asks for one."""
 
     OPERATE = "operate"
     METRICS = "metrics"

@@ -1,4 +1,4 @@
-"""The one core that both faces call: sessions, and commands in them."""
+"""The one core that both APIs call: sessions, and commands in them."""
 
 import asyncio
 from collections import defaultdict
@@ -21,9 +21,9 @@ from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
-from opserve_server.core.asking import ANY_DEVICE, SessionRequest
 from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
 from opserve_server.core.commands import HANDLERS, Command
+from opserve_server.core.device_queue import PlaceKey
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -45,11 +45,11 @@ from opserve_server.core.principal import Principal
 from opserve_server.core.requests import AnsweredRequests, check_request_id
 from opserve_server.core.results import Result, Written
 from opserve_server.core.session import DeterministicLevel, Session
+from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
 from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant
 from opserve_server.core.timeline import Timeline, timeline_of
 from opserve_server.core.uploads import Uploads
-from opserve_server.core.waiting_line import PlaceKey
 
 __all__ = [
     "DeterministicLevel",
@@ -68,8 +68,8 @@ class Service:
         devices: The virtual devices.
         limits: Bounds on what clients can make the service hold.
         accounts: Of the tenants; unless given, that of LOCAL alone.
-        local_lane: Name of the socket where clients on this host map memory; empty if none.
-        observe: Told of what happens, by the core and by both faces.
+        shared_memory: Name of the socket where clients on this host map memory; empty if none.
+        observe: Told of what happens, by the core and by both APIs.
         new_session_name: Makes names that cannot be guessed.
 
     Attributes:
@@ -83,11 +83,11 @@ class Service:
         *,
         limits: Limits,
         accounts: Accounts | None = None,
-        local_lane: str = "",
+        shared_memory: str = "",
         observe: Observe = ignore,
         new_session_name: Callable[[], str] = random_name,
     ) -> None:
-        self._local_lane = local_lane
+        self._shared_memory = shared_memory
         self._devices = devices
         self._limits = limits
         self.observe = observe
@@ -275,8 +275,8 @@ class Service:
         return self._sessions.get(principal, session).buffers.get(buffer).size_bytes
 
     def lane_owner(self, session: str, token: bytes) -> Principal:
-        """Whose a session is, for a caller of the local lane; see Sessions.owner."""
-        return self._sessions.owner(session, lane_token=token)
+        """Whose a session is, for a caller of the shared memory; see Sessions.owner."""
+        return self._sessions.owner(session, shared_memory_token=token)
 
     def expose(
         self, principal: Principal, session: str, buffer: int
@@ -396,8 +396,8 @@ class Service:
             "exclusive_left_s": session.exclusive_left_s,
             "accuracy": session.plan_options.accuracy.value,
             "documented_rules": session.plan_options.documented_rules.value,
-            "local_lane": self._local_lane,
-            "local_lane_token": session.lane_token.hex() if self._local_lane else "",
+            "local_lane": self._shared_memory,
+            "local_lane_token": session.shared_memory_token.hex() if self._shared_memory else "",
         }
 
     def _describe(self, device: Device) -> DeviceInfo:

@@ -12,7 +12,6 @@ from math import inf
 
 from opserve_kernels.operator import PlanOptions
 from opserve_server.core.accounts import Account
-from opserve_server.core.asking import Wanted
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.devices import Device
@@ -28,6 +27,7 @@ from opserve_server.core.memory import SessionMemory
 from opserve_server.core.observations import TOLD_CHARACTERS, CopyEnded, Observe, WorkEnded
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.results import Content, Result
+from opserve_server.core.session_request import Wanted
 from opserve_server.core.streams import Stream
 from opserve_server.core.tenants import Resource
 
@@ -111,7 +111,7 @@ class Silence:
         return self._began_s + self._limit_s + (self._standstills.total_s() - self._uncounted_s)
 
 
-LANE_TOKEN_BYTES = 16
+SHARED_MEMORY_TOKEN_BYTES = 16
 _RESULT_BYTES = 64
 """What a result takes besides its data; a Submit has many."""
 
@@ -242,9 +242,9 @@ class Session:
         )
 
     @cached_property
-    def lane_token(self) -> bytes:
-        """A secret of its own that a caller of the local lane must show beside the name."""
-        return secrets.token_bytes(LANE_TOKEN_BYTES)
+    def shared_memory_token(self) -> bytes:
+        """A secret of its own that a caller of the shared memory must show beside the name."""
+        return secrets.token_bytes(SHARED_MEMORY_TOKEN_BYTES)
 
     def new_stream(self, handle: int) -> Stream:
         """A stream that runs on this session's device."""

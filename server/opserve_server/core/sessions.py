@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account, Accounts
-from opserve_server.core.asking import SessionRequest, Wanted, wanted_of
+from opserve_server.core.capacity import Room
+from opserve_server.core.device_queue import DeviceQueue, PlaceKey
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
@@ -24,10 +25,9 @@ from opserve_server.core.infos import SessionInfo, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import TOLD_CHARACTERS, Observe, concerns_session
 from opserve_server.core.principal import Principal, Scope
-from opserve_server.core.room import Room
 from opserve_server.core.session import Session, Standstills
+from opserve_server.core.session_request import SessionRequest, Wanted, wanted_of
 from opserve_server.core.tenants import Resource, Tenant
-from opserve_server.core.waiting_line import PlaceKey, WaitingLine
 
 DRAIN_LOOKS_S = 0.05
 """Seconds between two looks at sessions while the service drains."""
@@ -76,7 +76,7 @@ class Sessions:
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.draining = False
         self._standstills = Standstills(needed=lambda: bool(self._sessions) or self.line.waits)
-        self.line = WaitingLine(
+        self.line = DeviceQueue(
             limits,
             room=self._room,
             open_on=self._open_on,
@@ -153,14 +153,16 @@ class Sessions:
         concerns_session(name=name, device=session.device.name)
         return session
 
-    def owner(self, name: str, *, lane_token: bytes) -> Principal:
+    def owner(self, name: str, *, shared_memory_token: bytes) -> Principal:
         """Whose a session is, for whoever shows its token.
 
         Raises:
             HandleNotFound: 107017, it is not there, or the token is another's.
         """
         session = self._sessions.get(name)
-        if session is None or not secrets.compare_digest(session.lane_token, lane_token):
+        if session is None or not secrets.compare_digest(
+            session.shared_memory_token, shared_memory_token
+        ):
             raise session_not_found(name)
         return Principal(tenant=session.tenant, name="", scopes=frozenset({Scope.OPERATE}))
 

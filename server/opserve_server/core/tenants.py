@@ -31,7 +31,7 @@ class Quota:
         executors: Live executors of all its sessions.
         streams: Live streams of all its sessions.
         queued_entries: Entries that wait on all its streams.
-        calls_per_s: Calls a second, over all faces; as many again may come at once.
+        calls_per_s: Calls a second, over all APIs; as many again may come at once.
         bytes_in_flight: Bytes of bulk copies, one-shot calls and messages under way.
         device_seconds_per_day: Time that its calls run on devices in one day (UTC), seconds.
     """

@@ -1,1 +1,1 @@
-"""The gRPC face of the service."""
+"""The gRPC API of the service."""

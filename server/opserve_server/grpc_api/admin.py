@@ -9,7 +9,7 @@ from opserve_server.administration import Administration
 from opserve_server.grpc_api.values import methods_of
 
 
-def admin_face(administration: Administration) -> object:
+def admin_api(administration: Administration) -> object:
     """A servicer of AdminService."""
 
     async def run(request: object) -> object:

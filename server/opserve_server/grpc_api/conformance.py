@@ -27,7 +27,7 @@ Reports = AsyncIterator[messages.ReportRunRequest]
 Report = Callable[[Reports, object], Awaitable[messages.ReportRunResponse]]
 
 
-def conformance_face(service: Service, conformance: Conformance) -> object:
+def conformance_api(service: Service, conformance: Conformance) -> object:
     """A servicer of ConformanceService."""
 
     async def verify(requests: Requests, _: object) -> messages.VerifyResponse:
@@ -54,7 +54,7 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
             async for piece in pieces:
                 yield messages.GetInputsResponse(data=piece)
 
-    async def golden(
+    async def expected(
         request: messages.GetGoldenRequest, _: object
     ) -> AsyncGenerator[messages.GetGoldenResponse]:
         async with aclosing(conformance.archive(values_in(request, GetGolden))) as pieces:
@@ -63,7 +63,7 @@ def conformance_face(service: Service, conformance: Conformance) -> object:
 
     unary = methods_of(ANSWERS.keys() - {ReportRun}, messages, conformance.run)
     report = _report_method(service, conformance)
-    streamed = {"Verify": verify, "GetInputs": inputs, "GetGolden": golden, "ReportRun": report}
+    streamed = {"Verify": verify, "GetInputs": inputs, "GetGolden": expected, "ReportRun": report}
     return SimpleNamespace(**unary, **streamed)
 
 

@@ -84,7 +84,7 @@ class _Method:
         authorization = headers.pop(AUTHORIZATION, None)
         request_id = call_id(headers.get(REQUEST_ID))
         context.set_trailing_metadata(((REQUEST_ID, request_id),))
-        call = Call(face="grpc", method=self.name, request_id=request_id, headers=headers)
+        call = Call(api="grpc", method=self.name, request_id=request_id, headers=headers)
         return call, _credentials(authorization, context)
 
     def enter(

@@ -1,4 +1,4 @@
-"""The gRPC face: opserve's services, health and reflection on one server."""
+"""The gRPC API: opserve's services, health and reflection on one server."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,27 +32,27 @@ from opserve.v1.usage_service_pb2_grpc import add_UsageServiceServicer_to_server
 from opserve_server.administration import Administration
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
-from opserve_server.grpc_api.admin import admin_face
+from opserve_server.grpc_api.admin import admin_api
 from opserve_server.grpc_api.bulk import bulk_handlers
-from opserve_server.grpc_api.conformance import conformance_face
+from opserve_server.grpc_api.conformance import conformance_api
 from opserve_server.grpc_api.convert import command_handlers
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.grpc_api.servicers import (
-    CommandFace,
-    OperatorFace,
-    SessionFace,
-    StreamFace,
-    UsageFace,
+    CommandServicer,
+    OperatorServicer,
+    SessionServicer,
+    StreamServicer,
+    UsageServicer,
 )
 from opserve_server.guard import Guard
 
 _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object]]] = (
-    (add_SessionServiceServicer_to_server, SessionFace),
-    (add_OperatorServiceServicer_to_server, OperatorFace),
-    (add_StreamServiceServicer_to_server, StreamFace),
-    (add_CommandServiceServicer_to_server, CommandFace),
-    (add_UsageServiceServicer_to_server, UsageFace),
+    (add_SessionServiceServicer_to_server, SessionServicer),
+    (add_OperatorServiceServicer_to_server, OperatorServicer),
+    (add_StreamServiceServicer_to_server, StreamServicer),
+    (add_CommandServiceServicer_to_server, CommandServicer),
+    (add_UsageServiceServicer_to_server, UsageServicer),
 )
 _HEADER_BYTES = 8 * 2**10
 """Largest size of an upload message beside its chunk, bytes."""
@@ -97,10 +97,10 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
     for name, handlers in command_handlers(service).items():
         wrapping.add_registered_method_handlers(name, handlers)
-    for add_to, face in _SERVICES:
-        add_to(face(service), wrapping)
-    _add_admin_to(admin_face(administration), wrapping)
-    _add_conformance_to(conformance_face(service, conformance), wrapping)
+    for add_to, api in _SERVICES:
+        add_to(api(service), wrapping)
+    _add_admin_to(admin_api(administration), wrapping)
+    _add_conformance_to(conformance_api(service, conformance), wrapping)
     health.add_to(wrapping)
     ours = [
         found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()

@@ -41,7 +41,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFace(SessionServiceServicer):
+class SessionServicer(SessionServiceServicer):
     """Leases on devices."""
 
     service: Service
@@ -113,7 +113,7 @@ class SessionFace(SessionServiceServicer):
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorFace(OperatorServiceServicer):
+class OperatorServicer(OperatorServiceServicer):
     """What the operators are."""
 
     service: Service
@@ -127,7 +127,7 @@ class OperatorFace(OperatorServiceServicer):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamFace(StreamServiceServicer):
+class StreamServicer(StreamServiceServicer):
     """What comes of the work on streams."""
 
     service: Service
@@ -146,7 +146,7 @@ class StreamFace(StreamServiceServicer):
 
 
 @dataclass(frozen=True, slots=True)
-class CommandFace(CommandServiceServicer):
+class CommandServicer(CommandServiceServicer):
     """Many commands in one round trip."""
 
     service: Service
@@ -170,7 +170,7 @@ class CommandFace(CommandServiceServicer):
 
 
 @dataclass(frozen=True, slots=True)
-class UsageFace(UsageServiceServicer):
+class UsageServicer(UsageServiceServicer):
     """What tenants are told of themselves."""
 
     service: Service

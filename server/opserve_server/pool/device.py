@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.messages import (
     Attach,
     Cancel,
@@ -31,7 +32,6 @@ from opserve_server.pool.messages import (
     TimedOut,
     encode,
 )
-from opserve_server.pool.plate import Plate
 from opserve_server.pool.process import WorkerProcess
 from opserve_server.pool.slabs import Slab, SlabPool
 
@@ -142,14 +142,14 @@ class Device:
         self._attached: dict[int, Slab] = {}
         self._worker: WorkerProcess | None = None
         self._quarantined = False
-        self._pulse: Pulse
+        self._heartbeat: Heartbeat
         self._stopping: asyncio.Future[None]
         self._keeper: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
         """Whether a worker answers."""
-        return self._worker is not None and self._pulse.steady
+        return self._worker is not None and self._heartbeat.steady
 
     @property
     def worker_pid(self) -> int | None:
@@ -257,14 +257,14 @@ class Device:
         while current is not None:
             self._put_to_work(current)
             await self._wait(current.dead)
-            self._pulse.stop()
+            self._heartbeat.stop()
             self._worker = None
             if self._stopping.done():
                 await current.stop(grace_s=STOP_TIMEOUT_S)
                 return
             log.warning("%s: worker %d died", self.name, current.pid)
             await current.stop(grace_s=0)
-            self._settle_its_calls(current.plate)
+            self._settle_its_calls(current.crash_page)
             current = await self._start_replacement()
             self.restarts += current is not None
 
@@ -323,7 +323,9 @@ class Device:
 
         self._worker = current
         self._quarantined = False
-        self._pulse = Pulse(silence_limit_s=self._silence_limit_s, ask=ask, on_silence=on_silence)
+        self._heartbeat = Heartbeat(
+            silence_limit_s=self._silence_limit_s, ask=ask, on_silence=on_silence
+        )
         for slab in self._attached.values():
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
             self._tell(current, frame, fd=slab.fd)
@@ -353,12 +355,12 @@ class Device:
         elif self._worker is not None:
             self._tell(self._worker, encode(Cancel(call_id), self._operators))
 
-    def _settle_its_calls(self, plate: Plate) -> None:
+    def _settle_its_calls(self, crash_page: CrashPage) -> None:
         """Blames the call that the dead worker was at, and ends what need not run again."""
         told = {call_id: pending for call_id, pending in self._pending.items() if pending.told}
-        if plate.call_id in told:
+        if crash_page.call_id in told:
             at_ns = round(asyncio.get_running_loop().time() * _NS_PER_S)
-            self._blame(told[plate.call_id], max(at_ns - plate.since_ns, 0))
+            self._blame(told[crash_page.call_id], max(at_ns - crash_page.since_ns, 0))
         elif told:  # it came to none of them, or died between two
             self._blame(next(iter(told.values())), 0)
         for call_id, pending in told.items():
@@ -380,7 +382,7 @@ class Device:
             self._end(call_id, WorkerDied(reason))
 
     def _on_message(self, message: Message) -> None:
-        self._pulse.heard()
+        self._heartbeat.heard()
         match message:
             case Done(call_id, used_ns, start_ns, end_ns, kernel_ns):
                 self._end(call_id, KernelTiming(start_ns, end_ns, kernel_ns), used_ns)
@@ -410,7 +412,7 @@ class Device:
                 pending.done.set_exception(outcome)
 
 
-class Pulse:
+class Heartbeat:
     """Asks one worker for signs of life until it is stopped or the worker is silent for too long.
 
     Beats are counted, not seconds: a front that stood still itself takes no worker for silent.

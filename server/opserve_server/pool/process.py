@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 from multiprocessing.context import ForkServerProcess
 
 from opserve_server.pool import worker
+from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.messages import Channel, Message, Ready
-from opserve_server.pool.plate import Plate
 
 PROCESS_TABLE = threading.Lock()
 """Process.start looks at every other Process object, which must not be closed meanwhile."""
@@ -43,19 +43,21 @@ class WorkerProcess:
     Attributes:
         pid: Process id.
         channel: The socket to it.
-        plate: Where it writes which call it runs.
+        crash_page: Where it writes which call it runs.
         ready: Done when every kernel is loaded, or when the worker died.
         dead: Done when the socket or the process ended.
     """
 
-    def __init__(self, process: ForkServerProcess, pid: int, pidfd: int, plate: Plate) -> None:
+    def __init__(
+        self, process: ForkServerProcess, pid: int, pidfd: int, crash_page: CrashPage
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._pidfd = pidfd
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.pid = pid
         self.channel: Channel
-        self.plate = plate
+        self.crash_page = crash_page
         self.ready: asyncio.Future[bool] = self._loop.create_future()
         self.dead: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(pidfd, self._on_exit)
@@ -83,22 +85,22 @@ class WorkerProcess:
             OSError: The system has no room for it, or it ended at once.
             EOFError: The fork server ended.
         """
-        plate = Plate()
+        crash_page = CrashPage()
         with ExitStack() as undone:
-            undone.callback(plate.close)
+            undone.callback(crash_page.close)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undone.callback(ours.close)
             with theirs:
                 context = multiprocessing.get_context("forkserver")
                 process = context.Process(
                     target=worker.main,
-                    args=(theirs, plate, dict(kernels), threads, call_time_limit_s),
+                    args=(theirs, crash_page, dict(kernels), threads, call_time_limit_s),
                     name=name,
                     daemon=True,
                 )
                 pid, pidfd = await asyncio.to_thread(_start, process)
             undone.pop_all()
-        self = cls(process, pid, pidfd, plate)
+        self = cls(process, pid, pidfd, crash_page)
 
         def receive(message: Message) -> None:
             if isinstance(message, Ready):
@@ -127,7 +129,7 @@ class WorkerProcess:
         self.kill()
         await self._exited
         os.close(self._pidfd)
-        self.plate.close()
+        self.crash_page.close()
         await asyncio.to_thread(_bury, self._process)
 
     def _on_exit(self) -> None:

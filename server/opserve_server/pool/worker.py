@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.stages import stage_ends
-from opserve_server.pool.agenda import Agenda, Task
 from opserve_server.pool.cold import Sweep
+from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.messages import (
     PACKET_BYTES_LIMIT,
     Attach,
@@ -47,7 +47,7 @@ from opserve_server.pool.messages import (
     decode,
     encode,
 )
-from opserve_server.pool.plate import Plate
+from opserve_server.pool.run_queue import RunQueue, Task
 from opserve_server.pool.shares import run_shares, shares_of
 
 Bytes = NDArray[np.uint8]
@@ -72,7 +72,7 @@ class CallStoppedError(Exception):
 
 def main(
     end: socket.socket,
-    plate: Plate,
+    crash_page: CrashPage,
     kernels: Mapping[str, str],
     threads: int,
     call_time_limit_s: float,
@@ -81,7 +81,7 @@ def main(
 
     Args:
         end: The worker's end of the socket.
-        plate: Where it writes which call it runs.
+        crash_page: Where it writes which call it runs.
         kernels: Module with `run` for each operator; loaded before the worker is ready.
         threads: On how many a call runs at most.
         call_time_limit_s: Seconds of device time that a call may take.
@@ -92,7 +92,7 @@ def main(
     threading.Thread(target=_end_with_the_front, args=(end.fileno(),), daemon=True).start()
     try:
         with _started_threads(threads - 1) as pool:
-            _Worker(end, plate, load_kernels(kernels), pool, call_time_limit_s).serve()
+            _Worker(end, crash_page, load_kernels(kernels), pool, call_time_limit_s).serve()
     except FrontGoneError:
         return
 
@@ -124,20 +124,20 @@ class _Worker:
     def __init__(
         self,
         end: socket.socket,
-        plate: Plate,
+        crash_page: CrashPage,
         kernels: Mapping[str, Kernel],
         pool: ThreadPoolExecutor,
         call_time_limit_s: float,
     ) -> None:
         self._end = end
-        self._plate = plate
+        self._crash_page = crash_page
         self._kernels = kernels
         self._pool = pool
         self._call_time_limit_ns = call_time_limit_s * _NS_PER_S
         self._operators = sorted(kernels)
         self._slabs: dict[int, Bytes] = {}
         self._sweep = Sweep()
-        self._agenda = Agenda()
+        self._run_queue = RunQueue()
         self._running: Task | None = None
         self._turned_ns = 0
         self._charged_ns = 0
@@ -148,12 +148,12 @@ class _Worker:
     def serve(self) -> None:
         self._send(Ready())
         while True:
-            if self._agenda:
+            if self._run_queue:
                 self._take_in_all()
             else:
                 self._take_in()
-            if self._agenda:
-                self._turn_to(self._agenda.next())
+            if self._run_queue:
+                self._turn_to(self._run_queue.next())
 
     def _take_in_all(self) -> None:
         with suppress(BlockingIOError):
@@ -186,7 +186,7 @@ class _Worker:
             case Detach(slab):
                 self._slabs.pop(slab, None)
             case Run():
-                self._agenda.add(message)
+                self._run_queue.add(message)
             case Cancel(call_id):
                 self._cancel(call_id)
             case Ping():
@@ -206,24 +206,24 @@ class _Worker:
             self._slabs[slab] = np.frombuffer(mapped, np.uint8)
 
     def _cancel(self, call_id: int) -> None:
-        task = self._agenda.find(call_id)
+        task = self._run_queue.find(call_id)
         if task is not None and task is self._running:
             self._stopped = self._stopped or Cancelled
         elif task is not None:
-            self._agenda.remove(task)
+            self._run_queue.remove(task)
             self._send(Cancelled(call_id, task.used_ns))
 
     def _turn_to(self, task: Task) -> None:
         """Lets a call begin or go on, until it has ended or pauses."""
         self._running, self._stopped, self._pausing = task, None, False
         self._turned_ns = self._charged_ns = time.monotonic_ns()
-        self._plate.write(task.run.call_id, since_ns=self._turned_ns - task.used_ns)
+        self._crash_page.write(task.run.call_id, since_ns=self._turned_ns - task.used_ns)
         ending = self._outcome(task)
         self._charge(task)
         self._running = None
         if ending is None:
             return
-        self._agenda.remove(task)
+        self._run_queue.remove(task)
         told: tuple[int, ...] = (task.run.call_id, task.used_ns)
         if ending is Done:
             told += (task.start_ns, self._charged_ns, task.used_ns - task.swept_ns)
@@ -232,7 +232,7 @@ class _Worker:
     def _charge(self, task: Task) -> None:
         """The running call pays for its time up to now."""
         now_ns = time.monotonic_ns()
-        self._agenda.charge(task, now_ns - self._charged_ns)
+        self._run_queue.charge(task, now_ns - self._charged_ns)
         self._charged_ns = now_ns
 
     def _outcome(self, task: Task) -> type[Ending] | None:
@@ -309,4 +309,4 @@ class _Worker:
         self._take_in_all()
         if self._running.used_ns > self._call_time_limit_ns:
             self._stopped = self._stopped or TimedOut
-        self._pausing = self._pausing or self._agenda.gives_way(self._running)
+        self._pausing = self._pausing or self._run_queue.gives_way(self._running)

@@ -1,1 +1,1 @@
-"""The REST face of the service."""
+"""The REST API of the service."""

@@ -15,7 +15,7 @@ from starlette.types import Scope as HttpScope
 
 from opserve_server.addresses import is_loopback_host
 from opserve_server.calls import AtWork, call_id, hidden, malformed
-from opserve_server.core.errors import NotAllowed, OpserveError, TooManyGuesses, Unauthenticated
+from opserve_server.core.errors import NotAllowed, OpserveError, TooManyUnknownKeys, Unauthenticated
 from opserve_server.core.observations import Call, Observe
 from opserve_server.core.principal import Scope
 from opserve_server.guard import ANYBODY, AUTHORIZATION, Credentials, Guard
@@ -61,7 +61,7 @@ class CallMiddleware:
         credentials = _credentials_of(scope, headers.pop(AUTHORIZATION, None))
         route = self._find(scope)
         call = Call(
-            face="rest",
+            api="rest",
             method=_UNKNOWN if route is None else route.name,
             request_id=call_id(headers.get(REQUEST_ID)),
             headers=headers,
@@ -183,7 +183,7 @@ class _Answer:
         try:
             async with self._until:
                 await app(scope, receive, self)
-        except (Unauthenticated, TooManyGuesses):
+        except (Unauthenticated, TooManyUnknownKeys):
             if not self.begun:
                 raise
             await self._end()

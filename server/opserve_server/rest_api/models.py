@@ -39,9 +39,9 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Tensor, member_of
 from opserve_server.calls import MEMBERS_LIMIT, VALUES_LIMIT
 from opserve_server.conformance.answers import Definition
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.operator_commands import GetWorkspaceSize
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.turns import give_way
 from opserve_server.json_slices import check_values, parts_of
 from opserve_server.rest_api.documented import documented

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from opserve_kernels.operator import Operator
 from opserve_server.calls import BodyTooLarge, caller, malformed, shortened
 from opserve_server.core.accounts import Holding
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.one_shot import (
     NUMPY_TYPES,
@@ -26,6 +25,7 @@ from opserve_server.core.one_shot import (
 )
 from opserve_server.core.results import RuleWarning
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.uploads import Upload
 from opserve_server.npz import Array, ArrayLimits, StoredArray, archive_of, unpacked
 from opserve_server.rest_api.bodies import MULTIPART, OCTETS, bounded, media_type, while_connected

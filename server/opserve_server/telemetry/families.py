@@ -29,8 +29,8 @@ class Family:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "calls": Family("counter", "Calls by outcome.", ("face", "method", "outcome")),
-    "call_seconds": Family("histogram", "Seconds from a call to its answer.", ("face", "method")),
+    "calls": Family("counter", "Calls by outcome.", ("api", "method", "outcome")),
+    "call_seconds": Family("histogram", "Seconds from a call to its answer.", ("api", "method")),
     "kernels": Family("counter", "Executed calls by outcome.", ("profile", "operator", "outcome")),
     "queue_seconds": Family(
         "histogram", "Seconds from Execute to the kernel.", ("profile", "operator")
@@ -40,7 +40,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "copy_seconds": Family("histogram", "Seconds that copies took.", ("profile", "kind")),
     "copied_bytes": Family(
-        "counter", "Bytes in from clients, and out to them.", ("direction", "lane")
+        "counter", "Bytes in from clients, and out to them.", ("direction", "transport")
     ),
     "sessions": Family("gauge", "Open sessions.", ("device",)),
     "device_ready": Family("gauge", "1 if the device's worker is ready, else 0.", ("device",)),

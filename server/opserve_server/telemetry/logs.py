@@ -80,7 +80,7 @@ def _because(call: Call) -> str:
 def _told(call: Call) -> dict[str, str]:
     told = {
         "request_id": call.request_id,
-        "face": call.face,
+        "api": call.api,
         "session": call.session,
         "device": call.device,
         "operator": call.operator,

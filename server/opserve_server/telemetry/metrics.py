@@ -140,8 +140,8 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _count_call(self, call: Call, seconds: float) -> None:
-        self._calls.add(1, call.face, call.method, call.outcome or "HUNG_UP")
-        self._call_seconds.add(seconds, call.face, call.method)
+        self._calls.add(1, call.api, call.method, call.outcome or "HUNG_UP")
+        self._call_seconds.add(seconds, call.api, call.method)
 
     def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
         self._kernels.add(1, profile, entry.operator, entry.outcome)
@@ -156,8 +156,8 @@ class Metrics:
         direction = _DIRECTIONS.get(copy.kind)
         if direction is not None:
             call = CALL.get()
-            lane = "inline" if ended.inline or call is None else call.face
-            self._copied.add(copy.size_bytes, direction, lane)
+            transport = "inline" if ended.inline or call is None else call.api
+            self._copied.add(copy.size_bytes, direction, transport)
 
     def _counts(self, name: str) -> Counts:
         counts = Counts(name)

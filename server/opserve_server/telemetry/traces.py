@@ -83,7 +83,7 @@ class Traces:
         context.detach(token)  # type: ignore[arg-type]  # what attach gave
         span.update_name(call.method)
         told = {
-            "opserve.face": call.face,
+            "opserve.api": call.api,
             "opserve.request_id": call.request_id,
             "opserve.session": call.session,
             "opserve.device": call.device,

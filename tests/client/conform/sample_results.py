@@ -54,12 +54,12 @@ def folded(
 ) -> Result:
     """A fold whose results are all ones, but for a fault and a shift of the first element."""
     made = case or fold()
-    golden = np.ones(made.tensors["out"].shape)
-    given = golden.astype(np.float32)
+    expected = np.ones(made.tensors["out"].shape)
+    given = expected.astype(np.float32)
     fault(given)
     given.reshape(-1)[0] += np.float32(shift)
-    rule = Rounding(magnitude=np.ones(golden.shape), terms=9)
-    output = judge("out", Pair(given=given, golden=golden), rule, axes=("n", "c", "h", "w"))
+    rule = Rounding(magnitude=np.ones(expected.shape), terms=9)
+    output = judge("out", Pair(given=given, expected=expected), rule, axes=("n", "c", "h", "w"))
     checks = [check_untouched("grad_output", given, given)]
     verdict = conclude(made.id, contract="2", outputs=[output], checks=checks)
     return Result(case=made, verdict=verdict, seconds=0.25)
@@ -70,10 +70,10 @@ def projected() -> Result:
     case = fold()
     given = np.ones(case.tensors["out"].shape, np.float32)
     signs = random_signs(case.id, HEADER.seed, "out", vectors=4, channels=given.shape[1])
-    golden = project(given, signs, axis=1)
+    expected = project(given, signs, axis=1)
     last_column_wrong(given)
     projection = Projection(signs=signs, axis=1, groups=1)
-    output = judge_projection("out", given, golden, projection)
+    output = judge_projection("out", given, expected, projection)
     return Result(case=case, verdict=conclude(case.id, contract="2", outputs=[output]))
 
 

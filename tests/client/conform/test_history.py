@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from benchmarks.keyed import empty_store
+from benchmarks.service_with_keys import empty_store
 from client.conform.sample_results import (
     SAMPLE,
     failed,
@@ -60,38 +60,38 @@ def tried(address: str, target: str, *more: str | Path) -> int:
     return conform("run", *at, "--target", target, *more)
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "rest"])
 def test_a_run_comes_into_the_history_and_is_compared_with_there(
-    kept: Addresses, face: str, capsys: Capture
+    kept: Addresses, api: str, capsys: Capture
 ) -> None:
-    address = kept.grpc if face == "grpc" else kept.rest
+    address = kept.grpc if api == "grpc" else kept.rest
     server = ("--server", address)
-    assert tried(address, RIGHT, "--folder", "right", "--history", f"cli/{face}") == 0
+    assert tried(address, RIGHT, "--folder", "right", "--history", f"cli/{api}") == 0
     found = re.search(r"run ([0-9a-f]{16}) is in the history of cli", capsys.readouterr().err)
     assert found is not None
     first = f"service:{found[1]}"
     with Client(address) as client:
-        (begun,) = client.conformance.list_runs(f"cli/{face}").runs
+        (begun,) = client.conformance.list_runs(f"cli/{api}").runs
     record = read_record(Path("right/record.jsonl"))
     header = record.header
     assert (begun.id, begun.origin, begun.tool) == (found[1], "REPORTED", f"opserve {header.tool}")
     assert (begun.suite, begun.seed, begun.digest) == ("mine", 3, header.digest)
     assert begun.cases == len(CASES)
-    assert conform("baseline", face, first, *server) == 0
-    at = ("--baseline", f"service:{face}", "--history", f"cli/{face}", "--folder", "wrong")
+    assert conform("baseline", api, first, *server) == 0
+    at = ("--baseline", f"service:{api}", "--history", f"cli/{api}", "--folder", "wrong")
     assert tried(address, WRONG, *at) == 1
     assert "new failures: 2" in capsys.readouterr().out
     assert conform("compare", first, "wrong", *server) == 1
-    assert conform("compare", f"service:{face}", "right", *server) == 0
-    assert conform("baseline", face, "wrong", *server, "--history", f"cli/{face}") == 0
+    assert conform("compare", f"service:{api}", "right", *server) == 0
+    assert conform("baseline", api, "wrong", *server, "--history", f"cli/{api}") == 0
     capsys.readouterr()
-    assert conform("compare", f"service:{face}", first, *server, "--json") == 0
+    assert conform("compare", f"service:{api}", first, *server, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["fixed"], told["same_suite"]) == ([case.id for case in CASES], True)
-    assert tried(address, WRONG, "--baseline", f"service:{face}") == 0
+    assert tried(address, WRONG, "--baseline", f"service:{api}") == 0
     with Client(address) as client:
-        (moved,) = (one for one in client.conformance.list_baselines() if one.name == face)
-        newest = client.conformance.list_runs(f"cli/{face}").runs[0]
+        (moved,) = (one for one in client.conformance.list_baselines() if one.name == api)
+        newest = client.conformance.list_runs(f"cli/{api}").runs[0]
     assert moved.run == newest.id
 
 

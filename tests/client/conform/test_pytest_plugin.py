@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.keyed import empty_store
+from benchmarks.service_with_keys import empty_store
 from opserve_client import Client
 from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.cases.calls import Setting

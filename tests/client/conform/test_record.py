@@ -35,10 +35,10 @@ HEADER = Header(
 
 def result(size: int, wrong: int) -> Result:
     case = FoldCall(out=(1, 1, size, size), kernel=(1, 1)).case()
-    golden = np.ones((1, 1, size, size))
-    given = golden.astype(np.float32)
+    expected = np.ones((1, 1, size, size))
+    given = expected.astype(np.float32)
     given.reshape(-1)[:wrong] = np.nan
-    output = judge("out", Pair(given=given, golden=golden), Exact(), axes=("n", "c", "h", "w"))
+    output = judge("out", Pair(given=given, expected=expected), Exact(), axes=("n", "c", "h", "w"))
     verdict = conclude(case.id, contract="2", outputs=[output])
     return Result(case=case, verdict=verdict, seconds=0.5)
 

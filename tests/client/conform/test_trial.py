@@ -65,7 +65,7 @@ def test_magnitudes_are_asked_for_where_a_verdict_needs_them_and_all_is_asked_on
 
 def test_a_reference_that_does_not_answer_is_no_verdict(client: Client, fake: FakeService) -> None:
     fake.failures["Submit"] = [refusal(507901, "service", "away") for _ in range(1000)]
-    with pytest.raises(InfrastructureError, match=r"golden values of im2col_backward.*away"):
+    with pytest.raises(InfrastructureError, match=r"expected values of im2col_backward.*away"):
         trial_on(client).run(CALL.case())
 
 

@@ -25,11 +25,11 @@ WRONG = {
 
 
 def told(*wrong: Any, shape: tuple[int, ...] = (2, 6, 8, 8)) -> list[str]:
-    golden = np.zeros(shape)
-    given = golden.astype(np.float32)
+    expected = np.zeros(shape)
+    given = expected.astype(np.float32)
     for index in wrong:
         given[index] = 1
-    output = judge("out", Pair(given=given, golden=golden), Exact(), axes=AXES)
+    output = judge("out", Pair(given=given, expected=expected), Exact(), axes=AXES)
     return [sentence.removeprefix("out: wrong only at ") for sentence in places(output)]
 
 

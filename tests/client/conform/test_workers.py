@@ -1,4 +1,4 @@
-"""Cases tried in processes, against golden values of a real service."""
+"""Cases tried in processes, against expected values of a real service."""
 
 from collections.abc import Sequence
 from contextlib import closing

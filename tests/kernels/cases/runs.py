@@ -1,4 +1,4 @@
-"""Runs cases as a worker does, and their goldens on `reference`."""
+"""Runs cases as a worker does, and their expected values on `reference`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from kernels.execution import run_units
 from opserve_kernels.cases.arrays import Placed, arrays_of, placed_in
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.golden import GoldenCall, golden_calls
+from opserve_kernels.cases.reference_calls import ReferenceCall, reference_calls
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.sums import sums_of
-from opserve_kernels.conformance.expected import Question, goldens_in, kept_arrays, questions_of
+from opserve_kernels.conformance.expected import Question, expected_in, kept_arrays, questions_of
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.verdict.judge_case import Golden, judge_output, sized_outputs
+from opserve_kernels.verdict.judge_case import Expected, judge_output, sized_outputs
 from opserve_kernels.verdict.verdict import OutputVerdict
 
 Array = NDArray[Any]
@@ -41,31 +41,33 @@ def run(case: Case, placed: Mapping[str, Placed]) -> None:
     run_units(plan, kernel, tensors, np.zeros(plan.workspace_size, np.uint8))
 
 
-def golden_of(case: Case, seed: int) -> dict[str, Golden]:
-    """Golden values by output; none for a call that must be refused."""
+def expected_of(case: Case, seed: int) -> dict[str, Expected]:
+    """Expected values by output; none for a call that must be refused."""
     if case.is_refused:
         return {}
-    found = dict[str, Golden]()
+    found = dict[str, Expected]()
     for call in calls_of(case, seed, sized=sized_outputs(case)):
         kept: dict[str, Array] = {}
         for question in questions_of(call):
             kept |= kept_arrays(question, _answered(question))
-        found |= goldens_in(kept, call.projection)
+        found |= expected_in(kept, call.projection)
     return found
 
 
-def calls_of(case: Case, seed: int, *, sized: Collection[str]) -> tuple[GoldenCall, ...]:
-    """What the arbiter is asked, with the magnitudes of these outputs."""
+def calls_of(case: Case, seed: int, *, sized: Collection[str]) -> tuple[ReferenceCall, ...]:
+    """What the reference device is asked, with the magnitudes of these outputs."""
     placed = arrays_of(case, seed)
     given = {name: placed[name].elements for name in case.inputs}
-    return golden_calls(case, given, seed=seed, sized=sized)
+    return reference_calls(case, given, seed=seed, sized=sized)
 
 
 def verdicts(
-    case: Case, given: Mapping[str, Array], golden: Mapping[str, Golden]
+    case: Case, given: Mapping[str, Array], expected: Mapping[str, Expected]
 ) -> list[OutputVerdict]:
     """Of each output, by the layer that fits."""
-    return [judge_output(case, one, given[one.output], golden[one.output]) for one in sums_of(case)]
+    return [
+        judge_output(case, one, given[one.output], expected[one.output]) for one in sums_of(case)
+    ]
 
 
 def _answered(question: Question) -> Mapping[str, Array]:

@@ -1,4 +1,4 @@
-"""Golden values on disk."""
+"""Expected values on disk."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -93,4 +93,4 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache_folder() == Path("/somewhere/opserve/goldens")
+    assert cache_folder() == Path("/somewhere/opserve/expected-values")

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from kernels.cases.runs import golden_of, plan_of, run, verdicts
+from kernels.cases.runs import expected_of, plan_of, run, verdicts
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.coverage import coverage, required
@@ -118,7 +118,7 @@ def test_operators_data_are_those_of_the_registry() -> None:
 def test_suites_stay_within_their_bounds() -> None:
     costs = [multiply_adds(case) for case in suite_of("standard").cases]
     assert max(costs) <= STANDARD_LIMIT
-    assert sum(costs) < 2_500_000_000  # 20 s of golden values on two cores
+    assert sum(costs) < 2_500_000_000  # 20 s of expected values on two cores
     assert sum(map(multiply_adds, suite_of("smoke").cases)) < 50_000_000
     assert len(suite_of("standard").cases) < 2500
 
@@ -135,14 +135,14 @@ def test_layers_of_networks_are_of_every_rank_and_some_transposed() -> None:
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_own_kernels_meet_the_goldens_of_smoke(operator: str) -> None:
+def test_own_kernels_meet_the_expected_values_of_smoke(operator: str) -> None:
     failed: list[str] = []
     for case in suite_of("smoke").cases:
         if case.operator == operator and not case.is_refused:
             placed = arrays_of(case, 0)
             run(case, placed)
             given = {name: placed[name].elements for name in case.written}
-            found = verdicts(case, given, golden_of(case, 0))
+            found = verdicts(case, given, expected_of(case, 0))
             failed += [f"{case.tags} {one.reason}" for one in found if one.status != Status.PASSED]
 
     assert failed == []

@@ -88,7 +88,7 @@ def test_sums_beyond_float16_end_as_the_profile_says() -> None:
     assert ends(FilterCall(BLOCKS).case()) == [False]
 
 
-def test_only_the_arbiter_keeps_sums_in_float64() -> None:
+def test_only_the_reference_device_keeps_sums_in_float64() -> None:
     def kept(found: Sequence[Sum]) -> set[str]:
         return {one.accumulator for one in found}
 

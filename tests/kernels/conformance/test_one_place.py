@@ -7,11 +7,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 DECIDING = {"judge_case", "judge_output", "conclude", "stands_for_refusal", "sized_outputs"} | {
-    "golden_calls",
-    "golden_key",
+    "reference_calls",
+    "reference_key",
     "questions_of",
     "kept_arrays",
-    "goldens_in",
+    "expected_in",
     "matches",
 }
 """Functions of which a trial, its expected values and a selection are made."""

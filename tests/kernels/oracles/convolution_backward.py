@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels.oracles.expectation import (
-    EXACT_UNIT,
+    REFERENCE_UNIT,
     Doubles,
     Expectation,
     expect,
@@ -177,7 +177,7 @@ def _expectation(
 ) -> Expectation:
     if sample.profile == EXACT:
         dtype = sample.outputs[name].dtype
-        return expect(value, size, terms=terms, roundings=(dtype,), unit=EXACT_UNIT)
+        return expect(value, size, terms=terms, roundings=(dtype,), unit=REFERENCE_UNIT)
     roundings = _roundings(sample)[name]
     found = expect(value, size, terms=terms, roundings=roundings, transforms=transforms)
     if sample.profile in SATURATING and DataType.FLOAT16 in roundings:

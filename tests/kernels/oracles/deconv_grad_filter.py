@@ -13,7 +13,7 @@ import numpy as np
 
 from kernels.oracles.expectation import (
     ACCUMULATOR_UNIT,
-    EXACT_UNIT,
+    REFERENCE_UNIT,
     Doubles,
     Expectation,
     expect,
@@ -71,7 +71,7 @@ def expected(
         value = weight_gradient(dy, x, sample.scalars)
         magnitude = weight_gradient(np.abs(dy), np.abs(x), sample.scalars)
     terms, dtype = x.shape[0] * x.shape[1] * x.shape[2], sample.outputs["dw_data"].dtype
-    unit = EXACT_UNIT if sample.profile == "reference" else ACCUMULATOR_UNIT
+    unit = REFERENCE_UNIT if sample.profile == "reference" else ACCUMULATOR_UNIT
     added = _transforms(dy, x, numbers_of(sample.scalars)) if transformed else None
     found = expect(value, magnitude, terms=terms, roundings=(dtype,), unit=unit, transforms=added)
     return {"dw_data": found}

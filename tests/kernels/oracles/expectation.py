@@ -12,7 +12,7 @@ Doubles = NDArray[np.float64]
 
 ACCUMULATOR_UNIT = 2.0**-24
 DOUBLE_UNIT = 2.0**-53
-EXACT_UNIT = 2 * DOUBLE_UNIT  # the oracle's own sums are as far off as a float64 kernel's
+REFERENCE_UNIT = 2 * DOUBLE_UNIT  # the oracle's own sums are as far off as a float64 kernel's
 LAMBDA = 4.0  # of the probabilistic bound lambda * sqrt(K) * u on a sum of K products
 UNITS = {
     DataType.FLOAT: 2.0**-24,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.oracles.expectation import EXACT_UNIT, Doubles, Expectation, expect
+from kernels.oracles.expectation import REFERENCE_UNIT, Doubles, Expectation, expect
 from kernels.oracles.rounding import saturate
 from kernels.samples.sample import Bytes, Sample
 from opserve_kernels.tensor import DataType
@@ -62,7 +62,7 @@ def _expectation(value: Doubles, size: Doubles, sample: Sample) -> Expectation:
     kernel_h, kernel_w = sample.scalars["kernel_size"]
     terms, out = kernel_h * kernel_w, sample.outputs["out"].dtype
     if sample.profile == "reference":
-        return expect(value, size, terms=terms, roundings=(out,), unit=EXACT_UNIT)
+        return expect(value, size, terms=terms, roundings=(out,), unit=REFERENCE_UNIT)
     roundings = (sample.inputs["grad_output"].dtype, out)
     found = expect(value, size, terms=terms, roundings=roundings)
     if sample.profile in SATURATING and DataType.FLOAT16 in roundings:

@@ -32,7 +32,7 @@ class Sums:
     dtype: str
 
     @property
-    def golden(self) -> Doubles:
+    def expected(self) -> Doubles:
         """The sums in float64."""
         sums: Doubles = np.einsum("ek,ek->e", self.left, self.right)
         return sums

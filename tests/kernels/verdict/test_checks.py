@@ -19,9 +19,9 @@ UNWRITTEN = np.array([0x7FC00001], np.uint32).view(np.float32)
 def test_elements_that_were_not_written_are_found() -> None:
     given = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert check_written("out", given, given.astype(float), UNWRITTEN).status is Status.PASSED
-    golden = given.astype(float)
+    expected = given.astype(float)
     given[1, 2] = UNWRITTEN[0]
-    check = check_written("out", given, golden, UNWRITTEN)
+    check = check_written("out", given, expected, UNWRITTEN)
     assert (check.status, check.elements, check.first) == (Status.FAILED, 1, ((1, 2),))
 
 

@@ -103,9 +103,9 @@ def judged(
         (IMAGE_AXES, WEIGHT_AXES),
         strict=True,
     )
-    for name, value, golden, size, terms, axes in rows:
+    for name, value, expected, size, terms, axes in rows:
         rule = Exact() if integers else Rounding(magnitude=size, terms=terms)
-        pair = Pair(given=value.astype(np.float32).astype(dtype), golden=golden)
+        pair = Pair(given=value.astype(np.float32).astype(dtype), expected=expected)
         found.append(judge(name, pair, rule, axes=axes))
     return found
 
@@ -154,31 +154,31 @@ def test_a_map_shows_which_columns_and_which_taps_are_wrong() -> None:
 def test_what_lies_beyond_the_range_is_as_the_contract_says(
     contract: Overflow, given: Overflow, *, integers: bool
 ) -> None:
-    golden = np.array([70000.0, -1e9, 3.0, np.inf])
+    expected = np.array([70000.0, -1e9, 3.0, np.inf])
     with np.errstate(over="ignore"):
-        halves = golden.astype(np.float16)
+        halves = expected.astype(np.float16)
     if given is Overflow.SATURATED:
         halves = np.clip(halves, np.float16(-65504), np.float16(65504))
-    rule = Exact() if integers else Rounding(magnitude=np.abs(golden), terms=9)
-    pair = Pair(given=halves, golden=golden, overflow=contract)
+    rule = Exact() if integers else Rounding(magnitude=np.abs(expected), terms=9)
+    pair = Pair(given=halves, expected=expected, overflow=contract)
     verdict = judge("out", pair, rule, axes=("c",))
     assert verdict.errors == (0 if contract is given else 3)
 
 
 def test_an_output_that_was_left_as_it_was_is_caught_by_check_and_layer() -> None:
     operands = drawn(integers=True)
-    golden, _ = operands.gradients()
-    given = golden.astype(np.float32)
+    expected, _ = operands.gradients()
+    given = expected.astype(np.float32)
     given[1, 3] = unwritten(1, DataType.FLOAT)
-    check = check_written("grad_input", given, golden, unwritten(1, DataType.FLOAT))
+    check = check_written("grad_input", given, expected, unwritten(1, DataType.FLOAT))
     assert (check.status, check.elements, check.first[0]) == (Status.FAILED, 30, (1, 3, 0, 0))
-    verdict = judge("grad_input", Pair(given=given, golden=golden), Exact(), axes=IMAGE_AXES)
+    verdict = judge("grad_input", Pair(given=given, expected=expected), Exact(), axes=IMAGE_AXES)
     assert (verdict.errors, verdict.first[0].index) == (30, (1, 3, 0, 0))
 
 
 def test_a_race_that_flips_one_element_is_nondeterministic() -> None:
-    golden, _ = drawn(integers=True).gradients()
-    runs = [golden.astype(np.float32) for _ in range(5)]
+    expected, _ = drawn(integers=True).gradients()
+    runs = [expected.astype(np.float32) for _ in range(5)]
     runs[3][0, 1, 2, 3] += 1
     verdict = conclude("case", contract="1", checks=[check_repeats("grad_input", runs)])
     assert verdict.status is Status.NONDETERMINISTIC

@@ -16,14 +16,14 @@ BYTES_OF_AN_OUTPUT = 40_000  # 3 maps of 1024 cells, 20 elements, and the rest
 
 def broken() -> Verdict:
     """A verdict with every kind of part and of number."""
-    golden = np.arange(120.0).reshape(2, 3, 4, 5) / 3
-    given = golden.astype(np.float32)
+    expected = np.arange(120.0).reshape(2, 3, 4, 5) / 3
+    given = expected.astype(np.float32)
     given[0, 0, 0] = [np.nan, np.inf, -np.inf, 7, 8]
     axes = ("n", "c", "h", "w")
     return conclude(
         "a case",
         contract="7",
-        outputs=[judge("grad_input", Pair(given=given, golden=golden), Exact(), axes=axes)],
+        outputs=[judge("grad_input", Pair(given=given, expected=expected), Exact(), axes=axes)],
         checks=[
             Check(
                 name="inputs",
@@ -45,8 +45,8 @@ def test_a_verdict_comes_back_as_it_was() -> None:
 
 
 def test_a_verdict_of_a_large_output_is_small() -> None:
-    golden = np.arange(64.0 * 64 * 32 * 32).reshape(64, 64, 32, 32) / 3
-    pair = Pair(given=np.zeros(golden.shape, np.float16), golden=golden)
+    expected = np.arange(64.0 * 64 * 32 * 32).reshape(64, 64, 32, 32) / 3
+    pair = Pair(given=np.zeros(expected.shape, np.float16), expected=expected)
     output = judge("grad_input", pair, Exact(), axes=("n", "c", "h", "w"))
     text = json.dumps(to_json(conclude("a case", contract="7", outputs=[output])))
     assert len(text) < BYTES_OF_AN_OUTPUT

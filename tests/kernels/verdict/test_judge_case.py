@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.cases.runs import Array, golden_of, run
+from kernels.cases.runs import Array, expected_of, run
 from opserve_kernels.cases import large_calls
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.calls import Layout, Setting
@@ -19,7 +19,7 @@ from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.judge_case import (
     NO_STANDARDS,
-    Golden,
+    Expected,
     Results,
     Standards,
     judge_case,
@@ -55,8 +55,8 @@ def memory_of(case: Case) -> tuple[dict[str, Array], dict[str, Array], dict[str,
 
 def judged(case: Case, *runs: Mapping[str, Array], standards: Standards = NO_STANDARDS) -> Verdict:
     results = Results(outputs=runs, before={}, after={})
-    golden = golden_of(case, 0)
-    return judge_case(case, results, golden=golden, contract="2", standards=standards)
+    expected = expected_of(case, 0)
+    return judge_case(case, results, expected=expected, contract="2", standards=standards)
 
 
 def layers(verdict: Verdict) -> Mapping[str, str]:
@@ -72,7 +72,7 @@ def test_what_is_right_passes_by_the_layer_that_fits() -> None:
         case = FOLD.case(setting)
         before, after, outputs = memory_of(case)
         results = Results(outputs=[outputs, outputs], before=before, after=after)
-        verdict = judge_case(case, results, golden=golden_of(case, 0), contract="2")
+        verdict = judge_case(case, results, expected=expected_of(case, 0), contract="2")
         assert (verdict.status, verdict.contract, layers(verdict)) == (
             Status.PASSED,
             "2",
@@ -108,12 +108,12 @@ def test_calls_that_differ_are_nondeterministic() -> None:
 def test_memory_that_is_known_is_looked_at() -> None:
     case = FOLD.case(GAPPED)
     before, after, outputs = memory_of(case)
-    golden = golden_of(case, 0)
+    expected = expected_of(case, 0)
     for name, place, check in (("grad_output", 0, "untouched"), ("out", 1, "gaps")):
         changed = {**after, name: after[name].copy()}
         changed[name][place] = 7
         results = Results(outputs=[outputs], before=before, after=changed)
-        verdict = judge_case(case, results, golden=golden, contract="2")
+        verdict = judge_case(case, results, expected=expected, contract="2")
         assert (verdict.status, complaints(verdict)) == (Status.FAILED, [check])
 
 
@@ -122,18 +122,18 @@ def test_an_output_that_the_mask_leaves_out_must_stay_as_it_was() -> None:
     before, after, outputs = memory_of(case)
     after = {**after, "grad_weight": np.zeros_like(after["grad_weight"])}
     results = Results(outputs=[outputs], before=before, after=after)
-    verdict = judge_case(case, results, golden=golden_of(case, 0), contract="2")
+    verdict = judge_case(case, results, expected=expected_of(case, 0), contract="2")
     assert complaints(verdict) == ["untouched"]
     assert set(layers(verdict)) == {"grad_input", "grad_bias"}
 
 
 def test_standards_are_told_and_only_gates_fail() -> None:
     case = FOLD.case(Setting(kind=Kind.OFFSET))
-    golden = golden_of(case, 0)["out"]
-    assert golden.magnitudes is not None
-    near = (golden.values + 1e-6 * golden.magnitudes).astype(np.float32)
+    expected = expected_of(case, 0)["out"]
+    assert expected.magnitudes is not None
+    near = (expected.values + 1e-6 * expected.magnitudes).astype(np.float32)
     name = "torch-assert-close"
-    strict = replace(golden, magnitudes=golden.magnitudes * 1e6)  # so that rounding passes
+    strict = replace(expected, magnitudes=expected.magnitudes * 1e6)  # so that rounding passes
     (one,) = sums_of(case)
     given = near * np.float32(1 + 1e-5)
     told = judge_output(case, one, given, strict, Standards(reported=(name,)))
@@ -159,13 +159,13 @@ def test_thinned_integers_are_exact_while_their_magnitudes_stay_small() -> None:
     thin = Fill(kind=Kind.INTEGER, bound=8, thinning=1)
     tensors = {**case.tensors, "grad_output": replace(case.tensors["grad_output"], fill=thin)}
     thinned = replace(case, tensors=tensors)
-    one, golden = sums_of(thinned)[0], golden_of(thinned, 0)["grad_input"]
-    given = golden.values.astype(np.float32)
-    assert golden.magnitudes is not None
+    one, expected = sums_of(thinned)[0], expected_of(thinned, 0)["grad_input"]
+    given = expected.values.astype(np.float32)
+    assert expected.magnitudes is not None
     for largest, layer in ((2.0**24 - 1, "exact"), (2.0**24, "rounding")):
-        magnitudes = golden.magnitudes.copy()
+        magnitudes = expected.magnitudes.copy()
         magnitudes.flat[-1] = largest
-        sized = replace(golden, magnitudes=magnitudes)
+        sized = replace(expected, magnitudes=magnitudes)
         assert judge_output(thinned, one, given, sized).layers[0].name == layer
 
 
@@ -231,13 +231,13 @@ def test_what_a_projection_could_not_show_is_mistrusted(monkeypatch: pytest.Monk
     monkeypatch.setattr(large_calls, "PROJECTED", 0)
     case = PLAIN.case()
     zeros = {
-        name: Golden(
-            values=np.zeros_like(golden.values),
-            magnitudes=golden.magnitudes,
-            projection=golden.projection,
+        name: Expected(
+            values=np.zeros_like(expected.values),
+            magnitudes=expected.magnitudes,
+            projection=expected.projection,
         )
-        for name, golden in golden_of(case, 0).items()
+        for name, expected in expected_of(case, 0).items()
     }
     outputs = {name: np.zeros(case.tensors[name].shape, np.float32) for name in case.written}
     results = Results(outputs=[outputs], before={}, after={})
-    assert judge_case(case, results, golden=zeros, contract="2").status is Status.MISTRUSTED
+    assert judge_case(case, results, expected=zeros, contract="2").status is Status.MISTRUSTED

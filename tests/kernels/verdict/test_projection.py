@@ -42,8 +42,8 @@ def image_parts(groups: int) -> tuple[Doubles, Doubles, Projection]:
     few = project_weight(weight, signs, groups=groups)
     projection = Projection(signs=signs, axis=1, groups=groups)
     empty = np.zeros((2, VECTORS * groups, *image.shape[2:]))
-    golden = gradients(grad_output, empty, few, geometry).grad_input
-    return gradients(grad_output, image, weight, geometry).grad_input, golden, projection
+    expected = gradients(grad_output, empty, few, geometry).grad_input
+    return gradients(grad_output, image, weight, geometry).grad_input, expected, projection
 
 
 def weight_parts(groups: int) -> tuple[Doubles, Doubles, Projection]:
@@ -52,17 +52,17 @@ def weight_parts(groups: int) -> tuple[Doubles, Doubles, Projection]:
     few = project(grad_output, signs, axis=1, groups=groups)
     projection = Projection(signs=signs, axis=0, groups=groups)
     empty = np.zeros((VECTORS * groups, *weight.shape[1:]))
-    golden = gradients(few, image, empty, geometry).grad_weight
-    return gradients(grad_output, image, weight, geometry).grad_weight, golden, projection
+    expected = gradients(few, image, empty, geometry).grad_weight
+    return gradients(grad_output, image, weight, geometry).grad_weight, expected, projection
 
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_an_images_gradient_agrees_with_its_projection(groups: int) -> None:
-    given, golden, projection = image_parts(groups)
+    given, expected, projection = image_parts(groups)
     found = judge_projection(
         "grad_input",
         given.astype(np.float32),
-        golden,
+        expected,
         projection,
     )
     assert found.status is Status.PASSED
@@ -72,11 +72,11 @@ def test_an_images_gradient_agrees_with_its_projection(groups: int) -> None:
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_a_weights_gradient_agrees_with_its_projection(groups: int) -> None:
-    given, golden, projection = weight_parts(groups)
+    given, expected, projection = weight_parts(groups)
     found = judge_projection(
         "grad_weight",
         given.astype(np.float16),
-        golden,
+        expected,
         projection,
     )
     assert found.status is Status.PASSED
@@ -84,11 +84,11 @@ def test_a_weights_gradient_agrees_with_its_projection(groups: int) -> None:
 
 @pytest.mark.parametrize("wrong", [1.0, np.nan, np.inf])
 def test_one_wrong_element_is_always_seen(wrong: float) -> None:
-    given, golden, projection = image_parts(2)
+    given, expected, projection = image_parts(2)
     for place in np.ndindex(given.shape):
         broken = given.astype(np.float32)
         broken[place] += wrong
-        found = judge_projection("grad_input", broken, golden, projection)
+        found = judge_projection("grad_input", broken, expected, projection)
         assert (found.status, found.errors) == (Status.FAILED, VECTORS)
 
 
@@ -108,7 +108,7 @@ def test_signs_are_the_generators_lowest_bits() -> None:
     assert signs_of("grad_input", 5).ravel().tolist() == expected
 
 
-def test_golden_values_of_another_shape_are_refused() -> None:
-    given, golden, projection = image_parts(1)
+def test_expected_values_of_another_shape_are_refused() -> None:
+    given, expected, projection = image_parts(1)
     with pytest.raises(ValueError, match="projected"):
-        judge_projection("grad_input", given, golden[:1], projection)
+        judge_projection("grad_input", given, expected[:1], projection)

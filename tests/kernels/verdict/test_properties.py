@@ -37,11 +37,11 @@ LENGTHS = (1, 2, 9, 72, 577, 3000)
 
 def by_rounding(given: Given, sums: Sums, *, operand_unit: float = 0.0) -> OutputVerdict:
     rule = Rounding(magnitude=sums.magnitude, terms=sums.terms, operand_unit=operand_unit)
-    return judge("out", Pair(given=given, golden=sums.golden), rule, axes=("e",))
+    return judge("out", Pair(given=given, expected=sums.expected), rule, axes=("e",))
 
 
 def exactly(given: Given, sums: Sums) -> OutputVerdict:
-    return judge("out", Pair(given=given, golden=sums.golden), Exact(), axes=("e",))
+    return judge("out", Pair(given=given, expected=sums.expected), Exact(), axes=("e",))
 
 
 @every_dtype
@@ -130,14 +130,14 @@ def test_a_product_less_is_caught_by_both(dtype: str) -> None:
 def test_one_element_that_is_one_percent_off_is_caught_where_it_can_be_seen(dtype: str) -> None:
     for sums in many(dtype, seed=8):
         given = rounded_once(blocked(sums), dtype)
-        clear = int(np.argmax(np.abs(sums.golden) / sums.magnitude))
+        clear = int(np.argmax(np.abs(sums.expected) / sums.magnitude))
         wrong = given.copy()
         wrong[clear] = np.asarray(float(given[clear]) * 1.02, given.dtype)  # bf16: 2 or 3 steps
         verdict = by_rounding(wrong, sums)
         assert [element.index for element in verdict.first] == [(clear,)]
 
 
-def test_operands_that_hf32_cuts_off_are_caught_by_a_golden_of_rounded_ones() -> None:
+def test_operands_that_hf32_cuts_off_are_caught_by_a_expected_values_of_rounded_ones() -> None:
     for sums in many("float32", seed=9):
         right = Sums(
             left=round_to_hf32(sums.left), right=round_to_hf32(sums.right), dtype="float32"
@@ -185,7 +185,7 @@ def test_what_is_drawn_is_exact_in_its_dtype() -> None:
 def test_sums_in_float16_pass_where_the_case_declares_them() -> None:
     for sums in many("float16", seed=13):
         rule = Rounding(magnitude=sums.magnitude, terms=sums.terms, accumulator="float16")
-        pair = Pair(given=in_halves(sums), golden=sums.golden)
+        pair = Pair(given=in_halves(sums), expected=sums.expected)
         assert judge("out", pair, rule, axes=("e",)).status is Status.PASSED
 
 

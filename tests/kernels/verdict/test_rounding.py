@@ -23,7 +23,7 @@ INFINITE, NAN = float("inf"), float("nan")
 
 
 def tolerance(
-    golden: float, magnitude: float, dtype: str, *, terms: int = TERMS, operand: Fraction
+    expected: float, magnitude: float, dtype: str, *, terms: int = TERMS, operand: Fraction
 ) -> Fraction:
     """The formula of docs/reference/conformance-verdicts.md, in rationals; terms are a square."""
     root = isqrt(terms)
@@ -32,19 +32,19 @@ def tolerance(
     slack = slope * Fraction(magnitude) + terms * Fraction(2) ** -150
     unit = UNITS[dtype]
     half_step = Fraction(2) ** HALF_STEPS[dtype]
-    return slack * (1 + unit) + unit * abs(Fraction(golden)) + half_step
+    return slack * (1 + unit) + unit * abs(Fraction(expected)) + half_step
 
 
 def judged(
     given: NDArray[np.generic],
-    golden: list[float],
+    expected: list[float],
     magnitude: list[float],
     *,
     terms: int = TERMS,
     overflow: Overflow = Overflow.INFINITE,
 ) -> OutputVerdict:
     rule = Rounding(magnitude=np.array(magnitude), terms=terms)
-    pair = Pair(given=given, golden=np.array(golden), overflow=overflow)
+    pair = Pair(given=given, expected=np.array(expected), overflow=overflow)
     return judge("out", pair, rule, axes=("c",))
 
 
@@ -52,34 +52,34 @@ def judged(
 @pytest.mark.parametrize("operand", [Fraction(0), Fraction(1, 2**12)])
 def test_used_fraction_is_the_formula_in_exact_arithmetic(dtype: str, operand: Fraction) -> None:
     random = np.random.default_rng(2)
-    golden = random.standard_normal(50) * np.ldexp(1.0, random.integers(-30, 8, 50))
-    magnitude = np.abs(golden) * random.uniform(1, 50, 50)
-    given = (golden * random.uniform(0.9, 1.1, 50)).astype(dtype)
-    for got, right, size in zip(given, golden, magnitude, strict=True):
+    expected = random.standard_normal(50) * np.ldexp(1.0, random.integers(-30, 8, 50))
+    magnitude = np.abs(expected) * random.uniform(1, 50, 50)
+    given = (expected * random.uniform(0.9, 1.1, 50)).astype(dtype)
+    for got, right, size in zip(given, expected, magnitude, strict=True):
         allowed = tolerance(float(right), float(size), dtype, operand=operand)
-        expected = abs(Fraction(float(got)) - Fraction(float(right))) / allowed
+        used = abs(Fraction(float(got)) - Fraction(float(right))) / allowed
         rule = Rounding(magnitude=size.reshape(1), terms=TERMS, operand_unit=float(operand))
-        pair = Pair(given=got.reshape(1), golden=right.reshape(1))
+        pair = Pair(given=got.reshape(1), expected=right.reshape(1))
         found = judge("out", pair, rule, axes=("c",)).worst
-        assert found == pytest.approx(float(expected), rel=1e-12)
+        assert found == pytest.approx(float(used), rel=1e-12)
 
 
 def test_passing_through_a_second_dtype_is_allowed_where_it_is_declared() -> None:
-    golden = np.array([1 + 2.0**-12])
-    given = golden.astype(np.float16).astype(np.float32)
-    pair = Pair(given=given, golden=golden)
-    plain = Rounding(magnitude=golden, terms=1)
-    declared = Rounding(magnitude=golden, terms=1, roundings=("float16",))
+    expected = np.array([1 + 2.0**-12])
+    given = expected.astype(np.float16).astype(np.float32)
+    pair = Pair(given=given, expected=expected)
+    plain = Rounding(magnitude=expected, terms=1)
+    declared = Rounding(magnitude=expected, terms=1, roundings=("float16",))
     assert judge("out", pair, plain, axes=("c",)).errors == 1
     assert judge("out", pair, declared, axes=("c",)).errors == 0
 
 
 def test_a_sum_leaves_the_range_of_the_narrowest_dtype_that_it_passes_through() -> None:
-    golden = np.array([70000.0, 70000.0, 1e30])
+    expected = np.array([70000.0, 70000.0, 1e30])
     given = np.array([np.inf, 70000.0, -np.inf], np.float32)
     for overflow, wrong in ((Overflow.INFINITE, [1, 2]), (Overflow.SATURATED, [0, 1, 2])):
-        pair = Pair(given=given, golden=golden, overflow=overflow)
-        rule = Rounding(magnitude=golden, terms=1, roundings=("float16",))
+        pair = Pair(given=given, expected=expected, overflow=overflow)
+        rule = Rounding(magnitude=expected, terms=1, roundings=("float16",))
         verdict = judge("out", pair, rule, axes=("c",))
         assert [element.index[0] for element in verdict.first] == wrong
 
@@ -91,13 +91,13 @@ def test_a_disputed_error_is_told_from_one_that_no_order_explains(operand: float
     proven = terms * 2.0**-24 / (1 - terms * 2.0**-24) + 2 * operand
     given = np.array([0.99 * likely, 1.01 * likely, 0.99 * proven, 1.01 * proven], np.float32)
     rule = Rounding(magnitude=np.ones(4), terms=terms, operand_unit=operand)
-    (layer,) = judge("out", Pair(given=given, golden=np.zeros(4)), rule, axes=("c",)).layers
+    (layer,) = judge("out", Pair(given=given, expected=np.zeros(4)), rule, axes=("c",)).layers
     assert layer.metrics["errors"] == 3
     assert layer.metrics["errors beyond the proven bound"] == 1
 
 
 FLOAT_MAX, HALF_MAX = 2.0**128 - 2.0**104, 65504.0
-INFINITE_RULES = [  # golden, magnitude, given, errors
+INFINITE_RULES = [  # expected value, magnitude, given, errors
     (65519.8, 65519.8, HALF_MAX, 0),
     (65519.8, 65519.8, INFINITE, 0),  # a float32 sum may be that far off
     (65521.0, 65521.0, INFINITE, 0),
@@ -120,11 +120,11 @@ INFINITE_RULES = [  # golden, magnitude, given, errors
 ]
 
 
-@pytest.mark.parametrize(("golden", "magnitude", "given", "errors"), INFINITE_RULES)
+@pytest.mark.parametrize(("expected", "magnitude", "given", "errors"), INFINITE_RULES)
 def test_results_beyond_the_range_are_infinite(
-    golden: float, magnitude: float, given: float, errors: int
+    expected: float, magnitude: float, given: float, errors: int
 ) -> None:
-    verdict = judged(np.array([given], np.float16), [golden], [magnitude])
+    verdict = judged(np.array([given], np.float16), [expected], [magnitude])
     assert verdict.errors == errors
 
 
@@ -143,12 +143,12 @@ SATURATED_RULES = [
 ]
 
 
-@pytest.mark.parametrize(("golden", "magnitude", "given", "errors"), SATURATED_RULES)
+@pytest.mark.parametrize(("expected", "magnitude", "given", "errors"), SATURATED_RULES)
 def test_results_beyond_the_range_are_saturated_where_the_contract_says_so(
-    golden: float, magnitude: float, given: float, errors: int
+    expected: float, magnitude: float, given: float, errors: int
 ) -> None:
     given_half = np.array([given], np.float16)
-    verdict = judged(given_half, [golden], [magnitude], overflow=Overflow.SATURATED)
+    verdict = judged(given_half, [expected], [magnitude], overflow=Overflow.SATURATED)
     assert verdict.errors == errors
 
 
@@ -164,19 +164,19 @@ ACCUMULATED_RULES = [  # of float32 sums that may leave float32 on the way
 ]
 
 
-@pytest.mark.parametrize(("golden", "magnitude", "given", "errors"), ACCUMULATED_RULES)
+@pytest.mark.parametrize(("expected", "magnitude", "given", "errors"), ACCUMULATED_RULES)
 def test_sums_that_leave_float32_on_the_way_may_be_infinite(
-    golden: float, magnitude: float, given: float, errors: int
+    expected: float, magnitude: float, given: float, errors: int
 ) -> None:
-    verdict = judged(np.array([given], np.float32), [golden], [magnitude])
+    verdict = judged(np.array([given], np.float32), [expected], [magnitude])
     assert verdict.errors == errors
 
 
 def test_doubles_that_are_summed_in_doubles_are_held_to_both_sums() -> None:
-    golden = np.array([1.0, 1e308, 0.0])
+    expected = np.array([1.0, 1e308, 0.0])
     rule = Rounding(magnitude=np.array([1.0, 1e308, 0.0]), terms=4, accumulator="float64")
-    near, far = golden * (1 + 20 * 2.0**-53), golden * (1 + 24 * 2.0**-53)
-    assert judge("out", Pair(given=near, golden=golden), rule, axes=("c",)).errors == 0
-    assert judge("out", Pair(given=far, golden=golden), rule, axes=("c",)).errors == 2
+    near, far = expected * (1 + 20 * 2.0**-53), expected * (1 + 24 * 2.0**-53)
+    assert judge("out", Pair(given=near, expected=expected), rule, axes=("c",)).errors == 0
+    assert judge("out", Pair(given=far, expected=expected), rule, axes=("c",)).errors == 2
     infinite = np.array([np.inf, np.inf, 0.0])
-    assert judge("out", Pair(given=infinite, golden=golden), rule, axes=("c",)).errors == 2
+    assert judge("out", Pair(given=infinite, expected=expected), rule, axes=("c",)).errors == 2

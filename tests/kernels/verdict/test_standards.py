@@ -22,18 +22,18 @@ LAST = {FLOAT: 2.0**-23, HALF: 2.0**-10, BRAIN: 2.0**-7}  # the last bit of 1
 def near(
     value: float, error: float, *, of: int, wrong: int = 1, dtype: str = FLOAT
 ) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
-    """Golden values that are all the same, and given ones some of which are off by an error."""
-    golden = np.full(of, value)
-    given = golden.copy()
+    """Expected values that are all the same, and given ones some of which are off by an error."""
+    expected = np.full(of, value)
+    given = expected.copy()
     given[:wrong] += error
-    return golden, given.astype(dtype)
+    return expected, given.astype(dtype)
 
 
 def subject_of(
-    golden: NDArray[np.float64], given: NDArray[np.generic], *, precision: str | None = None
+    expected: NDArray[np.float64], given: NDArray[np.generic], *, precision: str | None = None
 ) -> Subject:
     return Subject(
-        pair=Pair(given=given, golden=golden),
+        pair=Pair(given=given, expected=expected),
         terms=9,
         precision=precision or given.dtype.name,
         of_weight=False,
@@ -98,9 +98,9 @@ EDGES: list[
 def test_a_standard_draws_the_line_where_it_says(edge: Edge) -> None:
     name, precision, value, of, wrong, *errors = edge
     dtype = FLOAT if precision == HF32 else precision
-    for error, expected in zip(errors, (True, False), strict=True):
-        golden, given = near(value, error, of=of, wrong=wrong, dtype=dtype)
-        assert result(name, subject_of(golden, given, precision=precision)).passed is expected
+    for error, good in zip(errors, (True, False), strict=True):
+        expected, given = near(value, error, of=of, wrong=wrong, dtype=dtype)
+        assert result(name, subject_of(expected, given, precision=precision)).passed is good
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,24 @@ def test_a_standard_draws_the_line_where_it_says(edge: Edge) -> None:
 )
 def test_a_share_of_elements_may_be_wrong(name: str, of: int, passes: int, fails: int) -> None:
     error = {"cann-mixed": 0.005, "msprobe-dual-hundredth": 0.02}.get(name, 0.002)
-    for wrong, expected in ((passes, True), (fails, False)):
-        assert result(name, subject_of(*near(1.0, error, of=of, wrong=wrong))).passed is expected
+    for wrong, good in ((passes, True), (fails, False)):
+        assert result(name, subject_of(*near(1.0, error, of=of, wrong=wrong))).passed is good
 
 
 @pytest.mark.parametrize(("dtype", "far", "of"), [(HALF, 2, 2000), (FLOAT, 20000, 40)])
 def test_msprobe_counts_elements_that_are_far(dtype: str, far: int, of: int) -> None:
-    for wrong, expected in ((1, True), (2, False)):
-        golden, given = near(1.0, far * LAST[dtype], of=of, wrong=wrong, dtype=dtype)
-        assert result("msprobe-ulp", subject_of(golden, given)).passed is expected
+    for wrong, good in ((1, True), (2, False)):
+        expected, given = near(1.0, far * LAST[dtype], of=of, wrong=wrong, dtype=dtype)
+        assert result("msprobe-ulp", subject_of(expected, given)).passed is good
 
 
 @pytest.mark.parametrize(
     ("name", "passes", "fails"), [("miopen-rms", 5.8e-6, 6.2e-6), ("tensorflow", 1.9e-4, 2.1e-4)]
 )
 def test_weights_have_numbers_of_their_own(name: str, passes: float, fails: float) -> None:
-    for error, expected in ((passes, True), (fails, False)):
+    for error, good in ((passes, True), (fails, False)):
         subject = replace(subject_of(*near(1.0, error, of=4)), of_weight=True)
-        assert result(name, subject).passed is expected
+        assert result(name, subject).passed is good
 
 
 @pytest.mark.parametrize(
@@ -141,46 +141,46 @@ def test_weights_have_numbers_of_their_own(name: str, passes: float, fails: floa
 def test_the_dual_benchmark_compares_errors_with_a_second_implementation(
     times: float, levels: set[int]
 ) -> None:
-    golden, second = near(1.0, 2.0**-18, of=10, wrong=10)
+    expected, second = near(1.0, 2.0**-18, of=10, wrong=10)
     _, given = near(1.0, times * 2.0**-18, of=10, wrong=10)
     names = [f"cann-dual-l{level}" for level in range(3)]
-    subject = replace(subject_of(golden, given), second=second)
+    subject = replace(subject_of(expected, given), second=second)
     passed = {level for level, name in enumerate(names) if result(name, subject).passed}
     assert passed == levels
 
 
 def test_the_dual_benchmark_counts_small_values_by_themselves() -> None:
-    golden, second = near(2.0**-20, 2.0**-29, of=10, wrong=2)
-    for wrong, expected in ((4, True), (5, False)):
+    expected, second = near(2.0**-20, 2.0**-29, of=10, wrong=2)
+    for wrong, good in ((4, True), (5, False)):
         _, given = near(2.0**-20, 2.0**-29, of=10, wrong=wrong)
-        subject = replace(subject_of(golden, given), second=second)
+        subject = replace(subject_of(expected, given), second=second)
         found = result("cann-dual-l0", subject)
         assert found.metrics["small errors ratio"] == wrong / 2
-        assert found.passed is expected
+        assert found.passed is good
 
 
 def test_a_cosine_sees_direction() -> None:
-    golden, given = np.array([1e-4, 0.0]), np.array([0.0, 1e-4], np.float32)
-    found = result("msprobe-cosine", subject_of(golden, given))
+    expected, given = np.array([1e-4, 0.0]), np.array([0.0, 1e-4], np.float32)
+    found = result("msprobe-cosine", subject_of(expected, given))
     assert found.metrics["cosine"] == 0
     assert not found.passed
 
 
 def test_mlu_tells_the_share_of_positive_errors() -> None:
-    golden, given = np.ones(4), np.array([1 + ULP, 1 + ULP, 1 - ULP, 1], np.float32)
-    assert result("mlu-ops", subject_of(golden, given)).metrics["diff4"] == pytest.approx(2 / 3)
+    expected, given = np.ones(4), np.array([1 + ULP, 1 + ULP, 1 - ULP, 1], np.float32)
+    assert result("mlu-ops", subject_of(expected, given)).metrics["diff4"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("name", STANDARDS)
 def test_every_standard_accepts_what_is_equal_and_nothing_infinite_on_one_side(name: str) -> None:
-    golden = np.array([0.0, 1.0, -2.5, 3.0])
-    right = golden.astype(np.float32)
-    assert result(name, replace(subject_of(golden, right), second=right)).passed
+    expected = np.array([0.0, 1.0, -2.5, 3.0])
+    right = expected.astype(np.float32)
+    assert result(name, replace(subject_of(expected, right), second=right)).passed
     for strange in (np.nan, np.inf):
         wrong = right.copy()
         wrong[2] = strange
-        assert not result(name, replace(subject_of(golden, wrong), second=right)).passed
-        same = np.where(wrong == right, golden, strange)
+        assert not result(name, replace(subject_of(expected, wrong), second=right)).passed
+        same = np.where(wrong == right, expected, strange)
         assert result(name, replace(subject_of(same, wrong), second=right)).passed
 
 
@@ -192,17 +192,17 @@ def test_every_standard_accepts_an_output_of_no_elements(name: str) -> None:
 
 
 def test_a_saturated_value_is_right_where_the_contract_says_so() -> None:
-    golden, given = np.array([1e6]), np.array([65504.0], np.float16)
-    for overflow, expected in ((Overflow.SATURATED, True), (Overflow.INFINITE, False)):
-        pair = Pair(given=given, golden=golden, overflow=overflow)
-        subject = replace(subject_of(golden, given), pair=pair)
-        assert result("cann-mixed", subject).passed is expected
+    expected, given = np.array([1e6]), np.array([65504.0], np.float16)
+    for overflow, good in ((Overflow.SATURATED, True), (Overflow.INFINITE, False)):
+        pair = Pair(given=given, expected=expected, overflow=overflow)
+        subject = replace(subject_of(expected, given), pair=pair)
+        assert result("cann-mixed", subject).passed is good
 
 
 def test_standards_are_reported_and_gate_only_when_asked() -> None:
-    golden, given = near(1.0, 2.0**-10, of=10)
-    subject = subject_of(golden, given)
-    right = Pair(given=golden.astype(np.float32), golden=golden)
+    expected, given = near(1.0, 2.0**-10, of=10)
+    subject = subject_of(expected, given)
+    right = Pair(given=expected.astype(np.float32), expected=expected)
     reported = grade(subject, names=["torch-assert-close"])
     gating = grade(subject, names=["torch-assert-close"], gates=["torch-assert-close"])
     passed = judge("out", right, Exact(), axes=("c",), reported=reported)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.cases.runs import golden_of
+from kernels.cases.runs import expected_of
 from kernels.oracles.convolution_backward import geometry_of, gradients
 from kernels.oracles.im2col_backward import gradients as fold
 from opserve_kernels.cases.calls import Setting
@@ -71,40 +71,40 @@ def test_pixels_that_columns_reach_are_counted(call: FoldCall) -> None:
 def test_sums_of_nothing_are_not_asked_for() -> None:
     case = ConvolutionCall(input=(0, 3, 4, 4), weight=(2, 3, 3, 3)).case()
     assert set(reached_elements(case).values()) == {0}
-    assert statuses(case, golden_of_zeros(case)) == {Status.PASSED}
+    assert statuses(case, expected_zeros(case)) == {Status.PASSED}
 
 
 @pytest.mark.parametrize(("nonzero", "status"), [(29, Status.MISTRUSTED), (30, Status.PASSED)])
-def test_golden_values_that_are_mostly_zero_are_mistrusted(nonzero: int, status: Status) -> None:
+def test_expected_values_that_are_mostly_zero_are_mistrusted(nonzero: int, status: Status) -> None:
     case = FoldCall(out=(1, 10, 10), kernel=(1, 1)).case()
-    golden = np.zeros(100)
-    golden[:nonzero] = -1
-    assert statuses(case, {"out": golden.reshape(1, 10, 10)}) == {status}
+    expected = np.zeros(100)
+    expected[:nonzero] = -1
+    assert statuses(case, {"out": expected.reshape(1, 10, 10)}) == {status}
 
 
 def test_positions_between_strides_need_not_be_other_than_0() -> None:
     call = ConvolutionCall(
         input=(1, 8, 9, 9), weight=(8, 8, 1, 1), stride=(3, 3), mask=(True, False, False)
     )
-    golden = np.zeros((1, 8, 9, 9))
-    golden[:, :, ::3, ::3] = 1
-    assert statuses(call.case(), {"grad_input": golden}) == {Status.PASSED}
-    golden[:, 2:] = 0
-    assert statuses(call.case(), {"grad_input": golden}) == {Status.MISTRUSTED}
+    expected = np.zeros((1, 8, 9, 9))
+    expected[:, :, ::3, ::3] = 1
+    assert statuses(call.case(), {"grad_input": expected}) == {Status.PASSED}
+    expected[:, 2:] = 0
+    assert statuses(call.case(), {"grad_input": expected}) == {Status.MISTRUSTED}
 
 
 def test_an_output_of_few_elements_counts_with_the_others() -> None:
     case = ConvolutionCall(input=(1, 2, 8), weight=(4, 2, 2)).case()
-    golden = {"grad_input": np.ones((1, 2, 8)), "grad_weight": np.ones((4, 2, 2))}
+    expected = {"grad_input": np.ones((1, 2, 8)), "grad_weight": np.ones((4, 2, 2))}
     assert max(reached_elements(case).values()) < FEW
-    assert statuses(case, {**golden, "grad_bias": np.zeros(4)}) == {Status.PASSED}
-    assert statuses(case, golden_of_zeros(case)) == {Status.MISTRUSTED}
+    assert statuses(case, {**expected, "grad_bias": np.zeros(4)}) == {Status.PASSED}
+    assert statuses(case, expected_zeros(case)) == {Status.MISTRUSTED}
 
 
 def test_an_output_of_many_elements_is_asked_for_itself() -> None:
     case = ConvolutionCall(input=(1, 8, 8), weight=(8, 8, 1)).case()
-    golden = {**golden_of_zeros(case), "grad_input": np.ones((1, 8, 8))}
-    checks = {check.tensor: check.status for check in check_trust(case, golden)}
+    expected = {**expected_zeros(case), "grad_input": np.ones((1, 8, 8))}
+    checks = {check.tensor: check.status for check in check_trust(case, expected)}
     assert checks["grad_input"] is Status.PASSED
     assert checks["grad_weight"] is Status.MISTRUSTED
 
@@ -126,16 +126,16 @@ def test_integers_of_the_suites_are_trusted(call: ConvolutionCall) -> None:
 
 def test_real_numbers_are_not_asked() -> None:
     case = CALLS[0].case(Setting(kind=Kind.NORMAL))
-    assert statuses(case, golden_of_zeros(case)) == set()
+    assert statuses(case, expected_zeros(case)) == set()
 
 
-def statuses(case: Case, golden: Mapping[str, Doubles]) -> set[Status]:
-    return {check.status for check in check_trust(case, golden)}
+def statuses(case: Case, expected: Mapping[str, Doubles]) -> set[Status]:
+    return {check.status for check in check_trust(case, expected)}
 
 
 def values(case: Case, seed: int = 0) -> Mapping[str, Doubles]:
-    return {name: golden.values for name, golden in golden_of(case, seed).items()}
+    return {name: expected.values for name, expected in expected_of(case, seed).items()}
 
 
-def golden_of_zeros(case: Case) -> Mapping[str, Doubles]:
+def expected_zeros(case: Case) -> Mapping[str, Doubles]:
     return {name: np.zeros(case.tensors[name].shape) for name in case.written}

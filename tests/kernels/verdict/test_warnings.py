@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from opserve_kernels.cases.projection import Projection, random_signs
 from opserve_kernels.verdict.checks import check_repeats, check_untouched, check_written
 from opserve_kernels.verdict.dtypes import DTYPES, Given, rounded, ulps
-from opserve_kernels.verdict.exact import Exact, expected
+from opserve_kernels.verdict.exact import Exact, as_stored
 from opserve_kernels.verdict.judge import judge
 from opserve_kernels.verdict.pair import Pair
 from opserve_kernels.verdict.projection import judge_projection
@@ -46,14 +46,14 @@ def cast(values: Doubles, dtype: str) -> Given:
 
 
 def every_pair(dtype: str, overflow: Overflow = Overflow.INFINITE) -> Pair:
-    """Each strange value of a dtype beside each strange golden one."""
-    given, golden = (np.array(side) for side in zip(*product(STRANGE, STRANGE), strict=True))
-    return Pair(given=cast(given, dtype), golden=golden, overflow=overflow)
+    """Each strange value of a dtype beside each strange expected value one."""
+    given, expected = (np.array(side) for side in zip(*product(STRANGE, STRANGE), strict=True))
+    return Pair(given=cast(given, dtype), expected=expected, overflow=overflow)
 
 
-def rules(golden: Doubles) -> tuple[Rule, ...]:
+def rules(expected: Doubles) -> tuple[Rule, ...]:
     with np.errstate(all="ignore"):
-        sizes = (np.abs(golden), np.abs(golden) * 1e3, np.zeros(golden.shape))
+        sizes = (np.abs(expected), np.abs(expected) * 1e3, np.zeros(expected.shape))
     few = (Rounding(magnitude=size, terms=9) for size in sizes)
     return (Exact(), *few, Rounding(magnitude=sizes[0], terms=1 << 60, roundings=("float16",)))
 
@@ -62,7 +62,7 @@ def rules(golden: Doubles) -> tuple[Rule, ...]:
 @pytest.mark.parametrize("overflow", Overflow)
 def test_wrong_results_are_judged(dtype: str, overflow: Overflow) -> None:
     pair = every_pair(dtype, overflow)
-    for rule in rules(pair.golden):
+    for rule in rules(pair.expected):
         verdict = judge("out", pair, rule, axes=("w",))
         assert verdict.status is Status.FAILED
         assert len(verdict.first) == len(verdict.greatest) == LISTED
@@ -71,8 +71,8 @@ def test_wrong_results_are_judged(dtype: str, overflow: Overflow) -> None:
 @DTYPE
 @pytest.mark.parametrize("overflow", Overflow)
 def test_right_results_are_judged(dtype: str, overflow: Overflow) -> None:
-    right = expected(STRANGE, DTYPES[dtype], overflow)
-    pair = Pair(given=right, golden=STRANGE, overflow=overflow)
+    right = as_stored(STRANGE, DTYPES[dtype], overflow)
+    pair = Pair(given=right, expected=STRANGE, overflow=overflow)
     for rule in rules(STRANGE)[:2]:
         assert judge("out", pair, rule, axes=("w",)).reason == "out: all 21 elements are right"
 
@@ -80,7 +80,7 @@ def test_right_results_are_judged(dtype: str, overflow: Overflow) -> None:
 @DTYPE
 def test_no_elements_are_judged(dtype: str) -> None:
     none = np.empty((0, 3))
-    pair = Pair(given=cast(none, dtype), golden=none)
+    pair = Pair(given=cast(none, dtype), expected=none)
     for rule in rules(none):
         assert judge("out", pair, rule, axes=("n", "c")).status is Status.PASSED
 
@@ -114,8 +114,8 @@ def test_values_are_rounded_and_told_apart(dtype: str) -> None:
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 def test_sums_of_channels_that_are_no_numbers_are_wrong(value: float) -> None:
     signs = random_signs("case", 0, "out", vectors=4, channels=8)
-    golden = np.zeros((1, 4, 2))
+    expected = np.zeros((1, 4, 2))
     given = np.full((1, 8, 2), value, np.float32)
     projection = Projection(signs=signs, axis=1, groups=1)
     given[0, ::2] *= -1
-    assert judge_projection("out", given, golden, projection).status is Status.FAILED
+    assert judge_projection("out", given, expected, projection).status is Status.FAILED

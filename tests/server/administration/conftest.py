@@ -1,11 +1,11 @@
-"""A farm on either database, and its administrator over either face."""
+"""A farm on either database, and its administrator over either API."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from opserve_client import AsyncClient
-from server.farm import FACES, Farm, open_farm
+from server.farm import APIS, Farm, open_farm
 
 
 @pytest.fixture
@@ -14,13 +14,13 @@ async def farm(url: str) -> AsyncIterator[Farm]:
         yield opened
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> str:
     chosen: str = request.param
     return chosen
 
 
 @pytest.fixture
-async def client(face: str, farm: Farm) -> AsyncIterator[AsyncClient]:
-    async with farm.client(face) as connected:
+async def client(api: str, farm: Farm) -> AsyncIterator[AsyncClient]:
+    async with farm.client(api) as connected:
         yield connected

@@ -1,4 +1,4 @@
-"""What an administrator may do, over both faces: what is in force at once, refused and recorded."""
+"""What an administrator may do, over both APIs: what is in force at once, refused and recorded."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -44,14 +44,14 @@ async def test_a_tenant_is_made_changed_and_ended(client: AsyncClient) -> None:
 
 
 async def test_a_key_opens_until_it_is_revoked(
-    farm: Farm, client: AsyncClient, url: str, face: str
+    farm: Farm, client: AsyncClient, url: str, api: str
 ) -> None:
     await client.admin.create_tenant("lab")
     made = await client.admin.create_key("lab", "ci", scopes=["operate", "metrics"])
     assert is_well_formed(made.text)
     assert (made.key.tenant, made.key.principal) == ("lab", "ci")
     assert list(made.key.scopes) == ["metrics", "operate"]
-    async with farm.client(face, made.text) as theirs:
+    async with farm.client(api, made.text) as theirs:
         assert await theirs.list_devices()
         denied = await refusal(theirs.admin.list_tenants())
         assert isinstance(denied, PermissionDeniedError)

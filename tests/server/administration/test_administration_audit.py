@@ -9,14 +9,14 @@ from opserve_client import AclrtError, AsyncClient
 from opserve_server.admin_calls import ANSWERS
 from opserve_server.core.keys import new_key
 from opserve_server.core.principal import Principal, Scope
-from server.farm import FACES, NOW, Farm, refusal
+from server.farm import APIS, NOW, Farm, refusal
 from server.store.samples import engine_of
 
 Call = Callable[[AsyncClient], Awaitable[object]]
 
 
 async def test_every_call_is_in_the_audit_with_who_and_what(
-    farm: Farm, client: AsyncClient, face: str
+    farm: Farm, client: AsyncClient, api: str
 ) -> None:
     before = len(await farm.audit())
     await client.admin.create_tenant("lab", weight=2, quota={"sessions": 1})
@@ -27,11 +27,11 @@ async def test_every_call_is_in_the_audit_with_who_and_what(
     await client.admin.list_audit(tenant="lab", limit=3)
     entries = (await farm.audit())[before:]
     assert {(one.tenant, one.principal, one.face) for one in entries} == {
-        ("admin", "bootstrap", face)
+        ("admin", "bootstrap", api)
     }
     assert all(one.request_id for one in entries)
     told = sorted((one.method, one.outcome, one.detail or one.reason) for one in entries)
-    missing, wrong = {"grpc": ("NOT_FOUND", "INVALID_ARGUMENT"), "rest": ("404", "400")}[face]
+    missing, wrong = {"grpc": ("NOT_FOUND", "INVALID_ARGUMENT"), "rest": ("404", "400")}[api]
     name = "1 to 63 lower case letters, digits and hyphens"
     assert told == sorted(
         [
@@ -109,12 +109,12 @@ WRONG: Mapping[str, tuple[Call, str]] = {
 }
 
 
-async def test_what_is_out_of_bounds_is_refused_alike_by_both_faces(farm: Farm) -> None:
+async def test_what_is_out_of_bounds_is_refused_alike_by_both_apis(farm: Farm) -> None:
     before = await farm.store.directory()
     for what, (call, parameter) in WRONG.items():
         answers: list[tuple[object, ...]] = []
-        for face in FACES:
-            async with farm.client(face) as client:
+        for api in APIS:
+            async with farm.client(api) as client:
                 error = await refusal(call(client))
             answers.append((type(error), error.code, error.message, error.parameter))
             assert SECRET not in f"{error.message} {error.given}"

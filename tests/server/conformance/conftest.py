@@ -10,7 +10,7 @@ from opserve_server.core.principal import LOCAL
 
 @pytest.fixture
 def at_work() -> Generator[None]:
-    call = Call(face="grpc", method="Verify", request_id="r", headers={}, principal=LOCAL)
+    call = Call(api="grpc", method="Verify", request_id="r", headers={}, principal=LOCAL)
     token = CALL.set(call)
     yield
     CALL.reset(token)

@@ -24,16 +24,16 @@ from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_server.conformance import tasks
-from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import ReadCases
 from opserve_server.conformance.choice import check_lines
 from opserve_server.conformance.definitions import LINES_LIMIT, cases_in, own_case
+from opserve_server.conformance.reference import ReferenceDevice
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from server.judging import LIMITS
 
 CASES = [case for case in smoke(0).cases if not case.is_refused]
 FOLD = FoldCall(out=(3, 6, 7), kernel=(2, 2)).case()
-ARBITER = Arbiter(mock.Mock(), LIMITS)
+REFERENCE = ReferenceDevice(mock.Mock(), LIMITS)
 TOLD = 2**12
 """Characters of a refusal: lists of 64 numbers are told whole."""
 NUMBERS = (
@@ -87,7 +87,7 @@ def places(holder: Any) -> Iterator[tuple[Any, Any]]:
 
 def is_small(case: Case) -> bool:
     try:
-        ARBITER.check_size(case)
+        REFERENCE.check_size(case)
     except LimitExceeded:
         return False
     return True
@@ -113,7 +113,7 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
         if case.is_refused or not is_small(case):
             return
         assert tasks.inputs_of(case, 7).size
-        asked = tasks.golden_of(ARBITER.task(case, 7))
+        asked = tasks.expected_of(REFERENCE.task(case, 7))
     for call in asked.calls if isinstance(asked, Unanswered) else ():
         for question in call.questions:
             operator = OPERATORS[question.case.operator]
@@ -244,7 +244,7 @@ def test_a_view_that_shows_its_elements_often_counts_with_all_that_it_shows() ->
     case = own_case(json.dumps(line))
     assert case.tensors["grad_output"].storage_elements == 1
     with pytest.raises(LimitExceeded, match=f"given {12 * 2**20} elements of a tensor"):
-        ARBITER.check_size(case)
+        REFERENCE.check_size(case)
 
 
 def test_lines_that_ask_for_more_calls_than_are_read_make_none() -> None:

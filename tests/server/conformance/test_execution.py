@@ -10,8 +10,8 @@ from opserve_kernels.cases.refusals.changes import PAGE_RULE
 from opserve_kernels.cases.refusals.rows import refusals_of
 from opserve_kernels.conformance.target import Ran, Refused
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
-from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.execution import LeasedDevice
+from opserve_server.conformance.reference import ReferenceDevice
 from opserve_server.core.commands import Command
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.leases import Lease
@@ -46,8 +46,8 @@ class PhaseOne:
 
 
 def target_on(phase_one: PhaseOne) -> LeasedDevice:
-    arbiter = Arbiter(mock.Mock(), LIMITS)
-    return LeasedDevice(lease=cast("Lease", phase_one), check_size=arbiter.check_size)
+    reference = ReferenceDevice(mock.Mock(), LIMITS)
+    return LeasedDevice(lease=cast("Lease", phase_one), check_size=reference.check_size)
 
 
 async def test_an_accepted_call_has_its_warnings_and_leaves_no_executor() -> None:

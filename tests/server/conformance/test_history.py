@@ -1,4 +1,4 @@
-"""A tenant's runs over both faces: for another tenant there are none."""
+"""A tenant's runs over both APIs: for another tenant there are none."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -11,7 +11,7 @@ from opserve_client import AsyncClient
 from opserve_kernels.conformance.record import CaseResult
 from opserve_server.core.runs import Run
 from opserve_server.core.tenants import Resource
-from server.farm import FACES, Farm, open_farm, refusal
+from server.farm import APIS, Farm, open_farm, refusal
 from server.judging import HISTORY_LIMITS
 
 RUN = Run(
@@ -40,18 +40,18 @@ async def key_of(farm: Farm, tenant: str) -> str:
         return (await admin.admin.create_key(tenant, "ci")).text
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("api", APIS)
 async def test_a_run_is_told_to_its_tenant_and_is_not_there_for_others(
-    farm: Farm, face: str
+    farm: Farm, api: str
 ) -> None:
     await farm.store.runs.begin(RUN, kept=5)
     await farm.store.runs.add(RUN, [(0, RESULT)])
-    async with farm.client(face, await key_of(farm, "lab")) as lab:
+    async with farm.client(api, await key_of(farm, "lab")) as lab:
         assert (await lab.conformance.get_run(RUN.id)).target == "mine"
         assert [run.id for run in (await lab.conformance.list_runs()).runs] == [RUN.id]
         (result,) = await lab.conformance.list_results(RUN.id)
         assert (result.case, result.worst) == ("one", 0.5)
-    async with farm.client(face, await key_of(farm, "mill")) as mill:
+    async with farm.client(api, await key_of(farm, "mill")) as mill:
         ask, none = mill.conformance, "f" * 16
         assert not (await ask.list_runs()).runs
         for foreign, missing in (
@@ -65,10 +65,10 @@ async def test_a_run_is_told_to_its_tenant_and_is_not_there_for_others(
             assert theirs.code == 107017
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_run_that_nobody_carries_out_any_more_is_interrupted(farm: Farm, face: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_run_that_nobody_carries_out_any_more_is_interrupted(farm: Farm, api: str) -> None:
     await farm.store.runs.begin(RUN, kept=5)
-    async with farm.client(face, await key_of(farm, "lab")) as lab:
+    async with farm.client(api, await key_of(farm, "lab")) as lab:
         assert (await lab.conformance.get_run(RUN.id)).state == "INTERRUPTED"
 
 
@@ -79,14 +79,14 @@ async def reported(client: AsyncClient, results: list[CaseResultMessage]) -> Run
     )
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, face: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, api: str) -> None:
     told = [CaseResultMessage(case="one", status="PASSED")]
     lab_key = await key_of(farm, "lab")
-    async with farm.client(face, lab_key) as lab:
+    async with farm.client(api, lab_key) as lab:
         theirs = await reported(lab, told)
         await lab.conformance.set_baseline("main", theirs.id)
-    async with farm.client(face, await key_of(farm, "mill")) as mill:
+    async with farm.client(api, await key_of(farm, "mill")) as mill:
         ask, none = mill.conformance, "f" * 16
         own = await reported(mill, told)
         assert not await ask.list_baselines()
@@ -102,14 +102,14 @@ async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, face: st
             message = nobodys.message.replace(none, theirs.id).replace("none", "main")
             assert (their.message, their.code) == (message, 107017)
         assert (await ask.set_baseline("main", own.id)).run == own.id
-    async with farm.client(face, lab_key) as lab:
+    async with farm.client(api, lab_key) as lab:
         assert (await lab.conformance.get_run("main")).id == theirs.id
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_the_oldest_runs_go_unless_they_have_a_name(farm: Farm, face: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_the_oldest_runs_go_unless_they_have_a_name(farm: Farm, api: str) -> None:
     told = [CaseResultMessage(case="one", status="PASSED")]
-    async with farm.client(face, await key_of(farm, "lab")) as lab:
+    async with farm.client(api, await key_of(farm, "lab")) as lab:
         ask = lab.conformance
         runs = list[str]()
         for number in range(HISTORY_LIMITS.runs + 2):
@@ -121,9 +121,9 @@ async def test_the_oldest_runs_go_unless_they_have_a_name(farm: Farm, face: str)
         assert (await refusal(ask.get_run(runs[1]))).code == 107017
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_report_that_is_refused_holds_no_bytes(farm: Farm, face: str) -> None:
-    async with farm.client(face, await key_of(farm, "lab")) as lab:
+@pytest.mark.parametrize("api", APIS)
+async def test_a_report_that_is_refused_holds_no_bytes(farm: Farm, api: str) -> None:
+    async with farm.client(api, await key_of(farm, "lab")) as lab:
         wrong = [CaseResultMessage(case="a b", status="PASSED")]
         assert (await refusal(reported(lab, wrong))).code == 100000
         assert not (await lab.conformance.list_runs()).runs

@@ -1,4 +1,4 @@
-"""Over both faces quotas bound the calls of conformance; what they refuse holds nothing."""
+"""Over both APIs quotas bound the calls of conformance; what they refuse holds nothing."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -10,7 +10,7 @@ from opserve_client import QuotaExceeded
 from opserve_kernels.cases.case import canonical
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_server.core.tenants import Resource
-from server.farm import FACES, Farm, open_farm, refusal
+from server.farm import APIS, Farm, open_farm, refusal
 from system.drills import until
 
 OUTPUTS = {"out": np.ones(8, np.float32)}
@@ -37,35 +37,35 @@ async def all_given_back(farm: Farm) -> None:
     await until(is_given_back)
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_outputs_beyond_the_bytes_under_way_are_refused(farm: Farm, face: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_outputs_beyond_the_bytes_under_way_are_refused(farm: Farm, api: str) -> None:
     key = await key_with(farm, bytes_in_flight=100)
-    async with farm.client(face, key) as lab:
+    async with farm.client(api, key) as lab:
         told = await refusal(lab.conformance.verify("any", OUTPUTS))
     assert isinstance(told, QuotaExceeded)
     assert (told.parameter, told.limit) == ("bytes_in_flight", 100)
     await all_given_back(farm)
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_operands_that_wait_for_the_arbiter_are_bytes_under_way(
-    farm: Farm, face: str
+@pytest.mark.parametrize("api", APIS)
+async def test_operands_that_wait_for_the_reference_device_are_bytes_under_way(
+    farm: Farm, api: str
 ) -> None:
-    """Golden values are computed of operands in float64, and then magnitudes of as many."""
+    """Expected values are computed of operands in float64, and then magnitudes of as many."""
     case = FoldCall(out=(2, 2, 16, 16), kernel=(2, 2)).case()
     each = sum(tensor.storage_elements for tensor in case.tensors.values()) * 8
     key = await key_with(farm, bytes_in_flight=each // 2)
-    async with farm.client(face, key) as lab:
+    async with farm.client(api, key) as lab:
         told = await refusal(lab.conformance.get_golden(canonical(case.to_json())))
     assert isinstance(told, QuotaExceeded)
     assert (told.parameter, told.limit) == ("bytes_in_flight", each // 2)
     await all_given_back(farm)
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_calls_beyond_the_rate_are_refused(farm: Farm, face: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+async def test_calls_beyond_the_rate_are_refused(farm: Farm, api: str) -> None:
     key = await key_with(farm, calls_per_s=0)
-    async with farm.client(face, key) as lab:
+    async with farm.client(api, key) as lab:
         ask = lab.conformance
         for call in (ask.list_suites(), ask.get_golden("any"), ask.verify("any", OUTPUTS)):
             told = await refusal(call)

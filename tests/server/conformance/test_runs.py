@@ -16,11 +16,11 @@ from opserve_kernels.status import Status
 from opserve_kernels.verdict.verdict import Status as Verdict
 from opserve_server.calls import malformed
 from opserve_server.conformance.answers import OneRun
-from opserve_server.conformance.arbiter import Arbiter
 from opserve_server.conformance.calls import CancelRun, GetRun, RunSuite
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.reference import ReferenceDevice
 from opserve_server.conformance.runs import SuiteRuns
 from opserve_server.conformance.tasks import Part
+from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.runs import Run
 from opserve_server.core.service import Service
@@ -67,7 +67,7 @@ class SlowStore:
         )
 
 
-class OneDesk:
+class OneWorker:
     """Gives everybody a turn, and a suite of a few cases, each once it may."""
 
     def __init__(self) -> None:
@@ -86,15 +86,15 @@ class OneDesk:
         return Part(cases=smoke(0).cases[:CASES], total=CASES, digest="")
 
 
-def runs_in(store: SlowStore, desk: OneDesk) -> SuiteRuns:
+def runs_in(store: SlowStore, workers: OneWorker) -> SuiteRuns:
     """Runs without devices."""
     service = mock.Mock(spec=Service, draining=False)
     service.open_session.side_effect = malformed("profile", given="this", allowed="none")
     clock = count()  # a second goes by between two looks, so each result is written alone
     return SuiteRuns(
         service,
-        cast("Desk", desk),
-        Arbiter(service, LIMITS),
+        cast("ConformanceWorkers", workers),
+        ReferenceDevice(service, LIMITS),
         cast("Runs", store),
         runs_limit=1,
         kept_limit=1,
@@ -102,9 +102,9 @@ def runs_in(store: SlowStore, desk: OneDesk) -> SuiteRuns:
     )
 
 
-async def made(store: SlowStore, desk: OneDesk) -> tuple[SuiteRuns, str]:
+async def made(store: SlowStore, workers: OneWorker) -> tuple[SuiteRuns, str]:
     """A run without devices."""
-    runs = runs_in(store, desk)
+    runs = runs_in(store, workers)
     store.may_begin.set()
     answer = await runs.run(RunSuite(suite="smoke", target="mine"))
     assert isinstance(answer, OneRun)
@@ -113,10 +113,10 @@ async def made(store: SlowStore, desk: OneDesk) -> tuple[SuiteRuns, str]:
 
 async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
     """A run whose first result the store is keeping."""
-    desk = OneDesk()
-    desk.may_begin.set()
-    desk.may_end.set()
-    runs, run = await made(store, desk)
+    workers = OneWorker()
+    workers.may_begin.set()
+    workers.may_end.set()
+    runs, run = await made(store, workers)
     await store.asked.acquire()
     return runs, CancelRun(run=run)
 
@@ -153,7 +153,7 @@ async def _cancelled(runs: SuiteRuns, cancel: CancelRun) -> None:
 
 async def test_a_run_ends_that_is_told_to_before_the_store_has_it() -> None:
     store = SlowStore()
-    runs = runs_in(store, OneDesk())
+    runs = runs_in(store, OneWorker())
     asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
     await store.begins.wait()
     stopping = asyncio.create_task(runs.stop())
@@ -166,7 +166,7 @@ async def test_a_run_ends_that_is_told_to_before_the_store_has_it() -> None:
 
 async def test_runs_that_are_asked_for_at_once_count_each_other() -> None:
     store = SlowStore()
-    runs = runs_in(store, OneDesk())
+    runs = runs_in(store, OneWorker())
     asked = RunSuite(suite="smoke", target="mine")
     asking = [asyncio.create_task(runs.run(asked)) for _ in range(2)]
     await store.begins.wait()
@@ -178,10 +178,10 @@ async def test_runs_that_are_asked_for_at_once_count_each_other() -> None:
 
 
 async def test_a_run_goes_on_though_its_caller_goes_while_the_store_takes_it() -> None:
-    store, desk = SlowStore(), OneDesk()
-    desk.may_begin.set()
-    desk.may_end.set()
-    runs = runs_in(store, desk)
+    store, workers = SlowStore(), OneWorker()
+    workers.may_begin.set()
+    workers.may_end.set()
+    runs = runs_in(store, workers)
     asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
     await store.begins.wait()
     asking.cancel()
@@ -195,8 +195,8 @@ async def test_a_run_goes_on_though_its_caller_goes_while_the_store_takes_it() -
 
 
 async def test_a_run_tells_what_is_done_of_it() -> None:
-    store, desk = SlowStore(), OneDesk()
-    runs, run = await made(store, desk)
+    store, workers = SlowStore(), OneWorker()
+    runs, run = await made(store, workers)
 
     async def told() -> tuple[str, str]:
         answer = await runs.run(GetRun(run=run))
@@ -204,10 +204,10 @@ async def test_a_run_tells_what_is_done_of_it() -> None:
         return answer.run.stage, answer.run.case
 
     seen = [await told()]
-    desk.may_begin.set()
-    await desk.asked.wait()
+    workers.may_begin.set()
+    await workers.asked.wait()
     seen.append(await told())
-    desk.may_end.set()
+    workers.may_end.set()
     await store.asked.acquire()
     seen.append(await told())
     for _ in range(CASES):
@@ -238,10 +238,10 @@ async def test_a_case_for_which_another_left_no_room_is_tried_alone(
         return CaseResult(case=task.case.id, status=Verdict.PASSED)
 
     monkeypatch.setattr("opserve_server.conformance.runs._tried", crowded)
-    store, desk = SlowStore(), OneDesk()
-    for event in (desk.may_begin, desk.may_end):
+    store, workers = SlowStore(), OneWorker()
+    for event in (workers.may_begin, workers.may_end):
         event.set()
-    await made(store, desk)
+    await made(store, workers)
     for _ in range(CASES + 1):
         store.may_end.release()
     while store.state in {"", "RUNNING"}:

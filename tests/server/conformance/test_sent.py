@@ -19,17 +19,17 @@ from kernels.cases.runs import calls_of
 from kernels.cases.suites import smoke
 from opserve.digests import digest_of
 from opserve_kernels.cases.cache import Cache
-from opserve_kernels.cases.golden import golden_key
+from opserve_kernels.cases.reference_calls import reference_key
 from opserve_kernels.conformance.expected import kept_arrays, questions_of
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.judge_case import sized_outputs
 from opserve_server.calls import AtWork
 from opserve_server.conformance.answers import Submitted, Verified
-from opserve_server.conformance.arbiter import Arbiter, DeskBackend
 from opserve_server.conformance.calls import SubmitOutputs, Verify
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.reference import ReferenceDevice, WorkersBackend
 from opserve_server.conformance.sent import AllSent, Recent, Submission
+from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Account, Accounts
 from opserve_server.core.errors import HandleNotFound, InvalidArgument
 from opserve_server.core.observations import Call
@@ -78,29 +78,29 @@ class Bench:
 
 def call_of(tenant: str) -> Call:
     principal = Principal(tenant=tenant, name="ci", scopes=frozenset({Scope.OPERATE}))
-    return Call(face="none", method="none", request_id="one", headers={}, principal=principal)
+    return Call(api="none", method="none", request_id="one", headers={}, principal=principal)
 
 
 def keep_zeros(folder: Path) -> None:
-    """Golden values of the case, so that no device is asked: each is 0."""
+    """Expected values of the case, so that no device is asked: each is 0."""
     for call in calls_of(CASE, SEED, sized=sized_outputs(CASE)):
         (question,) = questions_of(call)
         zeros = {name: np.zeros(storage.size) for name, storage in question.storages.items()}
-        key = golden_key(call, contract=str(OPERATORS[CASE.operator].revision))
+        key = reference_key(call, contract=str(OPERATORS[CASE.operator].revision))
         Cache(folder).put(key, kept_arrays(question, zeros))
 
 
 @asynccontextmanager
 async def open_bench(folder: Path, sent_bytes: int) -> AsyncGenerator[Bench]:
     keep_zeros(folder)
-    accounts, device, desk = Accounts(), FakeDevice(), Desk(1)
+    accounts, device, workers = Accounts(), FakeDevice(), ConformanceWorkers(1)
     accounts.renew(TENANTS)
     service = Service([device], limits=CORE_LIMITS, accounts=accounts)
-    limits = replace(LIMITS, golden_folder=folder, sent_bytes=sent_bytes)
+    limits = replace(LIMITS, expected_values_folder=folder, sent_bytes=sent_bytes)
     try:
-        yield Bench(conformance_of(service, desk, None, limits), accounts)
+        yield Bench(conformance_of(service, workers, None, limits), accounts)
     finally:
-        await desk.close()
+        await workers.close()
         await service.stop()
         device.slabs.close()
 
@@ -160,7 +160,7 @@ async def test_a_verdict_that_is_known_is_not_made_again(
     async def never(*_: object) -> None:
         raise AssertionError("judged")
 
-    monkeypatch.setattr(DeskBackend, "do", never)
+    monkeypatch.setattr(WorkersBackend, "do", never)
     assert (await bench.submit("lab", KNOWN)).verified == told
     assert await bench.verify("lab", {"out": ONES}) == told
     with pytest.raises(AssertionError, match="judged"):
@@ -213,7 +213,7 @@ def test_of_all_tenants_the_one_with_most_makes_room() -> None:
     accounts = Accounts()
     accounts.renew(TENANTS)
     lab, mill = (accounts.of(tenant.name) for tenant in TENANTS)
-    task = Arbiter(mock.Mock(), LIMITS).task(CASE, SEED)
+    task = ReferenceDevice(mock.Mock(), LIMITS).task(CASE, SEED)
     told = Verified(case=CASE.id, status="PASSED", reason="", verdict="")
     arrays = [np.full(2**14, n, np.float32) for n in range(9)]
     given = [Submission(arrays={"out": one}, digests={"out": digest_of(one)}) for one in arrays]

@@ -16,7 +16,7 @@ from opserve_server.conformance.choice import TEXT_LIMIT, wanted_of
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
-from opserve_server.grpc_api.conformance import conformance_face
+from opserve_server.grpc_api.conformance import conformance_api
 from opserve_server.rest_api.middleware import service_routes
 from opserve_server.rest_api.routers import conformance
 from server.judging import LIMITS
@@ -62,8 +62,8 @@ async def test_bytes_that_wait_for_their_verdict_are_still_under_way() -> None:
         yield VerifyRequest(data=b"45")
 
     conformance = mock.Mock(verify=verify, array_limits=LIMITS.arrays)
-    face: Any = conformance_face(service, conformance)
-    await face.Verify(pieces(), None)
+    api: Any = conformance_api(service, conformance)
+    await api.Verify(pieces(), None)
     assert (held, standing.use) == ([5], 0)
 
 

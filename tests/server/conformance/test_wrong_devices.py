@@ -17,7 +17,7 @@ from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.conformance.answers import OneRun, ResultPage, RunInfo, RunPage
 from opserve_server.conformance.calls import GetRun, ListResults, ListRuns, RunSuite
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.conformance.desk import Desk
+from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.service import Service
 from opserve_server.pool.device import Device
 from opserve_server.pool.process import preload
@@ -57,7 +57,7 @@ def device_of(profile: str, wrong: Mapping[str, str]) -> Device:
 
 @dataclass(frozen=True)
 class Bench:
-    """The calls of conformance of a service whose one device is wrong, but for the arbiter."""
+    """The conformance calls of a service with a wrong device and a right reference device."""
 
     conformance: Conformance
 
@@ -79,7 +79,7 @@ class Bench:
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
     devices = [device_of(PROFILE, WRONG), device_of("reference", {})]
-    limits = replace(LIMITS, elements=ELEMENTS, golden_folder=tmp_path / "goldens")
+    limits = replace(LIMITS, elements=ELEMENTS, expected_values_folder=tmp_path / "expected-values")
     preload(kernels_of(PROFILE).values())  # other tests share the fork server
     async with AsyncExitStack() as stack:
         for device in devices:
@@ -90,9 +90,9 @@ async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
         url = f"sqlite:///{tmp_path}/opserve.db"
         opened = open_store(url, timeout_s=20, connections_limit=4)
         store = await stack.enter_async_context(opened)
-        desk = Desk(1)
-        stack.push_async_callback(desk.close)
-        yield Bench(conformance_of(service, desk, store.runs, limits))
+        workers = ConformanceWorkers(1)
+        stack.push_async_callback(workers.close)
+        yield Bench(conformance_of(service, workers, store.runs, limits))
 
 
 def counts(run: RunInfo) -> dict[str, int]:

@@ -149,4 +149,4 @@ class FakeDevice:
 
 
 def make_service(device: FakeDevice, limits: Limits = LIMITS) -> Service:
-    return Service([device], limits=limits, local_lane="0123456789abcdef" * 2)
+    return Service([device], limits=limits, shared_memory="0123456789abcdef" * 2)

@@ -22,7 +22,7 @@ class Store:
 
 def refused(method: str, *, reason: str = "a key", principal: Principal | None = None) -> CallEnded:
     call = Call(
-        face="rest",
+        api="rest",
         method=method,
         request_id=f"id-{method}",
         headers={},

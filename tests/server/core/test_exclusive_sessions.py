@@ -3,11 +3,11 @@
 import asyncio
 from dataclasses import replace
 
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     HandleNotFound,
 )
 from opserve_server.core.principal import LOCAL
+from opserve_server.core.session_request import SessionRequest
 from server.core import every_command as c
 from server.core.caller import Caller
 from server.core.fakes import LIMITS, FakeDevice

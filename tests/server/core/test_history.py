@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from opserve_kernels.status import Status
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import HandleNotFound, InvalidArgument
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
 from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.pool.device import KernelFailed
 from server.core import every_command as c
 from server.core.caller import Caller, on

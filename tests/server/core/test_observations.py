@@ -31,7 +31,7 @@ async def observed(told: list[tuple[str, Observation]]) -> Caller:
 
 
 def call(request_id: str) -> Call:
-    return Call(face="grpc", method="Execute", request_id=request_id, headers={})
+    return Call(api="grpc", method="Execute", request_id=request_id, headers={})
 
 
 async def test_work_is_told_in_the_context_of_the_call_that_submitted_it() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from opserve_kernels.registry import OPERATORS
-from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.errors import HandleNotFound, QuotaExceeded
 from opserve_server.core.one_shot import OneShotCall, TensorChoice, computed
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import ANY_DEVICE
 from opserve_server.core.tenants import Quota, Resource, Tenant
 from server.core.fakes import LIMITS, FakeDevice, make_service
 

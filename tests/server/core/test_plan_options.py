@@ -8,10 +8,10 @@ import pytest
 from opserve_kernels.operator import Accuracy, DocumentedRules, Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 from opserve_kernels.registry import OPERATORS
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.session import DeterministicLevel
+from opserve_server.core.session_request import SessionRequest
 from server.core.caller import Caller
 
 

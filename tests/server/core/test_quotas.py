@@ -8,11 +8,11 @@ import pytest
 
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core import results
-from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.errors import QuotaExceeded
 from opserve_server.core.one_shot import OneShotCall, TensorChoice, computed
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import ANY_DEVICE
 from opserve_server.core.tenants import Quota, Resource, Tenant
 from server.core import every_command as c
 from server.core.fakes import KIB, FakeDevice, make_service

@@ -15,7 +15,6 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core import results
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import (
     ExecutionFailed,
     HandleNotFound,
@@ -27,6 +26,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.operator_commands import check_supported
 from opserve_server.core.principal import LOCAL, Principal
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.tenants import Tenant
 from opserve_server.pool.device import KernelFailed
 from server.core import every_command as c

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.infos import OpenedSession, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.tenants import Quota, Tenant
 from server.core.fakes import LIMITS, FakeDevice
 

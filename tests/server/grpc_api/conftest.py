@@ -1,4 +1,4 @@
-"""A gRPC face over a recording core, on a free loopback port."""
+"""A gRPC API over a recording core, on a free loopback port."""
 
 from collections.abc import AsyncIterator
 

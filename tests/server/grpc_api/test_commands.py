@@ -38,10 +38,10 @@ from server.core import every_command as core
 from server.recording import (
     ASKED,
     DEVICE,
-    LANE_TOKEN,
-    LOCAL_LANE,
     RESULTS,
     SESSION,
+    SHARED_MEMORY,
+    SHARED_MEMORY_TOKEN,
     WAITING,
     WARNING,
     RecordingService,
@@ -217,8 +217,8 @@ async def test_sessions_reach_the_core(
     assert listed.devices[0].free_memory_bytes == DEVICE.free_memory_bytes
     assert (opened.session, opened.device.name, opened.lease_s) == (SESSION, DEVICE.name, 2.5)
     assert (found.session, found.device.name) == (SESSION, DEVICE.name)
-    assert (found.lease_s, found.local_lane) == (30.0, LOCAL_LANE)
-    assert opened.local_lane_token == found.local_lane_token == LANE_TOKEN
+    assert (found.lease_s, found.local_lane) == (30.0, SHARED_MEMORY)
+    assert opened.local_lane_token == found.local_lane_token == SHARED_MEMORY_TOKEN
     assert (found.last_buffer, found.last_executor) == (7, 9)
     assert found.exclusive_left_s == 4.5
     assert (opened.accuracy, opened.documented_rules) == ("direct", "error")

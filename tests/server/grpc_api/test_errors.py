@@ -43,7 +43,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.OutOfMemory: StatusCode.RESOURCE_EXHAUSTED,
     errors.LimitExceeded: StatusCode.RESOURCE_EXHAUSTED,
     errors.QuotaExceeded: StatusCode.RESOURCE_EXHAUSTED,
-    errors.TooManyGuesses: StatusCode.RESOURCE_EXHAUSTED,
+    errors.TooManyUnknownKeys: StatusCode.RESOURCE_EXHAUSTED,
     errors.WaitTimedOut: StatusCode.DEADLINE_EXCEEDED,
     errors.NotAllowed: StatusCode.PERMISSION_DENIED,
     errors.PermissionDenied: StatusCode.PERMISSION_DENIED,

@@ -1,4 +1,4 @@
-"""A REST face over a recording core, called in process."""
+"""A REST API over a recording core, called in process."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ RUN_LIMIT = 64 * 1024
 
 
 @dataclass
-class Face:
+class Api:
     """An application and what stands behind it."""
 
     service: RecordingService = field(default_factory=RecordingService)
@@ -53,29 +53,29 @@ class Face:
 
 
 @pytest.fixture(scope="session")
-def built() -> tuple[Face, RestApi]:
+def built() -> tuple[Api, RestApi]:
     """Built once: making the schemas of every route takes a third of a second."""
-    face = Face()
-    return face, face.app()
+    api = Api()
+    return api, api.app()
 
 
 @pytest.fixture
-def face(built: tuple[Face, RestApi]) -> Face:
-    face, _ = built
-    face.accepts = True
-    face.service.forget()
-    return face
+def api(built: tuple[Api, RestApi]) -> Api:
+    api, _ = built
+    api.accepts = True
+    api.service.forget()
+    return api
 
 
 @pytest.fixture
-def service(face: Face) -> RecordingService:
-    return face.service
+def service(api: Api) -> RecordingService:
+    return api.service
 
 
 @pytest.fixture
-async def client(built: tuple[Face, RestApi], face: Face) -> AsyncIterator[httpx2.AsyncClient]:
-    built_face, app = built
-    assert built_face is face
+async def client(built: tuple[Api, RestApi], api: Api) -> AsyncIterator[httpx2.AsyncClient]:
+    built_api, app = built
+    assert built_api is api
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as connected:
         yield connected

@@ -10,7 +10,7 @@ import pytest
 
 from opserve_kernels.registry import OPERATORS
 from server.recording import DEVICE, RecordingService
-from server.rest_api.conftest import Face
+from server.rest_api.conftest import Api
 
 Json = dict[str, Any]
 
@@ -29,9 +29,9 @@ async def test_a_service_is_ready_while_every_profile_has_a_ready_device(
 
 
 async def test_a_draining_service_lives_but_is_not_ready(
-    client: httpx2.AsyncClient, face: Face
+    client: httpx2.AsyncClient, api: Api
 ) -> None:
-    face.accepts = False
+    api.accepts = False
     assert (await client.get("/readyz")).status_code == 503
     assert (await client.get("/livez")).status_code == 200
 

@@ -10,19 +10,19 @@ from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
 from server.guards import CALLS
 from server.recording import SESSION, RecordingService
-from server.rest_api.conftest import BODY_LIMIT, Face
+from server.rest_api.conftest import BODY_LIMIT, Api
 
 
 async def test_a_json_body_counts_among_the_bytes_in_flight_of_its_tenant(
     client: httpx2.AsyncClient,
-    face: Face,
+    api: Api,
     service: RecordingService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     document, used, run = b"{}".ljust(BODY_LIMIT), list[float](), service.run
 
     def note() -> None:
-        used.append(face.accounts.of(LOCAL.tenant).use(Resource.BYTES_IN_FLIGHT))
+        used.append(api.accounts.of(LOCAL.tenant).use(Resource.BYTES_IN_FLIGHT))
 
     async def chunks() -> AsyncIterator[bytes]:
         note()

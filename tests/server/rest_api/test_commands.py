@@ -11,17 +11,17 @@ import pytest
 from opserve_kernels.operator import Operator
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.core.asking import ANY_DEVICE
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
+from opserve_server.core.session_request import ANY_DEVICE
 from server.core import every_command as core
 from server.recording import (
     ASKED,
     DEVICE,
-    LANE_TOKEN,
-    LOCAL_LANE,
     RESULTS,
     SESSION,
+    SHARED_MEMORY,
+    SHARED_MEMORY_TOKEN,
     WAITING,
     RecordingService,
 )
@@ -283,8 +283,8 @@ async def test_sessions_reach_the_core(
         "exclusive_left_s": 0.0,
         "accuracy": "direct",
         "documented_rules": "error",
-        "local_lane": LOCAL_LANE,
-        "local_lane_token": LANE_TOKEN,
+        "local_lane": SHARED_MEMORY,
+        "local_lane_token": SHARED_MEMORY_TOKEN,
     }
     last = {"last_buffer": 7, "last_executor": 9, "last_stream": 4, "last_event": 5}
     left = {"lease_s": 30.0, "exclusive_left_s": 4.5}

@@ -11,7 +11,7 @@ import uvicorn
 from playwright.sync_api import Browser
 
 from benchmarks.browser import browser
-from server.rest_api.conftest import Face
+from server.rest_api.conftest import Api
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def served() -> Generator[str]:
     """The address of the service, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(Face().app(), lifespan="off", log_config=None, access_log=False)
+        config = uvicorn.Config(Api().app(), lifespan="off", log_config=None, access_log=False)
         server = uvicorn.Server(config)
         serving = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         serving.start()

@@ -29,7 +29,7 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.OutOfMemory: 507,
     errors.LimitExceeded: 429,
     errors.QuotaExceeded: 429,
-    errors.TooManyGuesses: 429,
+    errors.TooManyUnknownKeys: 429,
     errors.WaitTimedOut: 504,
     errors.NotAllowed: 403,
     errors.PermissionDenied: 403,

@@ -14,13 +14,13 @@ from typing_extensions import override
 
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.errors import ExecutionFailed
 from opserve_server.core.principal import Principal
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.rest_api.models import SPELLINGS
 from server.core import every_command as core
 from server.recording import SESSION, RecordingService
-from server.rest_api.conftest import BODY_LIMIT, RUN_LIMIT, Face
+from server.rest_api.conftest import BODY_LIMIT, RUN_LIMIT, Api
 
 RUN = "/v1/operators/aclnnConvolutionBackward:run"
 DY = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
@@ -349,7 +349,7 @@ class SlowService(RecordingService):
 
 async def test_calls_at_work_at_the_same_time_are_bounded() -> None:
     service = SlowService()
-    transport = httpx2.ASGITransport(app=Face(service).app())
+    transport = httpx2.ASGITransport(app=Api(service).app())
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         responses = await asyncio.gather(*(run(client) for _ in range(4)))
     assert [response.status_code for response in responses] == [200] * 4
@@ -396,5 +396,5 @@ async def test_a_call_ends_when_its_caller_goes_away() -> None:
     async def send(message: object) -> None:
         raise AssertionError(f"nobody is there to be told {message}")
 
-    await Face(service).app()(scope, receive, send)
+    await Api(service).app()(scope, receive, send)
     assert service.others[-1] == ("close_session", SESSION)

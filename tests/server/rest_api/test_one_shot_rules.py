@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from opserve_server.core import results
-from opserve_server.core.asking import SessionRequest
+from opserve_server.core.session_request import SessionRequest
 from server.core import every_command as core
 from server.recording import RESULTS, WARNING, RecordingService
 from server.rest_api.test_one_shot import ARGUMENTS, DY, RUN, W, X, npz, run

@@ -20,8 +20,8 @@ from opserve_server.core.tenants import Quota, Resource
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from server.core.fakes import LIMITS, FakeDevice, make_service
-from server.doors import headers
-from server.guards import TENANTS, Keyed, keyed_guard
+from server.entry_points import headers
+from server.guards import TENANTS, ServiceWithKeys, keyed_guard
 from server.judging import idle_conformance
 from server.rest_api.posts import Post
 
@@ -51,12 +51,12 @@ async def core(device: FakeDevice) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def keyed(core: Service) -> Keyed:
+def keyed(core: Service) -> ServiceWithKeys:
     return keyed_guard(accounts=core.accounts)
 
 
 @pytest.fixture
-def app(core: Service, keyed: Keyed) -> RestApi:
+def app(core: Service, keyed: ServiceWithKeys) -> RestApi:
     limits = RunLimits(
         args_bytes=4096, run_bytes=2**19, arrays=3, concurrent_runs=RUNS, waiting_runs=WAITING
     )
@@ -87,7 +87,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refused(
-    core: Service, app: RestApi, keyed: Keyed
+    core: Service, app: RestApi, keyed: ServiceWithKeys
 ) -> None:
     account = core.accounts.of("lab")
     quota = Quota(bytes_in_flight=4 * OUTPUT_BYTES)
@@ -107,14 +107,16 @@ async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refu
     assert account.use(Resource.SESSIONS) == 0
 
 
-async def test_no_piece_of_an_answer_is_larger_than_a_chunk(app: RestApi, keyed: Keyed) -> None:
+async def test_no_piece_of_an_answer_is_larger_than_a_chunk(
+    app: RestApi, keyed: ServiceWithKeys
+) -> None:
     post = Post(app, PATH, files(), headers(keyed.lab))
     assert len(await post.read()) > OUTPUT_BYTES
     assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + 512
 
 
 async def test_a_client_that_leaves_an_answer_unread_gives_everything_back(
-    core: Service, app: RestApi, keyed: Keyed, device: FakeDevice
+    core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
 ) -> None:
     post = Post(app, PATH, files(), headers(keyed.lab))
     await post.began()
@@ -126,7 +128,7 @@ async def test_a_client_that_leaves_an_answer_unread_gives_everything_back(
 
 
 async def test_arrays_are_charged_before_they_are_unpacked(
-    core: Service, app: RestApi, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+    core: Service, app: RestApi, keyed: ServiceWithKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = core.accounts.of("lab")
     sent = files()
@@ -143,7 +145,7 @@ async def test_arrays_are_charged_before_they_are_unpacked(
 
 
 async def test_a_call_runs_at_once_beside_many_of_another_tenant(
-    core: Service, app: RestApi, keyed: Keyed, device: FakeDevice
+    core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False
     lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(8)]
@@ -167,7 +169,7 @@ async def test_a_call_runs_at_once_beside_many_of_another_tenant(
 
 
 async def test_calls_of_a_tenant_that_wait_are_bounded(
-    app: RestApi, keyed: Keyed, device: FakeDevice
+    app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False
     lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(WAITING + 4)]
@@ -183,7 +185,7 @@ async def test_calls_of_a_tenant_that_wait_are_bounded(
 
 
 async def test_a_call_whose_client_leaves_waits_no_more(
-    core: Service, app: RestApi, keyed: Keyed, device: FakeDevice
+    core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False
     first, second = (Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(2))
@@ -198,7 +200,11 @@ async def test_a_call_whose_client_leaves_waits_no_more(
 
 @pytest.mark.parametrize("blocking", ["unpacked_bytes", "load_arrays"])
 async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_thread_ends(
-    core: Service, app: RestApi, keyed: Keyed, monkeypatch: pytest.MonkeyPatch, blocking: str
+    core: Service,
+    app: RestApi,
+    keyed: ServiceWithKeys,
+    monkeypatch: pytest.MonkeyPatch,
+    blocking: str,
 ) -> None:
     begun, unpack = asyncio.Event(), threading.Event()
     loop, original = asyncio.get_running_loop(), getattr(npz, blocking)
@@ -227,7 +233,7 @@ async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_th
 
 
 async def test_uploads_of_one_tenant_leave_room_for_another(
-    core: Service, app: RestApi, keyed: Keyed
+    core: Service, app: RestApi, keyed: ServiceWithKeys
 ) -> None:
     core.uploads._limit_bytes = 40_000
     large = {"args": b"{}", "tensors": bytes(30_000)}
@@ -243,7 +249,7 @@ async def test_uploads_of_one_tenant_leave_room_for_another(
 
 
 async def test_a_disk_without_room_for_a_body_is_the_services_fault(
-    core: Service, app: RestApi, keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+    core: Service, app: RestApi, keyed: ServiceWithKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

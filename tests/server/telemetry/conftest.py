@@ -1,4 +1,4 @@
-"""Both faces over a recording core whose observations a test reads."""
+"""Both APIs over a recording core whose observations a test reads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,8 +22,8 @@ from server.recording import RecordingService
 
 
 @dataclass
-class Faces:
-    """Both faces of one service, and what was observed."""
+class Apis:
+    """Both APIs of one service, and what was observed."""
 
     service: RecordingService
     metrics: Metrics
@@ -43,7 +43,7 @@ class Faces:
 
 
 @pytest.fixture
-async def faces() -> AsyncIterator[Faces]:
+async def apis() -> AsyncIterator[Apis]:
     service, metrics = RecordingService(), Metrics()
     observed: list[Observation] = []
     observers: list[Observe] = []
@@ -79,5 +79,5 @@ async def faces() -> AsyncIterator[Faces]:
         httpx2.AsyncClient(transport=transport, base_url="http://localhost") as rest,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
-        yield Faces(service, metrics, rest, channel, observed, f"127.0.0.1:{port}", observers)
+        yield Apis(service, metrics, rest, channel, observed, f"127.0.0.1:{port}", observers)
     await server.stop(None)

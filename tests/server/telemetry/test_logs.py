@@ -24,7 +24,7 @@ from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.guard import ANYBODY
 from opserve_server.telemetry.logs import JsonLines, log_observation, log_to_stderr
 from server.recording import SESSION
-from server.telemetry.conftest import Faces
+from server.telemetry.conftest import Apis
 
 FORGED = 'x\n{"level": "ERROR", "message": "forged"}\r\x1b[31m\x00\u2028'
 
@@ -49,25 +49,25 @@ def read(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 async def test_a_call_is_one_line_at_debug_with_what_is_known_of_it(
-    faces: Faces, lines: io.StringIO
+    apis: Apis, lines: io.StringIO
 ) -> None:
     metadata = (("x-request-id", "mine-1"),)
-    await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=SESSION), metadata=metadata)
-    await faces.all_ended(calls=1)
+    await MemoryServiceStub(apis.grpc).Free(FreeRequest(session=SESSION), metadata=metadata)
+    await apis.all_ended(calls=1)
     (line,) = read(lines)
     assert line["level"] == "DEBUG"
     assert line["message"].startswith("Free: OK in ")
-    assert (line["request_id"], line["face"]) == ("mine-1", "grpc")
+    assert (line["request_id"], line["api"]) == ("mine-1", "grpc")
 
 
-async def test_a_refusal_is_a_line_at_info_by_both_faces(faces: Faces, lines: io.StringIO) -> None:
+async def test_a_refusal_is_a_line_at_info_by_both_apis(apis: Apis, lines: io.StringIO) -> None:
     status = Status.ACL_ERROR_RT_PARAM_INVALID
     told = "x: given 1, allowed 2"
-    faces.service.error = InvalidArgument(status, told, parameter="x", given=1, allowed=2)
+    apis.service.error = InvalidArgument(status, told, parameter="x", given=1, allowed=2)
     with pytest.raises(grpc.aio.AioRpcError):
-        await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=SESSION))
-    await faces.all_ended(calls=1)
-    await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+        await MemoryServiceStub(apis.grpc).Free(FreeRequest(session=SESSION))
+    await apis.all_ended(calls=1)
+    await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
     first, second = read(lines)
     assert first["level"] == second["level"] == "INFO"
     assert first["message"].startswith("Free: INVALID_ARGUMENT in ")
@@ -77,10 +77,10 @@ async def test_a_refusal_is_a_line_at_info_by_both_faces(faces: Faces, lines: io
 
 
 async def test_a_fault_of_the_service_is_a_warning_behind_its_traceback(
-    faces: Faces, lines: io.StringIO
+    apis: Apis, lines: io.StringIO
 ) -> None:
-    faces.service.error = RuntimeError("planted")
-    response = await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    apis.service.error = RuntimeError("planted")
+    response = await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
     error, warning = read(lines)
     assert "planted" in error["traceback"]
     assert (error["level"], warning["level"]) == ("ERROR", "WARNING")
@@ -88,14 +88,14 @@ async def test_a_fault_of_the_service_is_a_warning_behind_its_traceback(
     assert "planted" not in warning["message"]
 
 
-async def test_no_text_of_a_client_begins_a_line(faces: Faces, lines: io.StringIO) -> None:
-    await faces.rest.get("/v1/operators", params={FORGED: FORGED})
-    await faces.rest.get(f"/{FORGED.encode().hex()}", headers={"X-Request-Id": "a\tb"})
+async def test_no_text_of_a_client_begins_a_line(apis: Apis, lines: io.StringIO) -> None:
+    await apis.rest.get("/v1/operators", params={FORGED: FORGED})
+    await apis.rest.get(f"/{FORGED.encode().hex()}", headers={"X-Request-Id": "a\tb"})
     status = Status.ACL_ERROR_RT_PARAM_INVALID
-    faces.service.error = InvalidArgument(
+    apis.service.error = InvalidArgument(
         status, FORGED, parameter=FORGED, given=FORGED, allowed=FORGED
     )
-    await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
     told = read(lines)
     assert len(told) == 3
     assert all(line["message"] != "forged" for line in told)
@@ -110,7 +110,7 @@ async def test_no_text_of_a_client_begins_a_line(faces: Faces, lines: io.StringI
 def test_a_refused_stranger_writes_no_line_at_info(
     lines: io.StringIO, principal: Principal | None, level: str, outcome: str
 ) -> None:
-    call = Call(face="grpc", method="Check", request_id="1", headers={})
+    call = Call(api="grpc", method="Check", request_id="1", headers={})
     call.principal, call.outcome, call.failure = principal, outcome, "refused"
     log_observation(CallEnded(call=call, seconds=0.0))
     (line,) = read(lines)
@@ -119,7 +119,7 @@ def test_a_refused_stranger_writes_no_line_at_info(
 
 def test_a_session_is_told_by_the_start_of_its_name_alone() -> None:
     name = "0123456789abcdef" * 2
-    token = CALL.set(Call(face="rest", method="Execute", request_id="r", headers={}))
+    token = CALL.set(Call(api="rest", method="Execute", request_id="r", headers={}))
     concerns_session(name=name, device="ascend910b-0")
     concerns_operator("im2col_backward")
     line = JsonLines().format(logging.makeLogRecord({"msg": "said", "levelname": "INFO"}))

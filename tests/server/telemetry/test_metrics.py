@@ -15,7 +15,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.observations import CALL, Call, CopyEnded, WorkEnded
 from opserve_server.telemetry.metrics import Metrics
 from server.recording import DEVICE, ENTRIES, SESSION, RecordingService
-from server.telemetry.conftest import Faces
+from server.telemetry.conftest import Apis
 
 
 def samples(page: bytes) -> dict[tuple[str, ...], float]:
@@ -27,18 +27,18 @@ def samples(page: bytes) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_calls_are_counted_by_face_method_and_outcome(faces: Faces) -> None:
-    free = MemoryServiceStub(faces.grpc).Free
+async def test_calls_are_counted_by_api_method_and_outcome(apis: Apis) -> None:
+    free = MemoryServiceStub(apis.grpc).Free
     await free(FreeRequest(session=SESSION, buffer=1))
-    await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
     status = Status.ACL_ERROR_RT_PARAM_INVALID
-    faces.service.error = InvalidArgument(status, "x", parameter="x", given="x", allowed="y")
+    apis.service.error = InvalidArgument(status, "x", parameter="x", given="x", allowed="y")
     with pytest.raises(grpc.aio.AioRpcError):
         await free(FreeRequest(session=SESSION, buffer=1))
-    await faces.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
-    faces.service.error = None
-    await faces.all_ended(calls=4)
-    response = await faces.rest.get("/metrics")
+    await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
+    apis.service.error = None
+    await apis.all_ended(calls=4)
+    response = await apis.rest.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=")
     found = samples(response.content)
     calls = {name[1:]: value for name, value in found.items() if name[0] == "opserve_calls_total"}
@@ -52,25 +52,25 @@ async def test_calls_are_counted_by_face_method_and_outcome(faces: Faces) -> Non
     assert 0 < found["opserve_call_seconds_sum", "rest", "Free"] < 60
 
 
-async def test_what_clients_say_is_in_no_label(faces: Faces) -> None:
+async def test_what_clients_say_is_in_no_label(apis: Apis) -> None:
     chance = random.Random(1)  # noqa: S311
 
     async def strange_calls() -> list[str]:
         words = [f"{chance.getrandbits(64):016x}" for _ in range(6)]
         path, session, operator, method, request_id, agent = words
         headers = {"X-Request-Id": request_id, "User-Agent": agent}
-        await faces.rest.request(method.upper(), f"/{path}", headers=headers)
-        await faces.rest.get(f"/v1/sessions/{session}/streams/1", headers=headers)
-        await faces.rest.get(f"/v1/operators/{operator}", headers=headers)
-        await faces.rest.post(f"/v1/operators/{operator}:run", headers=headers)
-        await MemoryServiceStub(faces.grpc).Free(FreeRequest(session=session))
+        await apis.rest.request(method.upper(), f"/{path}", headers=headers)
+        await apis.rest.get(f"/v1/sessions/{session}/streams/1", headers=headers)
+        await apis.rest.get(f"/v1/operators/{operator}", headers=headers)
+        await apis.rest.post(f"/v1/operators/{operator}:run", headers=headers)
+        await MemoryServiceStub(apis.grpc).Free(FreeRequest(session=session))
         return words
 
     words = await strange_calls()
-    first = samples(faces.metrics.page())
+    first = samples(apis.metrics.page())
     for _ in range(20):
         words += await strange_calls()
-    page = faces.metrics.page()
+    page = apis.metrics.page()
     assert samples(page).keys() == first.keys()
     assert not [word for word in words if word in page.decode().lower()]
 
@@ -97,12 +97,12 @@ def test_kernels_tell_queue_and_computing_apart() -> None:
         (CopyKind.FILL, True, None),
     ],
 )
-def test_bytes_are_counted_by_direction_and_lane(
+def test_bytes_are_counted_by_direction_and_transport(
     kind: CopyKind, *, inline: bool, lane: tuple[str, str] | None
 ) -> None:
     metrics = Metrics()
     entry = CopyEntry(kind=kind, buffer=1, size_bytes=64, started_s=1.0, ended_s=1.5)
-    token = CALL.set(Call(face="grpc", method="Write", request_id="r", headers={}))
+    token = CALL.set(Call(api="grpc", method="Write", request_id="r", headers={}))
     metrics.observe(CopyEnded("ascend910b-0", "ascend910b", entry, inline=inline))
     CALL.reset(token)
     found = samples(metrics.page())

@@ -17,8 +17,8 @@ from opserve_server.core.observations import CALL, CallBegan, Observation
 from opserve_server.telemetry.logs import log_observation
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.telemetry.traces import Traces
-from server.doors import Doors, headers, open_doors
-from server.guards import Keyed, keyed_guard
+from server.entry_points import Doors, headers, open_doors
+from server.guards import ServiceWithKeys, keyed_guard
 from server.recording import RecordingService
 
 
@@ -59,19 +59,19 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def keyed() -> Keyed:
+def keyed() -> ServiceWithKeys:
     return keyed_guard()
 
 
 @pytest.fixture
-async def doors(heard: Heard, keyed: Keyed) -> AsyncIterator[Doors]:
+async def doors(heard: Heard, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
     service = RecordingService(observe=heard.observe)
     async with open_doors(service, keyed.guard, heard.metrics) as opened:
         yield opened
 
 
 async def answers(doors: Doors, key: str) -> list[str]:
-    """What both faces answer."""
+    """What both APIs answer."""
     answer: httpx2.Response = await doors.rest.get("/v1/devices", headers=headers(key))
     told = [answer.text, str(answer.headers)]
     stub = SessionServiceStub(doors.channel)
@@ -85,7 +85,7 @@ async def answers(doors: Doors, key: str) -> list[str]:
 
 
 async def test_no_key_is_told_anywhere(
-    doors: Doors, keyed: Keyed, heard: Heard, caplog: pytest.LogCaptureFixture
+    doors: Doors, keyed: ServiceWithKeys, heard: Heard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         told = {key: await answers(doors, key) for key in (keyed.lab, *keyed.closed.values())}
@@ -101,7 +101,7 @@ async def test_no_key_is_told_anywhere(
 
 
 async def test_refused_callers_are_kept_for_the_audit(
-    doors: Doors, keyed: Keyed, heard: Heard
+    doors: Doors, keyed: ServiceWithKeys, heard: Heard
 ) -> None:
     for key in (keyed.closed["expired"], keyed.closed["unknown"], keyed.lab):
         await answers(doors, key)

@@ -26,7 +26,7 @@ from opserve_server.core.observations import Call, CallBegan, Observation, WorkE
 from opserve_server.telemetry import traces as module
 from opserve_server.telemetry.traces import Traces
 from server.recording import ENTRIES, SESSION
-from server.telemetry.conftest import Faces
+from server.telemetry.conftest import Apis
 
 CLIENT = TracerProvider().get_tracer("client")
 
@@ -50,14 +50,14 @@ def named(spans: Sequence[ReadableSpan]) -> dict[str, ReadableSpan]:
     return {span.name: span for span in spans}
 
 
-async def test_both_faces_go_on_with_the_clients_span(
-    faces: Faces, traces: Traces, exporter: InMemorySpanExporter
+async def test_both_apis_go_on_with_the_clients_span(
+    apis: Apis, traces: Traces, exporter: InMemorySpanExporter
 ) -> None:
-    faces.observers.append(traces.observe)
+    apis.observers.append(traces.observe)
     request = FreeRequest(session=SESSION, buffer=1)
     with CLIENT.start_as_current_span("work") as work:
         form = rest_request(FREE, request)
-        await faces.rest.request(form.verb, form.path, headers=form.headers)
+        await apis.rest.request(form.verb, form.path, headers=form.headers)
     (span,) = exporter.get_finished_spans()
     assert span.name == "Free"
     assert parent_of(span) == work.get_span_context().span_id
@@ -66,13 +66,13 @@ async def test_both_faces_go_on_with_the_clients_span(
 
 
 async def test_a_refused_call_is_an_error(
-    faces: Faces, traces: Traces, exporter: InMemorySpanExporter
+    apis: Apis, traces: Traces, exporter: InMemorySpanExporter
 ) -> None:
-    del faces
+    del apis
     error = InvalidArgument(
         Status.ACL_ERROR_RT_PARAM_INVALID, "x: given 1", parameter="x", given=1, allowed=2
     )
-    call = Call(face="grpc", method="Free", request_id="r", headers={})
+    call = Call(api="grpc", method="Free", request_id="r", headers={})
     with AtWork(call, traces.observe):
         call.outcome, call.failure = "INVALID_ARGUMENT", error.message
     (span,) = exporter.get_finished_spans()
@@ -85,7 +85,7 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
 ) -> None:
     with CLIENT.start_as_current_span("work") as work:
         headers = trace_headers()
-    call = Call(face="grpc", method="Execute", request_id="r", headers=headers)
+    call = Call(api="grpc", method="Execute", request_id="r", headers=headers)
 
     async def ends_later() -> None:
         await asyncio.sleep(0)
@@ -108,17 +108,17 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
     assert dict(kernel.attributes or {})["opserve.operator"] == "im2col_backward"
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest"])
-async def test_the_client_sends_its_span_with_every_call(faces: Faces, face: str) -> None:
+@pytest.mark.parametrize("api", ["grpc", "rest"])
+async def test_the_client_sends_its_span_with_every_call(apis: Apis, api: str) -> None:
     parents: list[str] = []
 
     def observe(told: Observation) -> None:
         if isinstance(told, CallBegan):
             parents.append(str(told.call.headers["traceparent"]))
 
-    faces.observers.append(observe)
-    rest = AsyncRestTransport("http://localhost", http=faces.rest)
-    transport = AsyncGrpcTransport(faces.target) if face == "grpc" else rest
+    apis.observers.append(observe)
+    rest = AsyncRestTransport("http://localhost", http=apis.rest)
+    transport = AsyncGrpcTransport(apis.target) if api == "grpc" else rest
     with CLIENT.start_as_current_span("work") as work:
         await transport.call(FREE, FreeRequest(session=SESSION, buffer=1), timeout_s=30)
         place = WriteRequest(session=SESSION, buffer=1, size_bytes=3)

@@ -13,7 +13,7 @@ from opserve_client.conform.targets.function import FunctionTarget, function_at
 from opserve_client.conform.targets.target import HeldTarget, InfrastructureError
 
 ITSELF = "opserve"
-"""The service that golden values come from, tried itself."""
+"""The service that expected values come from, tried itself."""
 READY = {
     "torch": "opserve_client.conform.targets.torch_cpu:kernels",
     "onnxruntime": "opserve_client.conform.targets.onnx_runtime:kernels",
@@ -53,7 +53,7 @@ def target_named(
 
     Args:
         name: One of FORMS.
-        access: The service that golden values come from.
+        access: The service that expected values come from.
         timeout_s: Seconds that a program may take for a call.
         terms: Of the sessions on a device.
 

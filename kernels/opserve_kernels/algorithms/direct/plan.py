@@ -24,7 +24,7 @@ from opserve_kernels.gradients import Operand, Product
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
-# Kinds of stages; those of opserve_kernels.gradient_plan and exact_plan have other numbers.
+# Kinds of stages; those of opserve_kernels.gradient_plan and reference_plan have other numbers.
 CORRELATE, MULTIPLY_DOTS, DEPTHWISE, TRANSFORM, TRANSFORM_WEIGHT, ADD_OUTER, RANGES = range(20, 27)
 
 INTO_TENSOR = -1

@@ -61,8 +61,8 @@ _IN_HALF = Computation(dtype=_FLOAT16)
 _CAST_TO_HALF = Computation(dtype=_FLOAT16, operands=Operands.FLOAT16)
 _IN_BF16 = Computation(dtype=_BF16)
 _EXACT = Computation(dtype=DataType.DOUBLE)
-_EXACT_HF32 = Computation(dtype=DataType.DOUBLE, operands=Operands.HF32)
-_EXACT_HALF = Computation(dtype=DataType.DOUBLE, operands=Operands.FLOAT16)
+_REFERENCE_HF32 = Computation(dtype=DataType.DOUBLE, operands=Operands.HF32)
+_REFERENCE_HALF = Computation(dtype=DataType.DOUBLE, operands=Operands.FLOAT16)
 
 _WITHOUT_FLOAT_CUBE = ProfileRules(
     support=Support(
@@ -103,10 +103,10 @@ PROFILE_RULES: Mapping[str, ProfileRules] = {
         bias_is_nd=False,
         narrows_grouped_weight=False,
         computations={
-            _FLOAT: (_EXACT, _EXACT_HF32, _EXACT_HALF, _EXACT_HF32),
+            _FLOAT: (_EXACT, _REFERENCE_HF32, _REFERENCE_HALF, _REFERENCE_HF32),
             _FLOAT16: (_EXACT, _EXACT, _EXACT, _EXACT),
-            _BF16: (_EXACT, _EXACT, _EXACT_HALF, _EXACT),
-            DataType.DOUBLE: (_EXACT, _EXACT, _EXACT_HALF, _EXACT),
+            _BF16: (_EXACT, _EXACT, _REFERENCE_HALF, _EXACT),
+            DataType.DOUBLE: (_EXACT, _EXACT, _REFERENCE_HALF, _EXACT),
         },
     ),
 }

@@ -3,7 +3,7 @@
 out[n, c, h, w] = sum over output rows i, then output columns j, both ascending, of
                   grad_output[n, (c * kH + a) * kW + b, i * J + j]
     where a, b are the taps with h = i * stride + a * dilation - padding, and w likewise of j, b
-Sums are float32: opserve_kernels.algorithms.fold.loops. Those of `reference` are in exact_kernel.
+Sums are float32: opserve_kernels.algorithms.fold.loops. `reference` has reference_kernel.
 """
 
 from collections.abc import Sequence

@@ -44,10 +44,10 @@ GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
 FOLD, SUM_EXACTLY = range(2)  # kinds of stages
 _DOUBLE_BYTES = 8
 _LEAST_VALUES = 1 << 20  # of columns in a call that is cut into shares, about 0.2 ms
-_EXACT_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
+_REFERENCE_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
 
 
-class ExactFold(NamedTuple):
+class ReferenceFold(NamedTuple):
     """The record of a stage in float64.
 
     Attributes:
@@ -99,7 +99,9 @@ def _planned(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
         return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
     check_elements(call.grad_output.element_count, call.out.element_count)
-    return _plan_exactly(call, options) if profile.exact else _plan_rows(call, profile, options)
+    return (
+        _plan_exactly(call, options) if profile.is_reference else _plan_rows(call, profile, options)
+    )
 
 
 def _check_positions(call: _Call) -> None:
@@ -177,10 +179,10 @@ def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
     """In float64: sums are rounded once, to out's dtype."""
     algorithm = _algorithm([Algorithm.EXACT], options)
     pixels, taps = call.out.element_count, prod(call.kernel_size)
-    chunk = max(1, min(pixels, _EXACT_TAPS // taps))
+    chunk = max(1, min(pixels, _REFERENCE_TAPS // taps))
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
     workspace.reserve(chunk)
-    sums = ExactFold(
+    sums = ReferenceFold(
         chunk=chunk,
         pixels=pixels,
         number_format=call.out.dtype.acl_number,

@@ -46,7 +46,7 @@ def _known(subject: Subject) -> bool:
 
 def _ecosystem_measure(chunk: Chunk, _: Subject) -> Tally:
     return Tally(
-        sums={"relative": float(chunk.relative.sum()), "elements": chunk.golden.size},
+        sums={"relative": float(chunk.relative.sum()), "elements": chunk.expected.size},
         peaks={"relative": peak(chunk.relative)},
     )
 
@@ -75,7 +75,7 @@ def _mixed_measure(chunk: Chunk, subject: Subject) -> Tally:
     if np.any(far):
         far &= chunk.ulps > _MIXED_ULPS
     return Tally(
-        sums={"within": count(within), "far": count(far), "elements": chunk.golden.size},
+        sums={"within": count(within), "far": count(far), "elements": chunk.expected.size},
         peaks={"error": peak(chunk.error)},
     )
 
@@ -89,7 +89,7 @@ def _mixed_conclude(tally: Tally, _: Subject) -> tuple[Metrics, bool]:
 
 def _errors(values: Doubles, chunk: Chunk, subject: Subject) -> dict[str, float]:
     """The sums of the dual benchmark for one of the two implementations."""
-    error = np.abs(values - chunk.golden)
+    error = np.abs(values - chunk.expected)
     small = chunk.size < _SMALL_DOMAIN[subject.precision]
     relative = (error / (chunk.size + SMALLEST))[~small]
     return {
@@ -124,7 +124,7 @@ def _dual_conclude(tally: Tally, _: Subject, *, level: str) -> tuple[Metrics, bo
 
 def _beyond_measure(chunk: Chunk, _: Subject, *, limit: float) -> Tally:
     beyond = count(chunk.relative >= limit)
-    return Tally(sums={"beyond": beyond, "elements": chunk.golden.size})
+    return Tally(sums={"beyond": beyond, "elements": chunk.expected.size})
 
 
 def _thousandth_conclude(tally: Tally, _: Subject) -> tuple[Metrics, bool]:
@@ -140,9 +140,9 @@ def _dual_share_conclude(tally: Tally, _: Subject, *, limit: float) -> tuple[Met
 def _cosine_measure(chunk: Chunk, _: Subject) -> Tally:
     return Tally(
         sums={
-            "product": float((chunk.given * chunk.golden).sum()),
+            "product": float((chunk.given * chunk.expected).sum()),
             "given": float(np.square(chunk.given).sum()),
-            "golden": float(np.square(chunk.golden).sum()),
+            "expected": float(np.square(chunk.expected).sum()),
         },
         peaks={"error": peak(chunk.error)},
     )
@@ -150,8 +150,8 @@ def _cosine_measure(chunk: Chunk, _: Subject) -> Tally:
 
 def _cosine_conclude(tally: Tally, _: Subject) -> tuple[Metrics, bool]:
     sums = tally.sums
-    lengths = sqrt(sums["given"]) * sqrt(sums["golden"])
-    same = 1.0 if sums["given"] == sums["golden"] == 0 else 0.0
+    lengths = sqrt(sums["given"]) * sqrt(sums["expected"])
+    same = 1.0 if sums["given"] == sums["expected"] == 0 else 0.0
     cosine = sums["product"] / lengths if lengths else same
     greatest = tally.peaks["error"]
     passed = cosine > _COSINE and greatest < _GREATEST_ERROR
@@ -164,7 +164,7 @@ def _ulp_measure(chunk: Chunk, subject: Subject) -> Tally:
         sums={
             "far": count(chunk.ulps > far),
             "ulps": float(chunk.ulps.sum()),
-            "elements": chunk.golden.size,
+            "elements": chunk.expected.size,
         }
     )
 

@@ -52,20 +52,20 @@ def grade(
 def _chunks(subject: Subject) -> Iterator[tuple[Chunk, int]]:
     """Finite elements, a few at a time, at least once; with how many others do not fit."""
     pair = subject.pair
-    given, golden = pair.given.reshape(-1), pair.golden.reshape(-1)
+    given, expected = pair.given.reshape(-1), pair.expected.reshape(-1)
     second: Given = given if subject.second is None else subject.second.reshape(-1)
-    for start in range(0, max(golden.size, 1), CHUNK):
+    for start in range(0, max(expected.size, 1), CHUNK):
         part = slice(start, start + CHUNK)
         got, other = (widened(side[part]) for side in (given, second))
-        right = exact.goal(golden[part], pair.dtype, pair.overflow)
-        expected = rounded(right, pair.dtype)
-        wide = expected.astype(np.float64)
+        right = exact.goal(expected[part], pair.dtype, pair.overflow)
+        stored = rounded(right, pair.dtype)
+        wide = stored.astype(np.float64)
         both = np.isfinite(got) & np.isfinite(wide)
         fits = both | (got == wide) | (np.isnan(got) & np.isnan(wide))
         plain = both & np.isfinite(other)
         if not np.all(plain):
-            got, right, expected, other = got[plain], right[plain], expected[plain], other[plain]
-        chunk = Chunk(given=got, golden=right, expected=expected, second=other, dtype=pair.dtype)
+            got, right, stored, other = got[plain], right[plain], stored[plain], other[plain]
+        chunk = Chunk(given=got, expected=right, rounded=stored, second=other, dtype=pair.dtype)
         yield chunk, int(np.count_nonzero(~fits))
 
 

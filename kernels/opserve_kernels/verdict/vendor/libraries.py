@@ -37,9 +37,9 @@ def _dtype(subject: Subject) -> str:
 
 def _torch_measure(chunk: Chunk, subject: Subject) -> Tally:
     relative, absolute = _TORCH[_dtype(subject)]
-    expected = chunk.expected.astype(np.float64)
-    error = np.abs(chunk.given - expected)
-    beyond = error > absolute + relative * np.abs(expected)
+    right = chunk.rounded.astype(np.float64)
+    error = np.abs(chunk.given - right)
+    beyond = error > absolute + relative * np.abs(right)
     return Tally(sums={"beyond": count(beyond)}, peaks={"error": peak(error)})
 
 
@@ -60,7 +60,7 @@ def _webnn_conclude(tally: Tally, subject: Subject) -> tuple[Metrics, bool]:
 
 def _miopen_measure(chunk: Chunk, _: Subject) -> Tally:
     return Tally(
-        sums={"squares": float(np.square(chunk.error).sum()), "elements": chunk.golden.size},
+        sums={"squares": float(np.square(chunk.error).sum()), "elements": chunk.expected.size},
         peaks={"value": max(peak(np.abs(chunk.given)), peak(chunk.size))},
     )
 
@@ -88,7 +88,7 @@ def _tensorflow_conclude(tally: Tally, subject: Subject) -> tuple[Metrics, bool]
 
 
 def _mlu_measure(chunk: Chunk, _: Subject) -> Tally:
-    signed = chunk.given - chunk.golden
+    signed = chunk.given - chunk.expected
     relative = np.divide(
         chunk.error, chunk.size, out=np.zeros_like(chunk.error), where=chunk.size != 0
     )

@@ -10,7 +10,7 @@ from opserve_kernels.verdict.dtypes import Doubles, Dtype, Given, ulps
 from opserve_kernels.verdict.pair import Pair
 
 HF32 = "hf32"
-SMALLEST = 1e-7  # what Ascend's relative errors add to |golden|
+SMALLEST = 1e-7  # what Ascend's relative errors add to |expected value|
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Subject:
     """What is graded.
 
     Attributes:
-        pair: The output and its golden values.
+        pair: The output and its expected values.
         terms: Products in a sum, K.
         precision: NumPy's name of the output's dtype, or "hf32" for operands that were HF32.
         of_weight: Whether it is a weight's gradient, for which some allow more.
@@ -38,37 +38,37 @@ class Chunk:
 
     Attributes:
         given: What the target computed.
-        golden: The right values.
-        expected: They, rounded once to the output's dtype.
+        expected: The right values.
+        rounded: They, rounded once to the output's dtype.
         second: What the second implementation computed.
         dtype: Of the output.
     """
 
     given: Doubles
-    golden: Doubles
-    expected: Given
+    expected: Doubles
+    rounded: Given
     second: Doubles
     dtype: Dtype
 
     @cached_property
     def size(self) -> Doubles:
-        """|golden|."""
-        return np.abs(self.golden)
+        """|expected value|."""
+        return np.abs(self.expected)
 
     @cached_property
     def error(self) -> Doubles:
-        """|given - golden|."""
-        return np.abs(self.given - self.golden)
+        """|given - expected value|."""
+        return np.abs(self.given - self.expected)
 
     @cached_property
     def relative(self) -> Doubles:
-        """|given - golden| / (|golden| + 1e-7)."""
+        """|given - expected value| / (|expected value| + 1e-7)."""
         return self.error / (self.size + SMALLEST)
 
     @cached_property
     def ulps(self) -> Doubles:
-        """Values of the dtype from expected to given."""
-        return ulps(self.given.astype(self.dtype.name), self.expected, self.dtype)
+        """Values of the dtype from the rounded value to given."""
+        return ulps(self.given.astype(self.dtype.name), self.rounded, self.dtype)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from opserve_server.core.asking import SessionRequest
 from opserve_server.core.commands import SCOPE, Command
 from opserve_server.core.infos import FoundSession, OpenedSession, WaitingInfo
 from opserve_server.core.service import DeterministicLevel
+from opserve_server.core.session_request import SessionRequest
 from opserve_server.rest_api.batch import Results, SubmitBody, commands_in, result_in_json
 from opserve_server.rest_api.bodies import JSON, while_connected
 from opserve_server.rest_api.dependencies import (

@@ -39,7 +39,7 @@ def follows_the_page(case: Case) -> bool:
 
     On `reference`, which stands for no product, they may be any.
     """
-    if PROFILES[case.profile].exact:
+    if PROFILES[case.profile].is_reference:
         return True
     given = case.tensors["grad_output"].dtype
     dtypes = {

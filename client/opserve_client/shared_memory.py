@@ -1,0 +1,130 @@
+"""The memory of a session, mapped into this process where the service runs on the same host.
+
+opserve_server.shared_memory has the frames. A failure here is no error: bytes then travel
+by streams, whose errors name the buffer or session that is wrong.
+"""
+
+import mmap
+import os
+import re
+import socket
+import struct
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+from numpy.typing import NDArray
+
+if sys.platform == "linux":  # elsewhere there is no lane, and no such module
+    import fcntl
+
+_REQUEST = struct.Struct("!16s16sI")
+_ANSWER = struct.Struct("!BQQQQ")
+_IDLE, _LATER = 1, 3
+_ANSWER_TIMEOUT_S = 2.0
+_MAPPINGS_LIMIT = 64
+"""Slabs that a session keeps mapped; a view keeps its own beyond that."""
+_HEXADECIMAL = re.compile(r"[0-9a-f]{32}")
+
+Bytes = NDArray[np.uint8]
+
+
+class Unmapped(Enum):
+    """Why a buffer is not here: it cannot be, or a call computes in its slab."""
+
+    NEVER = auto()
+    NOT_YET = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedBuffer:
+    """A buffer in this process.
+
+    Attributes:
+        content: Its bytes, writable.
+        idle: Whether no queued work used it when it was asked for.
+    """
+
+    content: Bytes
+    idle: bool
+
+
+class SharedMemory:
+    """A session's way to its memory.
+
+    Args:
+        name: What OpenSession told; empty where there is none.
+        session: Name of the session.
+        token: The session's secret, which OpenSession told as well.
+    """
+
+    def __init__(self, name: str, session: str, token: str) -> None:
+        # A service names a lane and nothing else: it cannot send this process to other sockets.
+        usable = all(_HEXADECIMAL.fullmatch(part) for part in (name, session, token))
+        self._address = f"\0opserve-{name}" if usable else None
+        self._secrets = bytes.fromhex(session) + bytes.fromhex(token) if usable else b""
+        self._slabs: dict[int, mmap.mmap] = {}
+
+    def find(self, buffer: int) -> MappedBuffer | Unmapped:
+        """A buffer as it is mapped here."""
+        if self._address is None:
+            return Unmapped.NEVER
+        request = _REQUEST.pack(self._secrets[:16], self._secrets[16:], buffer)
+        try:
+            answer, fds = _ask(self._address, request)
+        except ConnectionRefusedError:  # the service is elsewhere
+            self._address = None
+            return Unmapped.NEVER
+        except OSError:
+            return Unmapped.NEVER
+        try:
+            return self._mapped(answer, fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def close(self) -> None:
+        """Forgets the mappings; each ends with the last view of it."""
+        self._address = None
+        self._slabs.clear()
+
+    def _mapped(self, answer: bytes, fds: list[int]) -> MappedBuffer | Unmapped:
+        if len(answer) != _ANSWER.size:
+            return Unmapped.NEVER
+        state, slab, slab_bytes, offset, size_bytes = _ANSWER.unpack(answer)
+        if state == _LATER:
+            return Unmapped.NOT_YET
+        memory = self._slabs.get(slab) or (_map(fds[0], slab_bytes) if fds else None)
+        if memory is None:
+            return Unmapped.NEVER
+        self._keep(slab, memory)
+        content = np.frombuffer(memory, np.uint8, count=size_bytes, offset=offset)
+        return MappedBuffer(content=content, idle=state == _IDLE)
+
+    def _keep(self, slab: int, memory: mmap.mmap) -> None:
+        self._slabs.setdefault(slab, memory)
+        while len(self._slabs) > _MAPPINGS_LIMIT:
+            del self._slabs[next(iter(self._slabs))]
+
+
+def _ask(address: str, request: bytes) -> tuple[bytes, list[int]]:
+    if sys.platform == "linux":
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+            end.settimeout(_ANSWER_TIMEOUT_S)
+            end.connect(address)
+            end.send(request)
+            answer, fds, _, _ = socket.recv_fds(end, _ANSWER.size, 1)
+            return answer, fds
+    raise ConnectionRefusedError("only Linux passes memory between processes by its name")
+
+
+def _map(fd: int, size_bytes: int) -> mmap.mmap | None:
+    if sys.platform == "linux":
+        # Memory that its owner could shrink would kill this process one day. An error means that
+        # it is no memfd, or that there is no room for it here.
+        with suppress(OSError, ValueError):
+            if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
+                return mmap.mmap(fd, size_bytes)
+    return None

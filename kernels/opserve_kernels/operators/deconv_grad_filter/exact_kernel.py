@@ -1,5 +1,0 @@
-"""Phase two of deconv_grad_filter in float64."""
-
-from opserve_kernels.exact_loops import run
-
-__all__ = ["run"]

@@ -1,0 +1,67 @@
+"""What a worker has to do: the calls of each flow in order, and which of them is next."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from opserve_server.pool.messages import Run
+from opserve_server.pool.turns import Turns
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A call that has not ended.
+
+    Attributes:
+        run: What the front said of it.
+        course: Runs it and stops at each pause; None before it begins.
+        start_ns: When its kernel began, nanoseconds of the monotonic clock.
+        used_ns: Device time that it took so far.
+        swept_ns: The part of that in which caches were emptied.
+    """
+
+    run: Run
+    course: Iterator[None] | None = None
+    start_ns: int = 0
+    used_ns: int = 0
+    swept_ns: int = 0
+
+
+class RunQueue:
+    """Calls by flow. The first of each flow may run; flows take turns by their weights."""
+
+    def __init__(self) -> None:
+        self._flows: dict[int, dict[int, Task]] = {}
+        self._turns = Turns[int]()
+
+    def __bool__(self) -> bool:
+        return bool(self._flows)
+
+    def add(self, run: Run) -> None:
+        """A call comes, behind those of its flow."""
+        self._flows.setdefault(run.flow.number, {})[run.call_id] = Task(run)
+        self._turns.join(run.flow.number)
+
+    def next(self) -> Task:
+        """The call that goes on, or begins; there is one."""
+        return next(iter(self._flows[self._turns.next(self._flows)].values()))
+
+    def find(self, call_id: int) -> Task | None:
+        """A call that has not ended."""
+        return next((tasks[call_id] for tasks in self._flows.values() if call_id in tasks), None)
+
+    def charge(self, task: Task, used_ns: int) -> None:
+        """A call used the device; its flow pays."""
+        task.used_ns += used_ns
+        self._turns.charge(task.run.flow.number, used_ns, weight=task.run.flow.weight)
+
+    def gives_way(self, task: Task) -> bool:
+        """Whether a call pauses now for another flow's."""
+        return self._turns.is_over(task.run.flow.number)
+
+    def remove(self, task: Task) -> None:
+        """A call ended."""
+        number = task.run.flow.number
+        del self._flows[number][task.run.call_id]
+        if not self._flows[number]:
+            del self._flows[number]
+            self._turns.leave(number)

@@ -1,0 +1,178 @@
+"""Shared memory: an abstract unix socket where clients on this host map the memory of a session.
+
+A client connects, asks for one buffer, and gets one answer with the descriptor of the buffer's slab
+to map. It shows the session's token, which only its owner was told when it was opened or found; the
+guard is asked whether that owner may still call. Nothing is ever awaited here: what cannot be had
+at once goes by the streams of the APIs.
+
+    request   session (16 bytes), token (16 bytes), buffer (uint32)
+    answer    state (uint8), slab (uint64), its bytes (uint64), the buffer's offset (uint64), its
+              bytes (uint64); but for states REFUSED and LATER the slab's descriptor rides beside it
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+import struct
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from opserve_server.calls import AtWork, call_id, note_failure
+from opserve_server.core.commands import SCOPE
+from opserve_server.core.errors import OpserveError
+from opserve_server.core.memory_commands import Exposed
+from opserve_server.core.observations import Call
+from opserve_server.core.service import Service
+from opserve_server.guard import Guard
+
+REQUEST = struct.Struct("!16s16sI")
+ANSWER = struct.Struct("!BQQQQ")
+REFUSED, IDLE, BUSY, LATER = range(4)
+"""No such buffer, or none that may be told; nothing uses it; queued work does; ask once more."""
+
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: Linux's struct ucred
+_NEXT_ACCEPT_S = 0.5  # after the process has no descriptor left
+
+log = logging.getLogger(__name__)
+
+
+def new_shared_memory_name() -> str:
+    """128 random bits in hexadecimal."""
+    return secrets.token_hex(16)
+
+
+@contextmanager
+def serve_shared_memory(
+    service: Service, guard: Guard, name: str, *, requests_limit: int, request_timeout_s: float
+) -> Generator[None]:
+    """Answers on the socket of that name inside the block.
+
+    Args:
+        service: The core.
+        guard: Asked before every answer.
+        name: The socket is "opserve-" + name, in the abstract namespace.
+        requests_limit: Clients at once. One more takes the place of the one that has waited for
+            longest, of those of the user who has most: so no user keeps others out.
+        request_timeout_s: Time that a client has to ask.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
+        listener.bind(f"\0opserve-{name}")
+        listener.listen(requests_limit)
+        lane = _SharedMemoryServer(service, guard, listener, requests_limit, request_timeout_s)
+        try:
+            yield
+        finally:
+            lane.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A client that has yet to ask: its user, and what hangs up in the end."""
+
+    uid: int
+    timer: asyncio.TimerHandle
+
+
+class _SharedMemoryServer:
+    def __init__(
+        self,
+        service: Service,
+        guard: Guard,
+        listener: socket.socket,
+        requests_limit: int,
+        request_timeout_s: float,
+    ) -> None:
+        self._service = service
+        self._guard = guard
+        self._listener = listener
+        self._requests_limit = requests_limit
+        self._request_timeout_s = request_timeout_s
+        self._waiting: dict[socket.socket, _Waiting] = {}  # in the order of their coming
+        self._loop = asyncio.get_running_loop()
+        self._again: asyncio.TimerHandle | None = None
+        self._listen()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listener)
+        if self._again is not None:
+            self._again.cancel()
+        for end in list(self._waiting):
+            self._hang_up(end)
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            end, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError:
+            log.exception("the shared memory takes no client for %g s", _NEXT_ACCEPT_S)
+            self._loop.remove_reader(self._listener)
+            self._again = self._loop.call_later(_NEXT_ACCEPT_S, self._listen)
+            return
+        if len(self._waiting) >= self._requests_limit:
+            self._hang_up(self._longest_of_most())
+        end.setblocking(False)  # noqa: FBT003  # the socket module's own signature
+        timer = self._loop.call_later(self._request_timeout_s, self._hang_up, end)
+        self._waiting[end] = _Waiting(_user_of(end), timer)
+        self._loop.add_reader(end, self._answer, end)
+
+    def _longest_of_most(self) -> socket.socket:
+        users = Counter(waiting.uid for waiting in self._waiting.values())
+        ((most, _),) = users.most_common(1)
+        return next(end for end, waiting in self._waiting.items() if waiting.uid == most)
+
+    def _answer(self, end: socket.socket) -> None:
+        try:
+            packet = end.recv(REQUEST.size + 1)
+            if len(packet) == REQUEST.size:
+                self._send(end, *REQUEST.unpack(packet))
+        except OSError as error:  # the client is gone, or does not read
+            log.debug("a client of the shared memory got no answer: %s", error)
+        self._hang_up(end)
+
+    def _send(self, end: socket.socket, session: bytes, token: bytes, buffer: int) -> None:
+        call = Call(api="local", method="MapBuffer", request_id=call_id(None), headers={})
+        try:
+            with AtWork(call, self._service.observe):
+                exposed = self._exposed(call, session.hex(), token, buffer)
+        except OpserveError:
+            end.send(ANSWER.pack(REFUSED, 0, 0, 0, 0))
+            return
+        if exposed is None:
+            end.send(ANSWER.pack(LATER, 0, 0, 0, 0))
+            return
+        slab = exposed.slab
+        state = IDLE if exposed.idle else BUSY
+        answer = ANSWER.pack(state, slab.id, slab.size_bytes, exposed.offset, exposed.size_bytes)
+        socket.send_fds(end, [answer], [slab.fd])
+
+    def _exposed(self, call: Call, session: str, token: bytes, buffer: int) -> Exposed | None:
+        try:
+            owner = self._service.lane_owner(session, token)
+            self._guard.check(owner, SCOPE)
+            call.principal = owner
+            exposed = self._service.expose(owner, session, buffer)
+        except OpserveError as error:
+            call.outcome = error.status.name
+            note_failure(error)
+            raise
+        call.outcome = "OK"
+        return exposed
+
+    def _hang_up(self, end: socket.socket) -> None:
+        self._waiting.pop(end).timer.cancel()
+        self._loop.remove_reader(end)
+        end.close()
+
+
+def _user_of(end: socket.socket) -> int:
+    packed = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int
+    _, uid, _ = _CREDENTIALS.unpack(packed)
+    return uid

@@ -1,0 +1,339 @@
+"""Requests for a device that wait: their order, their ends, and sessions that have one alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from opserve_server.core.errors import (
+    InvalidArgument,
+    LimitExceeded,
+    QuotaExceeded,
+    Unauthenticated,
+    Unavailable,
+    WaitTimedOut,
+)
+from opserve_server.core.infos import OpenedSession, WaitingInfo
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.session_request import SessionRequest
+from opserve_server.core.tenants import Tenant
+from server.core.fakes import LIMITS, FakeDevice
+from server.core.waiting_clients import (
+    ADMIN,
+    LAB,
+    MILL,
+    TENANTS,
+    TURN,
+    WAITS,
+    Farm,
+    refused,
+)
+
+
+@pytest.fixture
+async def farm() -> AsyncIterator[Farm]:
+    """One device that takes one session, and that is taken."""
+    farm = Farm()
+    yield farm
+    await farm.end()
+
+
+# Devices by tags
+
+
+async def test_a_session_is_on_a_device_that_has_every_tag() -> None:
+    plain, tagged = FakeDevice(name="one"), FakeDevice(name="two", tags=frozenset("abc"))
+    farm = Farm(plain, tagged, limits=LIMITS)
+    for tags, allowed in ((("a", "c"), {"two"}), ((), {"one", "two"})):
+        opened = await farm.service.open_session(LAB, SessionRequest(tags=tags))
+        assert opened.device.name in allowed
+    assert [device.tags for device in farm.service.list_devices(LAB)] == [(), ("a", "b", "c")]
+
+
+@pytest.mark.parametrize("tags", [("a", "x"), ("b", "a"), ("",)])
+async def test_tags_that_no_device_has_together_are_refused_at_once(tags: tuple[str, ...]) -> None:
+    farm = Farm(FakeDevice(name="one", tags=frozenset("a")), FakeDevice(tags=frozenset("b")))
+    refusal = await refused(farm.service.open_session(LAB, replace(WAITS, tags=tags)))
+    assert isinstance(refusal, InvalidArgument)
+    assert refusal.allowed == "one: a; ascend910b-0: b"
+    assert not farm.service.list_waiting(ADMIN)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed"),
+    [
+        (SessionRequest(priority=4), "0 to 3, the limit of the tenant"),
+        (SessionRequest(priority=-1), "0 to 3, the limit of the tenant"),
+        (SessionRequest(wait_s=-1.0), "at least 0"),
+        (SessionRequest(wait_s=float("nan")), "at least 0"),
+        (SessionRequest(exclusive_s=601.0), "0 (the default) to 600.0"),
+        (SessionRequest(lease_s=3601.0), "0 (the default) to 3600.0"),
+    ],
+)
+async def test_numbers_out_of_bounds_are_refused_with_the_bound(
+    farm: Farm, asked: SessionRequest, allowed: str
+) -> None:
+    refusal = await refused(farm.service.open_session(LAB, asked))
+    assert isinstance(refusal, InvalidArgument)
+    assert refusal.allowed == allowed
+
+
+async def test_without_a_wait_a_taken_device_is_refused_with_the_reason(farm: Farm) -> None:
+    await farm.service.open_session(LAB)
+    refusal = await refused(farm.service.open_session(LAB))
+    assert isinstance(refusal, LimitExceeded)
+    assert "beside ascend910b-0: 1 sessions, its limit" in refusal.message
+    farm.devices[0].ready = False
+    assert isinstance(await refused(farm.service.open_session(LAB)), Unavailable)
+
+
+async def test_a_quota_is_refused_and_not_waited_for(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    first, second = farm.asks(who=MILL), farm.asks(who=MILL)
+    await asyncio.sleep(TURN)
+    await farm.close(opened)
+    await farm.close(await first, who=MILL)  # whose tenant has room again
+    assert (await second).session
+    assert isinstance(await refused(farm.service.open_session(MILL, WAITS)), QuotaExceeded)
+
+
+async def test_a_quota_that_is_used_when_the_turn_comes_ends_the_wait() -> None:
+    farm = Farm(FakeDevice(name="one"), FakeDevice(name="two"))
+    opened = [await farm.service.open_session(LAB, WAITS) for _ in range(2)]
+    first, second = farm.asks(who=MILL), farm.asks(who=MILL)
+    await asyncio.sleep(TURN)
+    for one in opened:
+        await farm.close(one)
+    assert (await first).session
+    with pytest.raises(QuotaExceeded):
+        await second
+    await farm.end()
+
+
+async def test_the_line_is_bounded_for_each_tenant_and_in_all(farm: Farm) -> None:
+    await farm.service.open_session(LAB)
+    waiting = [farm.asks() for _ in range(LIMITS.tenant_waiting_limit)]
+    await asyncio.sleep(TURN)
+    refusal = await refused(farm.service.open_session(LAB, WAITS))
+    assert "each tenant's limit, allowed 4" in refusal.message
+    waiting += [farm.asks(who=MILL) for _ in range(2)]
+    await asyncio.sleep(TURN)
+    refusal = await refused(farm.service.open_session(LOCAL, WAITS))
+    assert isinstance(refusal, LimitExceeded)
+    assert "the service's limit, allowed 6" in refusal.message
+    waiting.pop().cancel()
+    await asyncio.sleep(TURN)
+    waiting.append(farm.asks(who=LOCAL))
+    await asyncio.sleep(TURN)
+    assert len(farm.positions()) == len(waiting) == LIMITS.waiting_limit
+    await farm.service.stop()
+    assert {type(error) for error in await asyncio.gather(*waiting, return_exceptions=True)} == {
+        Unavailable
+    }
+
+
+# The order
+
+
+async def test_who_asked_first_is_granted_first(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    waiting = [farm.asks() for _ in range(3)]
+    await asyncio.sleep(1)
+    for place, task in enumerate(waiting):
+        assert farm.positions() == list(range(1, 4 - place))
+        await farm.close(opened)
+        opened = task.result()
+
+
+async def test_a_step_of_priority_is_worth_some_seconds_of_waiting(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    long = replace(WAITS, wait_s=1000.0)
+    early = farm.asks(long)
+    await asyncio.sleep(LIMITS.priority_step_s + 1)
+    late = farm.asks(replace(long, priority=1))
+    last = farm.asks(replace(long, priority=2))
+    await asyncio.sleep(TURN)
+    waiting = {"early": early, "late": late, "last": last}
+    for expected in ("last", "early", "late"):
+        await farm.close(opened)
+        assert [name for name, task in waiting.items() if task.done()] == [expected]
+        opened = waiting.pop(expected).result()
+
+
+async def test_those_who_want_other_devices_are_not_in_the_way() -> None:
+    one, two = FakeDevice(name="one", tags=frozenset("a")), FakeDevice(name="two")
+    farm = Farm(one, two)
+    wants_one = replace(WAITS, tags=("a",))
+    await farm.service.open_session(LAB, wants_one)
+    blocked = farm.asks(wants_one)
+    await asyncio.sleep(TURN)
+    assert (await farm.service.open_session(LAB)).device.name == "two"
+    behind = farm.asks(WAITS)
+    await asyncio.sleep(TURN)
+    assert farm.positions() == [1, 2]
+    for task in (blocked, behind):
+        task.cancel()
+    await farm.end()
+
+
+# How a wait ends
+
+
+async def test_a_wait_ends_at_its_deadline_and_tells_the_position(farm: Farm) -> None:
+    await farm.service.open_session(LAB, WAITS)
+    first, second = farm.asks(replace(WAITS, wait_s=50.0)), farm.asks(replace(WAITS, wait_s=9.0))
+    await asyncio.sleep(9 + TURN)
+    with pytest.raises(WaitTimedOut) as timeout:
+        await second
+    assert "after 9 s the request is at position 2, waiting for ascend910b-0: 1 sessions" in (
+        timeout.value.message
+    )
+    assert not first.done()
+    assert farm.positions() == [1]
+    first.cancel()
+
+
+async def test_a_longer_wait_than_a_call_may_take_is_cut(farm: Farm) -> None:
+    await farm.service.open_session(LAB, WAITS)
+    waiting = farm.asks(replace(WAITS, wait_s=1e9))
+    await asyncio.sleep(LIMITS.wait_limit_s + 1)
+    assert isinstance(waiting.exception(), WaitTimedOut)
+
+
+async def test_a_client_that_goes_away_frees_its_place_at_once(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    gone, behind = farm.asks(), farm.asks()
+    await asyncio.sleep(TURN)
+    gone.cancel()
+    await asyncio.sleep(TURN)
+    assert farm.positions() == [1]
+    await farm.close(opened)
+    assert behind.done()
+
+
+async def test_a_session_that_was_granted_to_nobody_ends(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    waiting = farm.asks()
+    await asyncio.sleep(TURN)
+    closing = asyncio.create_task(farm.service.close_session(LAB, opened.session))
+    await asyncio.sleep(0)
+    assert [info.id for info in farm.service.list_sessions(LAB)] != [opened.session[:8]]
+    assert not waiting.done()
+    waiting.cancel()  # it is granted, and does not know it yet
+    await closing
+    await asyncio.sleep(TURN)
+    assert waiting.cancelled()
+    assert not farm.service.list_sessions(LAB)
+
+
+async def test_a_drain_ends_every_wait_and_takes_none(farm: Farm) -> None:
+    await farm.service.open_session(LAB, WAITS)
+    waiting = farm.asks()
+    await asyncio.sleep(TURN)
+    draining = asyncio.create_task(farm.service.drain())
+    await asyncio.sleep(TURN)
+    assert isinstance(waiting.exception(), Unavailable)
+    assert isinstance(await refused(farm.service.open_session(LAB, WAITS)), Unavailable)
+    await draining
+
+
+async def test_the_waits_of_a_disabled_tenant_end(farm: Farm) -> None:
+    await farm.service.open_session(LOCAL, WAITS)
+    waiting, other = farm.asks(who=LAB), farm.asks(who=MILL)
+    await asyncio.sleep(TURN)
+    farm.service.renew_tenants([Tenant(name="lab", disabled=True), TENANTS[1]])
+    await asyncio.sleep(TURN)
+    assert isinstance(waiting.exception(), Unauthenticated)
+    assert not other.done()
+    other.cancel()
+
+
+async def test_a_device_that_becomes_ready_is_given(farm: Farm) -> None:
+    farm.devices[0].ready = False
+    waiting = farm.asks()
+    await asyncio.sleep(3)
+    assert farm.service.list_waiting(LAB)[0].waits_for == "ascend910b-0: is not ready"
+    farm.devices[0].ready = True
+    await asyncio.sleep(1)
+    assert waiting.done()
+
+
+# Asking again
+
+
+async def test_a_caller_is_told_its_place_and_keeps_it_by_asking_again(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    first = await farm.tells("first")
+    second = await farm.tells("second")
+    assert isinstance(first, WaitingInfo)
+    assert isinstance(second, WaitingInfo)
+    assert (first.position, second.position) == (1, 2)
+    assert (first.waited_s, first.left_s) == (1, 99)
+    asking = [asyncio.create_task(farm.tells(name, after_s=50.0)) for name in ("second", "first")]
+    await asyncio.sleep(1)
+    assert [info.request_id for info in farm.service.list_waiting(LAB)] == ["first", "second"]
+    await farm.close(opened)
+    assert asking[1].done()
+    assert not asking[0].done()
+    asking[0].cancel()
+
+
+async def test_a_place_that_nobody_asks_for_is_freed_after_a_while(farm: Farm) -> None:
+    await farm.service.open_session(LAB, WAITS)
+    await farm.tells("first")
+    await asyncio.sleep(LIMITS.waiting_return_s - TURN)
+    assert farm.positions() == [1]
+    await asyncio.sleep(2 * TURN)
+    assert farm.positions() == []
+
+
+async def test_a_client_that_was_cut_off_is_passed_over_and_keeps_its_place(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    cut_off = farm.asks(request_id="cut")
+    await asyncio.sleep(TURN)
+    behind = farm.asks()
+    await asyncio.sleep(TURN)
+    cut_off.cancel()
+    await asyncio.sleep(1)
+    (gone, other) = farm.service.list_waiting(LAB)
+    assert (gone.request_id, other.position) == ("cut", 1)
+    await farm.close(opened)
+    again = farm.asks(request_id="cut")
+    last = farm.asks()
+    await asyncio.sleep(TURN)
+    await farm.close(behind.result())
+    assert again.done()
+    assert not last.done()
+    last.cancel()
+
+
+async def test_what_was_granted_meanwhile_is_found_by_asking_again(farm: Farm) -> None:
+    opened = await farm.service.open_session(LAB, WAITS)
+    await farm.tells("first")
+    await farm.close(opened)
+    granted = await farm.tells("first")
+    assert isinstance(granted, OpenedSession)
+    assert granted == await farm.tells("first"), "a retry gets the same session"
+
+
+@pytest.mark.parametrize(
+    ("request_id", "after_s"), [("", 1.0), ("one", -1.0), ("one", float("nan"))]
+)
+async def test_who_wants_to_be_told_needs_an_id_and_a_time(
+    farm: Farm, request_id: str, after_s: float
+) -> None:
+    assert isinstance(await refused(farm.tells(request_id, after_s=after_s)), InvalidArgument)
+
+
+async def test_a_tenant_sees_its_own_requests_alone(farm: Farm) -> None:
+    await farm.service.open_session(LOCAL, WAITS)
+    waiting = [farm.asks(who=who) for who in (LAB, MILL)]
+    await asyncio.sleep(TURN)
+    assert [info.tenant for info in farm.service.list_waiting(MILL)] == ["mill"]
+    assert [info.tenant for info in farm.service.list_waiting(ADMIN)] == ["lab", "mill"]
+    for task in waiting:
+        task.cancel()

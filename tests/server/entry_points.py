@@ -1,0 +1,144 @@
+"""Both APIs of one service behind a guard with keys, and every way in, found by itself."""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import httpx2
+from google.protobuf import message_factory
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+
+from opserve_server.administration import Administration
+from opserve_server.core.service import Service
+from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.server import _FILES, grpc_server
+from opserve_server.guard import Guard
+from opserve_server.rest_api.app import RestApi, rest_app
+from opserve_server.rest_api.middleware import service_routes
+from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.telemetry.metrics import Metrics
+from server.judging import idle_conformance
+
+REQUEST_ID = "of-this-test"
+RUN_LIMITS = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
+BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode": "STOP"}}
+"""Of routes that refuse an empty one."""
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Both APIs of a service."""
+
+    app: RestApi
+    rest: httpx2.AsyncClient
+    channel: grpc.aio.Channel
+
+    async def grpc_answer(
+        self, rpc: MethodDescriptor, request: bytes, key: str | None
+    ) -> tuple[grpc.StatusCode, bytes]:
+        """Status and details of a call; both are those of OK where it was answered."""
+        metadata = [("x-request-id", REQUEST_ID), *headers(key).items()]
+        path = f"/{rpc.containing_service.full_name}/{rpc.name}"
+        kind = ("stream" if rpc.client_streaming else "unary") + "_"
+        kind += "stream" if rpc.server_streaming else "unary"
+        made = getattr(self.channel, kind)(path)
+        call = made(iter([request]) if rpc.client_streaming else request, metadata=metadata)
+        try:
+            if rpc.server_streaming:
+                await call.read()
+                call.cancel()
+            else:
+                await call
+        except grpc.aio.AioRpcError as error:
+            packed = dict(error.trailing_metadata()).get("grpc-status-details-bin", b"")
+            assert isinstance(packed, bytes)
+            return error.code(), packed
+        return grpc.StatusCode.OK, b""
+
+    async def rest_answer(self, verb: str, path: str, key: str | None) -> httpx2.Response:
+        """The answer of a route, to a call with a body where it takes one."""
+        told = {"x-request-id": REQUEST_ID, **headers(key)}
+        if verb == "PUT":
+            return await self.rest.put(path, content=b"1234", headers=told)
+        if path.endswith((":run", ":verify")):
+            files = {"args": b"{}", "tensors": b""}
+            return await self.rest.post(path, files=files, headers=told)
+        body = next((body for end, body in BODIES.items() if path.endswith(end)), None)
+        return await self.rest.request(verb, path, json=body, headers=told)
+
+
+@asynccontextmanager
+async def open_doors(
+    service: Service, guard: Guard, metrics: Metrics, run_limits: RunLimits = RUN_LIMITS
+) -> AsyncGenerator[Doors]:
+    """Both APIs, until the block ends."""
+    app = rest_app(
+        service,
+        guard,
+        Administration(service, None),
+        idle_conformance(service),
+        accepts=lambda: True,
+        metrics_page=metrics.page,
+        body_bytes_limit=4096,
+        run_limits=run_limits,
+    )
+    server = grpc_server(
+        service,
+        guard,
+        Administration(service, None),
+        idle_conformance(service),
+        Health(service),
+        message_bytes_limit=2**20,
+        chunk_bytes_limit=2**18,
+        silent_client_limit_s=30,
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    transport = httpx2.ASGITransport(app=app)
+    async with (
+        httpx2.AsyncClient(transport=transport, base_url="http://farm.example") as rest,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        yield Doors(app, rest, channel)
+    await server.stop(None)
+
+
+def headers(key: str | None) -> dict[str, str]:
+    """What says who calls; nothing for None."""
+    return {} if key is None else {"authorization": f"Bearer {key}"}
+
+
+def every_rpc() -> Iterator[MethodDescriptor]:
+    """Every RPC of opserve's services."""
+    for file in _FILES:
+        for service in file.DESCRIPTOR.services_by_name.values():
+            yield from service.methods
+
+
+def request_in(rpc: MethodDescriptor, session: str) -> Message | None:
+    """A request that names a session; None where none can."""
+    if "session" not in rpc.input_type.fields_by_name:
+        return None
+    fields: dict[str, Any] = {"session": session, "level": 1, "mode": 1, "im2col_backward": {}}
+    there = {name: fields[name] for name in fields if name in rpc.input_type.fields_by_name}
+    made: Any = message_factory.GetMessageClass(rpc.input_type)
+    request: Message = made(**there)
+    return request
+
+
+def every_route(app: RestApi, *, session: str) -> Iterator[tuple[str, str, str]]:
+    """Name, verb and path of every route, with a session's name where it takes one."""
+    for route in service_routes(app.routes):
+        path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
+        path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
+        path = path.replace("{suite}", "smoke").replace("{case}", "none").replace("{run}", "0" * 16)
+        path = (
+            path.replace("{id}", "00000000").replace("{name}", "none").replace("{file}", "init.js")
+        )
+        for parameter in route.param_convertors:
+            path = path.replace(f"{{{parameter}:int}}", "1")
+        for verb in sorted(route.methods or ()):
+            yield route.name, verb, path

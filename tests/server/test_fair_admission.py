@@ -1,0 +1,178 @@
+"""Turns of tenants in the front: many calls of one stand beside a call of another."""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+from typing_extensions import override
+
+from opserve.v1.session_service_pb2 import OpenSessionRequest
+from opserve.v1.session_service_pb2_grpc import SessionServiceStub
+from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.infos import OpenedSession
+from opserve_server.core.observations import CallEnded, Observation
+from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
+from opserve_server.core.turns import ITEMS_A_TURN, in_turns
+from opserve_server.guard import Credentials, FairAdmission
+from opserve_server.telemetry.metrics import Metrics
+from server.entry_points import Doors, headers, open_doors
+from server.guards import admitted, keyed_guard
+from server.recording import RecordingService
+from server.turns import Turns
+
+MANY = 20
+CALLS = ["lab"] * MANY + ["mill"]
+EARLY = MANY // 2
+"""Places before this one are early, whatever turns an answer takes beside its own."""
+
+
+async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
+    turnstile, passed = FairAdmission(), list[str]()
+
+    async def call(tenant: str) -> None:
+        await turnstile.passed(tenant, object())
+        passed.append(tenant)
+
+    await asyncio.gather(*map(call, CALLS))
+    assert passed == ["lab", "mill", *["lab"] * (MANY - 1)]
+
+
+async def test_who_is_alone_does_not_wait() -> None:
+    turnstile = FairAdmission()
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            turnstile.passed("lab", object()).send(None)
+        await asyncio.sleep(0)
+
+
+async def test_a_call_that_is_answered_in_its_turn_passes_twice_and_no_more() -> None:
+    turnstile, told = FairAdmission(), list[str]()
+
+    async def call(tenant: str, times: int) -> None:
+        for _ in range(times):
+            await turnstile.passed(tenant, tenant)
+            told.append(tenant)
+
+    await asyncio.gather(call("lab", 4), call("mill", 1))
+    assert told == ["lab", "lab", "mill", "lab", "lab"]
+
+
+async def test_who_gives_up_holds_nobody_up() -> None:
+    turnstile = FairAdmission()
+    waiting = [asyncio.ensure_future(turnstile.passed("lab", object())) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    waiting[2].cancel()
+    await asyncio.wait(waiting)
+    assert [call.cancelled() for call in waiting] == [False, True, True, False, False]
+    await test_who_is_alone_does_not_wait()
+
+
+async def test_of_a_tenants_long_loops_one_slice_runs_in_each_turn() -> None:
+    keyed, slices = keyed_guard(), list[tuple[str, int]]()
+    turns = Turns()
+
+    async def call(key: str) -> None:
+        credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
+        principal = await admitted(keyed.guard, credentials, Scope.OPERATE)
+        async for _ in in_turns(range(3 * ITEMS_A_TURN)):
+            if not slices or slices[-1] != (principal.tenant, turns.count):
+                slices.append((principal.tenant, turns.count))
+
+    await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))
+    of_lab = Counter(turn for tenant, turn in slices if tenant == "lab")
+    assert len(slices) >= 3 * (MANY + 1), "calls of one tenant were sliced together"
+    assert max(of_lab.values()) == 1
+
+
+async def test_calls_begin_in_turns() -> None:
+    keyed, begun = keyed_guard(), list[str]()
+
+    async def call(key: str) -> None:
+        credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
+        principal = await admitted(keyed.guard, credentials, Scope.OPERATE)
+        begun.append(principal.tenant)
+
+    await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))
+    assert begun == ["lab", "mill", *["lab"] * (MANY - 1)]
+
+
+@dataclass
+class Gate:
+    """Holds calls until all are there, and lets them go in one turn of the event loop.
+
+    Attributes:
+        fails: Whether they fail then.
+        here: How many are there.
+        many: Done when the many are.
+        open: Done when all are.
+    """
+
+    fails: bool
+    here: int = 0
+    many: asyncio.Event = field(default_factory=asyncio.Event)
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def passed(self) -> None:
+        self.here += 1
+        if self.here == MANY:
+            self.many.set()
+        if self.here == len(CALLS):
+            asyncio.get_running_loop().call_soon(self.open.set)
+        await self.open.wait()
+        if self.fails:
+            raise HandleNotFound("session", 1, allowed="none")
+
+
+class GatedService(RecordingService):
+    """One in which sessions open when all have asked for them.
+
+    Attributes:
+        ended: Whose calls ended, in that order.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self.ended: list[str] = []
+        super().__init__(observe=self.note)
+        self._gate = gate
+
+    def note(self, observation: Observation) -> None:
+        if isinstance(observation, CallEnded):
+            principal = observation.call.principal
+            self.ended.append("" if principal is None else principal.tenant)
+
+    @override
+    async def open_session(
+        self, principal: Principal, asked: SessionRequest = ANY_DEVICE, *, request_id: str = ""
+    ) -> OpenedSession:
+        await self._gate.passed()
+        return await super().open_session(principal, asked, request_id=request_id)
+
+
+async def call_over_grpc(doors: Doors, key: str) -> None:
+    stub: Any = SessionServiceStub(doors.channel)
+    with suppress(grpc.aio.AioRpcError):
+        await stub.OpenSession(OpenSessionRequest(), metadata=list(headers(key).items()))
+
+
+async def call_over_rest(doors: Doors, key: str) -> None:
+    await doors.rest.post("/v1/sessions", json={}, headers=headers(key))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("call", [call_over_grpc, call_over_rest])
+async def test_calls_are_answered_in_turns(call: Any, *, fails: bool) -> None:
+    gate, keyed = Gate(fails=fails), keyed_guard()
+    service = GatedService(gate)
+    async with open_doors(service, keyed.guard, Metrics()) as doors, asyncio.TaskGroup() as calls:
+        for _ in range(MANY):
+            calls.create_task(call(doors, keyed.lab))
+        await gate.many.wait()
+        await call(doors, keyed.mill)
+    assert sorted(service.ended) == CALLS
+    assert service.ended.index("mill") < EARLY

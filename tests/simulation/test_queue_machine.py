@@ -1,0 +1,214 @@
+"""The device queue does as its model does, and every bug that is planted is found."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis.stateful import run_state_machine_as_test
+
+from opserve_server.core.accounts import Account
+from opserve_server.core.capacity import Room
+from opserve_server.core.device_queue import DeviceQueue, Place, PlaceKey
+from opserve_server.core.infos import WaitingInfo
+from opserve_server.core.session import Session
+from opserve_server.core.session_request import Wanted
+from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
+from simulation.queue_machine import LineMachine
+
+
+def test_the_line_behaves_as_its_model() -> None:
+    run_state_machine_as_test(LineMachine, settings=CLEAN)
+
+
+def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Whoever waits grows no older: a higher priority always comes first."""
+    original = DeviceQueue._enter
+
+    def enter(self: DeviceQueue, account: Account, wanted: Wanted, key: PlaceKey | None) -> Place:
+        place = original(self, account, wanted, key)
+        place.order = (-float(wanted.priority), place.order[1])
+        self._places.sort(key=lambda one: one.order)
+        return place
+
+    patch.setattr(DeviceQueue, "_enter", enter)
+
+
+def let_others_take_what_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """Sessions that come and go never leave a device empty for who wants it alone."""
+
+    def keep(self: Room, wanted: Wanted, *, tenant: str) -> None:
+        del self, wanted, tenant
+
+    patch.setattr(Room, "keep", keep)
+
+
+def keep_a_device_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """An exclusive session lives as long as its client calls."""
+    patch.setattr(Session, "exclusive_until", property(lambda _: float("inf")))
+
+
+def grant_to_who_is_away(patch: pytest.MonkeyPatch) -> None:
+    """Who was cut off is not passed over."""
+    patch.setattr(Place, "waits", property(lambda place: not place.granted.done()))
+
+
+def count_all_in_the_line(patch: pytest.MonkeyPatch) -> None:
+    """A position counts those that want other devices too."""
+    original = DeviceQueue._info
+
+    def info(self: DeviceQueue, place: Place, room: Room) -> WaitingInfo:
+        ahead = sum(other.waits and other.order < place.order for other in self._places)
+        return replace(original(self, place, room), position=ahead + 1)
+
+    patch.setattr(DeviceQueue, "_info", info)
+
+
+def forget_who_waits_behind(patch: pytest.MonkeyPatch) -> None:
+    """A wait that ends leaves what was kept for it to nobody, until somebody looks."""
+
+    def leave(self: DeviceQueue, place: Place) -> None:
+        self._places.remove(place)
+        for timer in place.timers.values():
+            timer.cancel()
+
+    patch.setattr(DeviceQueue, "_leave", leave)
+
+
+def wait_without_an_end(patch: pytest.MonkeyPatch) -> None:
+    """Who wants a device alone waits on behind the deadline."""
+    original = DeviceQueue._give_up
+
+    def give_up(self: DeviceQueue, place: Place) -> None:
+        if place.wanted.exclusive_s is None:
+            original(self, place)
+
+    patch.setattr(DeviceQueue, "_give_up", give_up)
+
+
+def look_at_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A device that becomes ready is given to who waits when something else happens."""
+
+    def look_again(self: DeviceQueue) -> None:
+        self._look = asyncio.get_running_loop().call_later(1e9, self._look_again)
+
+    patch.setattr(DeviceQueue, "_look_again", look_again)
+
+
+def ask(  # as the machine's rule, with what most histories give
+    tenant: str,
+    tags: str,
+    *,
+    priority: int = 0,
+    alone_s: int = 0,
+    wait_s: int = 0,
+    way: str = "once",
+) -> Callable[[LineMachine], None]:
+    """A step: a client asks for a session."""
+    return lambda line: line.ask(tenant, tags, priority, alone_s, wait_s, way)
+
+
+NONE_READY: list[Callable[[LineMachine], None]] = [
+    lambda line: line.a_device_fails_or_is_ready_again("one"),
+    lambda line: line.a_device_fails_or_is_ready_again("two"),
+    lambda line: line.a_device_fails_or_is_ready_again("three"),
+]
+
+BUGS: list[Planted[LineMachine]] = [
+    Planted(
+        let_priority_win_for_ever,
+        [
+            *NONE_READY,
+            ask("lab", "", wait_s=45),
+            lambda line: line.time_passes(30),
+            ask("lab", "", priority=1, wait_s=45),
+        ],
+        "waiting: .*, expected ",
+    ),
+    Planted(
+        let_others_take_what_is_kept,
+        [*[ask("lab", "")] * 3, ask("lab", "", alone_s=10, wait_s=7), ask("lab", "")],
+        "answered 'one', expected 'two'",
+    ),
+    Planted(
+        keep_a_device_for_ever,
+        [ask("lab", "", alone_s=10), lambda line: line.time_passes(30)],
+        "sessions: .*, expected ",
+    ),
+    Planted(
+        grant_to_who_is_away,
+        [
+            *NONE_READY,
+            ask("lab", "", wait_s=45, way="named"),
+            lambda line: line.a_client_is_cut_off(0),
+            lambda line: line.a_device_fails_or_is_ready_again("one"),
+            lambda line: line.time_passes(6),
+        ],
+        "sessions: .*, expected ",
+    ),
+    Planted(
+        count_all_in_the_line,
+        [*NONE_READY, ask("lab", "a", wait_s=45), ask("lab", "b", wait_s=45)],
+        "waiting: .*, expected ",
+    ),
+    Planted(
+        forget_who_waits_behind,
+        [
+            *[ask("lab", "")] * 3,
+            ask("lab", "", alone_s=10, wait_s=7),
+            ask("lab", "a", wait_s=45),
+            lambda line: line.a_client_is_cut_off(0),
+        ],
+        "answered '', expected 'one'",
+    ),
+    Planted(
+        wait_without_an_end,
+        [
+            *NONE_READY,
+            ask("lab", "", alone_s=10, wait_s=7),
+            lambda line: line.time_passes(30),
+        ],
+        "answered '', expected 'WaitTimedOut'",
+    ),
+    Planted(
+        look_at_nothing,
+        [
+            *NONE_READY,
+            ask("lab", "a", wait_s=45),
+            lambda line: line.a_device_fails_or_is_ready_again("one"),
+            lambda line: line.time_passes(6),
+        ],
+        "answered '', expected 'one'",
+    ),
+]
+
+
+@by_name(BUGS)
+def test_a_history_finds_nothing_where_no_bug_is_planted(bug: Planted[LineMachine]) -> None:
+    go_through(LineMachine(), [LineMachine.start, *bug.steps])
+
+
+@by_name(BUGS)
+def test_a_history_finds_the_bug_that_is_planted(
+    bug: Planted[LineMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug.plant(monkeypatch)
+    with pytest.raises(AssertionError, match=bug.message):
+        go_through(LineMachine(), [LineMachine.start, *bug.steps])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_line_behaves_as_its_model_in_many_histories() -> None:
+    run_state_machine_as_test(LineMachine, settings=SEARCH)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@by_name(BUGS)
+def test_the_search_finds_the_bug_that_is_planted(
+    bug: Planted[LineMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug.plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(LineMachine, settings=PLANTED)
