@@ -84,6 +84,13 @@ def test_tests_of_a_line_take_turns_by_file_the_likeliest_file_first() -> None:
     assert found.lines(CHUNKS) == {28, 40}
 
 
+def test_test_functions_of_a_file_take_turns_each_with_its_quickest_case_first() -> None:
+    names = ["test_sum[a]", "test_sum[b]", "test_sum[slow]", "test_slow_write"]
+    found = _map({f"tests/client/test_chunks.py::{name}|run": [28] for name in names})
+    chosen = [test.partition("::")[2] for test in found.tests(CHUNKS, 28, limit_s=100)]
+    assert chosen == ["test_sum[a]", "test_slow_write", "test_sum[b]", "test_sum[slow]"]
+
+
 def test_a_line_outside_functions_maps_to_all_tests_of_its_root() -> None:
     found = _map({
         "tests/protos/test_chunks.py::test_one|run": [28],
@@ -147,36 +154,51 @@ def test_a_mutant_that_exceeds_the_limit_is_killed_where_its_tests_pass_well_wit
     (tmp_path / CHUNKS).parent.mkdir(parents=True)
     (tmp_path / CHUNKS).write_text("limit = 8\n")
     [mutant] = _mutants(tmp_path)
-    assert Copy(tmp_path, tmp_path).try_mutant(mutant, [], limit_s=300) == outcome
+    assert Copy(tmp_path, tmp_path).try_mutant(mutant, ["test_it.py"], limit_s=300) == outcome
     assert limits == [300, 100]
 
 
+NUMBER = "import runpy\nnumber = runpy.run_path('protos/opserve/chunks.py')['number']\n"
+TESTS = {
+    "test_good.py::test_good": "def test_good():\n    assert number() == 2\n",
+    "test_other.py::test_blind": "def test_blind():\n    assert number is not None\n",
+    "test_other.py::test_broken": "def test_broken():\n    assert number() == 5\n",
+    "test_names.py::test_sign[2]": (
+        "import pytest\n"
+        "@pytest.mark.parametrize('one', [number()], ids=str)\n"
+        "def test_sign(one):\n    assert one > 0\n"
+    ),
+    "test_import.py::test_import": (
+        "assert number() == 2\ndef test_import():\n    assert number is not None\n"
+    ),
+}
+GOOD, BLIND, BROKEN, RENAMED, IMPORT = TESTS
+
+
+@pytest.mark.parametrize(
+    ("tests", "outcome"),
+    [
+        ([BLIND, RENAMED], "survived"),
+        ([BROKEN], "survived: its tests fail or take long without it too"),
+        ([BLIND, BROKEN, GOOD], "killed"),
+        ([BLIND, IMPORT], "killed"),
+    ],
+    ids=str,
+)
 def test_a_mutant_is_killed_by_a_test_that_passes_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: list[str], outcome: str
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     folder = tmp_path / "copy"
     (folder / CHUNKS).parent.mkdir(parents=True)
-    (folder / CHUNKS).write_text("def double(number):\n    return 2 * number\n")
-    (folder / "test_it.py").write_text(
-        "import runpy\n"
-        f"double = runpy.run_path('{CHUNKS}')['double']\n"
-        "def test_good():\n    assert double(2) == 4\n"
-        "def test_blind():\n    assert double is not None\n"
-        "def test_broken():\n    assert double(2) == 5\n"
-    )
+    (folder / CHUNKS).write_text("def number():\n    return abs(2)\n")
+    for name, text in TESTS.items():
+        path = folder / name.partition("::")[0]
+        path.write_text((path.read_text() if path.exists() else NUMBER) + text)
     [mutant] = [one for one in _mutants(folder) if one.mutation.new == "3"]
     made_ns = (folder / CHUNKS).stat().st_mtime_ns
-    outcomes = [
-        Copy(folder, tmp_path).try_mutant(mutant, [f"test_it.py::test_{name}"], limit_s=500)
-        for name in ("good", "blind", "broken")
-    ]
-    assert outcomes == [
-        "killed",
-        "survived",
-        "survived: its tests fail or take long without it too",
-    ]
-    assert "2 * number" in (folder / CHUNKS).read_text()
+    assert Copy(folder, tmp_path).try_mutant(mutant, tests, limit_s=500) == outcome
+    assert "abs(2)" in (folder / CHUNKS).read_text()
     assert (folder / CHUNKS).stat().st_mtime_ns == made_ns
 
 

@@ -6,8 +6,9 @@ import sqlite3
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,9 @@ class CoverageMap:
         """Tests that execute a line, as many as take limit_s together, at least one.
 
         Files of tests take turns, those first whose path has most words in common with the mutated
-        file's; of each file, quick tests first. A line outside all functions runs under whichever
-        test imports it first; all tests of its root may show it: tests/kernels for kernels/.
+        file's; in each file its functions take turns, each with its quickest case first. A line
+        outside all functions runs under whichever test imports it first; all tests of its root may
+        show it: tests/kernels for kernels/.
         """
         if _is_in_function(path, line):
             candidates = self._all_tests(path, line)
@@ -48,16 +50,16 @@ class CoverageMap:
             root = f"tests/{path.parts[0]}/"
             candidates = {one for one in self.durations if one.startswith(root)}
             candidates = candidates or set(self.durations)  # no tests/protos
-        files: dict[str, list[str]] = defaultdict(list)
+        files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for test in sorted(candidates, key=lambda one: (self.durations[one], one)):
-            files[test.partition("::")[0]].append(test)
+            files[test.partition("::")[0]][test.partition("[")[0]].append(test)
         words = _words(f"{path}")
         order = sorted(files, key=lambda name: (-len(words & _words(name)), name))
-        turns = chain.from_iterable(zip_longest(*(files[name] for name in order)))
+        turns = _in_turns([_in_turns(files[name].values()) for name in order])
         chosen: list[str] = []
         left_s = limit_s
         for test in turns:
-            if test is not None and (not chosen or self.durations[test] <= left_s):
+            if not chosen or self.durations[test] <= left_s:
                 chosen.append(test)
                 left_s -= self.durations[test]
         return chosen
@@ -117,6 +119,11 @@ def _is_in_function(path: Path, line: int) -> bool:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
+
+
+def _in_turns(rows: Iterable[list[str]]) -> list[str]:
+    """The first of each row, then the second of each, and so on."""
+    return [one for column in zip_longest(*rows) for one in column if one is not None]
 
 
 def _words(path: str) -> set[str]:

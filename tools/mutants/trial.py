@@ -1,5 +1,6 @@
 """One mutant in a copy of the repository: the tests of its line fail, or it survives."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,10 +12,14 @@ from enum import StrEnum
 from pathlib import Path
 from shutil import rmtree
 
+import pytest
+
 from tools.mutants.drawing import Mutant
 from tools.mutants.mutations import mutated
 
 _ROOTS = ("protos", "kernels", "server", "client")
+_TOOLS = Path(__file__).parents[2]
+_PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # its tests may vanish
 
 
 class Outcome(StrEnum):
@@ -37,43 +42,66 @@ class Copy:
     def try_mutant(self, mutant: Mutant, tests: list[str], *, limit_s: float) -> Outcome:
         """Runs tests with the mutant; what fails must pass without it, and sooner than this limit.
 
-        The source has its time again afterwards, else its loops would be compiled anew.
+        Tests that fail without the mutant too are left out, and the others run again.
         """
+        while tests:
+            with self._mutated(mutant):
+                status = self._pytest(tests, limit_s=limit_s)
+            if status is None:
+                without = self._pytest(tests, limit_s=limit_s / 3)
+                return Outcome.TIMED_OUT if without == 0 else Outcome.UNCLEAR
+            if status in _PASSED:
+                return Outcome.SURVIVED
+            failed = self._failed(tests)
+            if self._pytest(failed, limit_s=limit_s) == 0:
+                return Outcome.KILLED
+            tests = [test for test in tests if test not in failed]
+        return Outcome.UNCLEAR
+
+    @contextmanager
+    def _mutated(self, mutant: Mutant) -> Generator[None]:
+        """The source has its time again afterwards, else its loops would be compiled anew."""
         path = self.folder / mutant.path
         before = path.stat()
         source = path.read_text()
-        arguments = self.folder.with_suffix(".tests")
-        arguments.write_text("\n".join(tests))
-        rmtree(self._failed, ignore_errors=True)
         path.write_text(mutated(source, mutant.mutation))
         try:
-            status = self._pytest(f"@{arguments}", limit_s=limit_s)
+            yield
         finally:
             path.write_text(source)
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        match status:
-            case None:
-                without = self._pytest(f"@{arguments}", limit_s=limit_s / 3)
-                return Outcome.TIMED_OUT if without == 0 else Outcome.UNCLEAR
-            case 0:
-                return Outcome.SURVIVED
-            case _:
-                without = self._pytest("--last-failed", f"@{arguments}", limit_s=limit_s)
-                return Outcome.KILLED if without == 0 else Outcome.UNCLEAR
 
     @property
-    def _failed(self) -> Path:
-        return self.folder.with_suffix(".failed")
+    def _cache(self) -> Path:
+        return self.folder.with_suffix(".cache")
 
-    def _pytest(self, *arguments: str, limit_s: float) -> int | None:
-        """The exit status, or None after the time limit, which ends all processes of the run."""
-        roots = os.pathsep.join(f"{self.folder / root}" for root in _ROOTS)
-        settings = ["-p", "no:randomly", "-x", "-q", "-o", f"cache_dir={self._failed}"]
+    def _failed(self, tests: list[str]) -> list[str]:
+        """Those of the tests that the last run reports as failed, or all where it reports none.
+
+        A file that cannot be imported is reported in place of its tests.
+        """
+        report = self._cache / "v" / "cache" / "lastfailed"
+        names: set[str] = set(json.loads(report.read_text())) if report.exists() else set()
+        failed = [test for test in tests if {test, test.partition("::")[0]} & names]
+        return failed or tests
+
+    def _pytest(self, tests: list[str], *, limit_s: float) -> int | None:
+        """The exit status, or None after the time limit, which ends all processes of the run.
+
+        Whole files are collected, the likeliest first: pytest rejects a name that it does not find.
+        """
+        rmtree(self._cache, ignore_errors=True)
+        names = self.folder.with_suffix(".tests")
+        names.write_text("\n".join(tests))
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        roots = [*(self.folder / root for root in _ROOTS), _TOOLS]
+        settings = ["-p", "no:randomly", "-x", "-q", "-o", f"cache_dir={self._cache}"]
+        plugin = ["-p", "tools.mutants.choosing", f"--mutants-tests={names}"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *settings, *arguments],
+            [sys.executable, "-m", "pytest", *settings, *plugin, *files],
             cwd=self.folder,
             env=os.environ
-            | {"PYTHONPATH": roots, "NUMBA_CACHE_DIR": f"{self.loops}"}
+            | {"PYTHONPATH": os.pathsep.join(map(str, roots)), "NUMBA_CACHE_DIR": f"{self.loops}"}
             | {"PYTHONDONTWRITEBYTECODE": "1"},  # a mutant's bytecode could have the source's time
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
