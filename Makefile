@@ -6,6 +6,8 @@ PROTOS_BIN := .venv-protos/bin
 PROTOS_READY := .venv-protos/.stamp
 BENCH_BIN := .venv-bench/bin
 BENCH_READY := .venv-bench/.stamp
+DOCS_BIN := .venv-docs/bin
+DOCS_READY := .venv-docs/.stamp
 
 # Tests start many services, each of which would compile the source anew where bytecode may not be kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -72,7 +74,7 @@ settings: $(READY) ## writes docs/reference/settings.md from the settings
 settings-check: $(READY) ## fails when docs/reference/settings.md is stale
 	$(BIN)/python tools/settings_page.py --check
 
-support: $(READY) ## writes README.md's table of support from the registry
+support: $(READY) ## writes the table of docs/reference/operators.md from the registry
 	$(BIN)/python tools/support_table.py
 
 support-check: $(READY) ## fails when that table is stale
@@ -164,12 +166,21 @@ bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); wr
 pictures: $(BENCH_READY) ## draws the pictures of docs/explanation/kernels.md
 	MPLBACKEND=Agg $(BENCH_BIN)/python tools/kernel_pictures.py
 
+$(DOCS_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	$(DOCS_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(DOCS_BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
+	touch $(DOCS_READY)
+
+docs: $(DOCS_READY) ## the documentation as a site that needs no network: build/site/index.html
+	$(DOCS_BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs . build/site
+
 operator: $(READY) $(PROTOS_READY) ## make operator NAME=x: the skeleton of a new operator
 	$(BIN)/python tools/new_operator.py "$(NAME)"
 	$(PROTOS_BIN)/python tools/protos.py
 
 constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev pyproject.toml --output-file constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev --group docs pyproject.toml --output-file constraints.txt
 
 dist: $(READY) ## the wheel and the sdist, in dist/
 	$(BIN)/python -m hatchling build
@@ -179,5 +190,5 @@ previous-release: $(READY) ## after a release: its protos and public names are t
 	$(BIN)/python -m tools.public_surface --names tests/previous_release_names.txt
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-protos .venv-bench .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-protos .venv-bench .venv-docs .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

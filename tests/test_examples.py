@@ -15,31 +15,31 @@ import pytest
 
 from benchmarks.service_with_keys import empty_store
 from opserve_client.private_service import Addresses, private_service
-from opserve_kernels.registry import OPERATORS
 from skips import needs_program
 
 pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
-PAGES = [
+ELSEWHERE = {
+    "docs/how-to/administration.md": "tests/system/test_administration.py",
+    "docs/how-to/conformance.md": "tests/client/conform/test_guide.py",
+    "docs/how-to/five-teams.md": "tests/system/test_five_teams_page.py",
+    "docs/how-to/operating.md": "tests/system/test_operating_page.py",
+    "docs/tutorial/first-verdict.md": "tests/client/conform/test_guide.py",
+}
+"""Pages whose examples other tests run."""
+STARTS = {"docs/how-to/from-a-laptop.md", "docs/reference/settings.md"}
+"""Pages whose commands only start a service."""
+SHELL_PAGES = {
     "README.md",
-    "docs/tutorial/two-phases.md",
-    "docs/reference/bytes.md",
-    "docs/how-to/devices.md",
-    "docs/how-to/tbe.md",
-    "docs/reference/profiles.md",
-    "docs/reference/numerics.md",
-    "docs/explanation/kernels.md",
-    "docs/reference/conformance-verdicts.md",
-    "docs/reference/conformance-report.md",
-    "docs/reference/conformance-service.md",
-    "docs/how-to/observing.md",
-    *(f"kernels/opserve_kernels/operators/{name}/README.md" for name in OPERATORS),
-]
-SHELL_PAGES = ["README.md", "docs/how-to/rest.md", "docs/reference/conformance-service.md"]
+    "docs/how-to/conformance-service.md",
+    "docs/how-to/rest.md",
+    "docs/tutorial/first-call.md",
+}
 IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
 PRINTED = {
-    "README.md": [
-        "(2, 4, 7, 7) (8, 4, 3, 3) (8,)",
+    "README.md": ["(2, 4, 7, 7) (8, 4, 3, 3) (8,)"],
+    "docs/tutorial/first-call.md": [
+        "[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]",
         "161002 ACLNN_ERR_PARAM_INVALID stride",
     ],
     "docs/how-to/observing.md": [
@@ -47,13 +47,13 @@ PRINTED = {
         "['im2col_backward', 'write', 'read']",
         "5 True True 5",
     ],
-    "docs/reference/conformance-verdicts.md": [
+    "docs/explanation/verdicts.md": [
         "FAILED 1 (2, 3)",
         "['rounding', 'cann-ecosystem']",
         "True",
     ],
     "docs/reference/conformance-report.md": ["<!doctype html> False"],
-    "docs/reference/conformance-service.md": [
+    "docs/how-to/conformance-service.md": [
         *("PASSED", "FAILED"),
         "['grad_output', 'input', 'weight']",
         "grad_input: nothing was given instead of bfloat16 of shape (1, 8, 6, 6)",
@@ -67,6 +67,16 @@ needs_curl = needs_program("curl", there=shutil.which("curl") is not None, packa
 
 def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def pages_with(language: str) -> list[str]:
+    """The README, the documentation and the operators' pages, if they have such an example."""
+    folders = ("*.md", "docs/**/*.md", "kernels/opserve_kernels/operators/*/README.md")
+    pages = (str(path.relative_to(ROOT)) for folder in folders for path in ROOT.glob(folder))
+    return sorted(page for page in pages if blocks(page, language))
+
+
+PYTHON_PAGES = [page for page in pages_with("python") if page not in ELSEWHERE]
 
 
 def on(service: Addresses, text: str) -> str:
@@ -83,22 +93,26 @@ def run_shell(script: str, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PYTHON_PAGES)
 def test_python_examples_run(service: Addresses, page: str) -> None:
-    examples = blocks(page, "python")
-    assert examples, f"{page} has no example"
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        for example in examples:
+        for example in blocks(page, "python"):
             # Each in names of its own: a reader copies one of them, and it must run alone.
             exec(compile(on(service, example), page, "exec"), {})  # noqa: S102  # our own page
     if page in PRINTED:
         assert printed.getvalue().splitlines() == PRINTED[page]
 
 
+def test_the_commands_of_the_readme_run(service: Addresses, tmp_path: Path) -> None:
+    (command,) = (block for block in blocks("README.md", "sh") if "conform" in block)
+    run_shell(on(service, command), tmp_path)
+    assert (tmp_path / "report.html").exists()
+
+
 @needs_curl
-def test_the_shell_examples_of_the_readme_run(service: Addresses, tmp_path: Path) -> None:
-    examples = [block for block in blocks("README.md", "sh") if "curl" in block or "run" in block]
+def test_the_commands_of_the_first_call_run(service: Addresses, tmp_path: Path) -> None:
+    _, *examples = blocks("docs/tutorial/first-call.md", "sh")  # the first installs and starts
     run_shell(on(service, "".join(examples)), tmp_path)
     for output in ("out.npz", "cli.npz"):
         assert np.load(tmp_path / output)["out"].tolist() == IMAGE
@@ -119,7 +133,7 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
 def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
     with private_service(store_url=empty_store(tmp_path), devices='["reference"]') as service:
         run_shell(
-            on(service, "".join(blocks("docs/reference/conformance-service.md", "sh"))), tmp_path
+            on(service, "".join(blocks("docs/how-to/conformance-service.md", "sh"))), tmp_path
         )
     (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]
     wrong = np.load(tmp_path / "wrong.npz")["out"]
@@ -128,11 +142,10 @@ def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
     assert output["greatest"][0]["got"] == wrong[place]
 
 
-def test_every_page_with_curl_is_tested() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-    names = [str(path.relative_to(ROOT)) for path in pages]
-    found = [name for name in names if "curl" in "".join(blocks(name, "sh"))]
-    assert sorted(found) == SHELL_PAGES
+def test_every_page_with_an_example_is_tested() -> None:
+    assert set(PYTHON_PAGES) >= set(PRINTED)
+    assert set(pages_with("sh")) == SHELL_PAGES | STARTS | set(ELSEWHERE)
+    assert [test for page, test in ELSEWHERE.items() if page not in (ROOT / test).read_text()] == []
 
 
 def test_the_first_example_has_fifteen_lines() -> None:

@@ -14,6 +14,7 @@ INDEX = Path("docs/index.md")
 KINDS = ("tutorial", "how-to", "reference", "explanation")
 UNLISTED = ("docs/decisions", "docs/ci", "docs/grafana")
 """Folders of docs/ that the index need not list file by file."""
+README_LINES = 100
 FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(\s*<?([^)>\s]+)>?[^)]*\)")
@@ -130,3 +131,7 @@ def test_every_page_that_a_file_names_is_there() -> None:
     }
     assert len(named) > 50
     assert [pair for pair in named if not (REPOSITORY / pair[1]).exists()] == []
+
+
+def test_readme_is_short() -> None:
+    assert len(text(Path("README.md")).splitlines()) <= README_LINES

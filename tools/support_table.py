@@ -1,4 +1,4 @@
-"""Writes README.md's table of support from the registry; --check only tells whether it is fresh."""
+"""Writes the table of docs/reference/operators.md from the registry; --check fails when stale."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from opserve_kernels.profiles import PROFILES, Profile
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType
 
-PAGE = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs/reference/operators.md"
 BEGIN, END = "<!-- support: make support -->\n", "<!-- end of support -->"
 SOURCE_ONLY = "\\*"
 
@@ -22,7 +22,7 @@ def main() -> int:
     check = parser.parse_args().check
     text = PAGE.read_text()
     if [text.count(BEGIN), text.count(END)] != [1, 1]:
-        print(f"README.md: must have {BEGIN.strip()} and {END}, each once")
+        print(f"{PAGE.name}: must have {BEGIN.strip()} and {END}, each once")
         return 1
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -32,7 +32,7 @@ def main() -> int:
         return 0
     if text == written:
         return 0
-    print("stale: the table of support in README.md; run make support")
+    print("stale: the table of docs/reference/operators.md; run make support")
     return 1
 
 
@@ -46,7 +46,7 @@ def table() -> str:
 
 def linked(operator: Operator[Any]) -> str:
     """An operator's name, with its page behind it."""
-    return f"[`{operator.call}`](kernels/opserve_kernels/operators/{operator.name}/README.md)"
+    return f"[`{operator.call}`](../../kernels/opserve_kernels/operators/{operator.name}/README.md)"
 
 
 def row(profile: Profile) -> list[str]:

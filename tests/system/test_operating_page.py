@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/operating.md, one after another in one folder."""
+"""The commands of docs/how-to/operating.md run; settings and metrics on it and its pages exist."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,9 @@ from opserve_server.telemetry.metrics import Metrics
 from test_examples import blocks, run_shell
 
 pytestmark = pytest.mark.system
-PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/operating.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / "how-to/operating.md", DOCS / "reference/capacity.md"]
+TEXT = "".join(page.read_text() for page in PAGES)
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
@@ -22,15 +24,15 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 
 
 def test_every_setting_that_the_page_names_is_there() -> None:
-    named = {name.lower() for name in re.findall(rf"{PREFIX}([A-Z_]+)", PAGE)}
-    named |= set(re.findall(r"`(\w+_(?:s|limit|bytes))`", PAGE))
+    named = {name.lower() for name in re.findall(rf"{PREFIX}([A-Z_]+)", TEXT)}
+    named |= set(re.findall(r"`(\w+_(?:s|limit|bytes))`", TEXT))
     metrics = {name for name in named if name.startswith("opserve_")}
     assert named - metrics - set(Settings.model_fields) - set(Resource) == set()
     assert len(named) > 10
 
 
 def test_every_metric_that_the_page_names_is_there() -> None:
-    named = set(re.findall(r"opserve_[a-z_]+", PAGE)) - {"opserve_server"}
-    known = (Path(__file__).resolve().parents[2] / "docs/how-to/observing.md").read_text()
+    named = set(re.findall(r"opserve_[a-z_]+", TEXT)) - {"opserve_server"}
+    known = (DOCS / "reference/metrics.md").read_text()
     written = Metrics().page().decode() + known + "opserve_audit_dropped_total"
     assert {name for name in named if name not in written} == set()

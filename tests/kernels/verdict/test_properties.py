@@ -1,7 +1,7 @@
 """Right sums pass in any order; each kind of wrong one is caught by the layer that is named for it.
 
-docs/reference/conformance-verdicts.md has the measured shares of accepted wrong results; the limits
-here are their upper bounds.
+docs/explanation/verdicts.md has the measured shares of accepted wrong results; the limits here are
+their upper bounds.
 """
 
 from collections.abc import Callable
