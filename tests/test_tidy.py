@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from opserve_server.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ROOTS = ("protos", "kernels", "server", "client")
-PACKAGES = ("opserve", "opserve_client", "opserve_kernels", "opserve_pytest", "opserve_server")
 TYPED_PACKAGES = (
     "protos/opserve",
     "protos/opserve/v1",
@@ -257,17 +255,6 @@ def test_the_version_is_stated_in_one_place_and_has_a_release_before_it() -> Non
 
 def numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)[:3]]
-
-
-@pytest.mark.system
-def test_wheel_holds_the_packages_and_neither_tests_nor_caches(tmp_path: Path) -> None:
-    run("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    top = {name.split("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
-    assert [name for name in names if re.search(r"__pycache__|(?<!py)test", name)] == []
 
 
 def test_constraints_pin_versions_and_nothing_else() -> None:

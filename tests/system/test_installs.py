@@ -1,17 +1,24 @@
 """Built distributions in empty environments: each extra, lowest versions, protobuf 6 and 7."""
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from conformance.test_onnx_folders import IMAGE, TAPS, write_folder
 from opserve_client.private_service import Addresses
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PINNED = ("--constraint", f"{REPOSITORY / 'constraints.txt'}")
 LOWEST = ("--resolution", "lowest-direct")
+CI = REPOSITORY / "docs/ci"
 SMOKE = f"{REPOSITORY / 'tools/smoke.py'}"
 SMOKE_OF_ITS_OWN = """
 import subprocess, sys
@@ -19,6 +26,7 @@ from opserve_client.private_service import private_service
 with private_service(devices='["reference"]') as addresses:
     subprocess.run([sys.executable, sys.argv[1], addresses.grpc, addresses.rest], check=True)
 """
+CASE = "im2col_backward.ascend910b.e324b9922f6dac02"
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
@@ -40,7 +48,8 @@ def test_a_client_alone_calls_a_service_over_both_wires(
 ) -> None:
     python = environment(tmp_path, f"{built[kind]}", *versions)
     run(python, "-W", "error", SMOKE, service.grpc, service.rest, cwd=tmp_path)
-    run(python, "-m", "opserve_client.cli", "--server", service.grpc, "devices", cwd=tmp_path)
+    devices = run(program(python), "devices", "--address", service.grpc, cwd=tmp_path)
+    assert "ascend910b-0" in devices
 
 
 def test_a_client_shares_an_environment_with_tritonclient(
@@ -53,24 +62,71 @@ def test_a_client_shares_an_environment_with_tritonclient(
     run(python, SMOKE, service.grpc, service.rest, cwd=tmp_path)
 
 
-def test_a_server_of_the_lowest_versions_serves(built: dict[str, Path], tmp_path: Path) -> None:
-    python = environment(tmp_path, f"{built['wheel']}[server]", *LOWEST)
-    run(python, "-c", SMOKE_OF_ITS_OWN, SMOKE, cwd=tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("extra", "modules"),
+    ("extras", "versions", "settings"),
     [
-        ("conform", "opserve_client.conform.onnx_folders"),
-        ("demo", "opserve_client.demo, sklearn"),
-        ("server,otel", "opserve_server.telemetry.traces, opentelemetry.sdk"),
+        ("server", PINNED, {}),
+        ("server", LOWEST, {}),
+        ("server,otel", PINNED, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}),
     ],
+    ids=["server", "server, lowest versions", "server,otel"],
 )
-def test_an_extra_brings_what_its_modules_import(
-    built: dict[str, Path], extra: str, modules: str, tmp_path: Path
+def test_a_server_serves(
+    built: dict[str, Path],
+    extras: str,
+    versions: tuple[str, ...],
+    settings: dict[str, str],
+    tmp_path: Path,
 ) -> None:
-    python = environment(tmp_path, f"{built['wheel']}[{extra}]", *PINNED)
-    run(python, "-c", f"import {modules}", cwd=tmp_path)
+    python = environment(tmp_path, f"{built['wheel']}[{extras}]", *versions)
+    run(python, "-c", SMOKE_OF_ITS_OWN, SMOKE, cwd=tmp_path, settings=settings)
+
+
+def test_the_extra_conform_reads_folders_of_onnx(built: dict[str, Path], tmp_path: Path) -> None:
+    folder = write_folder(
+        tmp_path / "onnx" / "conv",
+        "Conv",
+        {"X": IMAGE, "W": TAPS},
+        IMAGE[:, :, :2, :2],
+        {"group": 2},
+    )
+    python = environment(tmp_path, f"{built['wheel']}[conform]", *PINNED)
+    cases = ("conform", "cases", "--suite", f"onnx:{folder.parent}")
+    listed = run(program(python), *cases, cwd=tmp_path)
+    assert len(listed.splitlines()) == 1
+
+
+def test_the_extra_demo_brings_the_digits(built: dict[str, Path], tmp_path: Path) -> None:
+    python = environment(tmp_path, f"{built['wheel']}[demo]", *PINNED)
+    count = "from opserve_client.demo import load_digits; print(len(load_digits()[1].digits))"
+    assert int(run(python, "-c", count, cwd=tmp_path)) > 100
+
+
+def test_the_plugin_of_pytest_judges_a_case(
+    built: dict[str, Path], tmp_path: Path, service: Addresses
+) -> None:
+    python = environment(tmp_path, f"{built['wheel']}", "pytest", *PINNED)
+    chosen = (
+        f"--opserve-server={service.grpc}",
+        "--opserve-suite=smoke",
+        f"--opserve-match={CASE}",
+    )
+    printed = run(python, "-m", "pytest", *chosen, cwd=tmp_path)
+    assert "1 passed" in printed
+
+
+def test_the_install_line_of_the_templates_installs_the_wheel(
+    built: dict[str, Path], tmp_path: Path
+) -> None:
+    texts = [path.read_text() for path in CI.iterdir()]
+    (line,) = {found for text in texts for found in re.findall(r"(?m)(pip install .*)$", text)}
+    project = tmp_path / "project"
+    (project / "wheels").mkdir(parents=True)
+    shutil.copy(built["wheel"], project / "wheels")
+    python = environment(tmp_path, "pip")
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    run("bash", "-c", f"PATH={shlex.quote(path)} {line} --quiet", cwd=project)
+    run(python, "-c", "import opserve_server.app", cwd=project)
 
 
 def environment(folder: Path, *requirements: str) -> str:
@@ -82,16 +138,23 @@ def environment(folder: Path, *requirements: str) -> str:
     return python
 
 
-def run(program: str, *arguments: str, cwd: Path) -> str:
+def program(python: str) -> str:
+    """The command line of an environment."""
+    return f"{Path(python).with_name('opserve')}"
+
+
+def run(
+    command: str, *arguments: str, cwd: Path, settings: Mapping[str, str] = MappingProxyType({})
+) -> str:
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [program, *arguments],
+        [command, *arguments],
         check=False,
         capture_output=True,
         text=True,
         cwd=cwd,
-        env=settings | {"PATH": scripts},
+        env=kept | {"PATH": scripts, **settings},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
