@@ -11,9 +11,10 @@ import pytest
 
 import opserve_client
 from opserve_kernels.status import ExitStatus
+from opserve_server.settings import RENAMED
 from opserve_server.telemetry.families import FAMILIES
 from previous_release import NAMES, REPOSITORY, VERSION
-from tools.public_surface import names
+from tools.public_surface import names, telemetry
 from tools.public_surface.page import ADVICE, PAGE, public_names, written
 from tools.public_surface.python_names import MODULES, exports
 
@@ -34,14 +35,14 @@ def problems() -> str:
     return "\n".join([f"{ADVICE}:", *(f"+ {one}" for one in added), *(f"- {one}" for one in gone)])
 
 
-def renamed() -> set[str]:
-    """Old names in the tables Renamed of the releases behind the previous one."""
+def rows() -> list[tuple[str, str, str]]:
+    """Kind, old and new name in the tables Renamed of the releases behind the previous one."""
     text = (REPOSITORY / "CHANGELOG.md").read_text()
     since, heading, _ = text.partition(f"## [{VERSION}]")
     assert heading, f"CHANGELOG.md has no release {VERSION}"
     tables = re.findall(r"^### Renamed\n\n((?:\|.*\n)+)", since, re.MULTILINE)
-    rows = [line.split("|") for table in tables for line in table.splitlines()[2:]]
-    return {old.strip(" `") for _, _, old, *_ in rows}
+    cells = [line.split("|") for table in tables for line in table.splitlines()[2:]]
+    return [(kind.strip(), old.strip(" `"), new) for _, kind, old, new, _ in cells]
 
 
 def covered(name: str, old_names: set[str]) -> bool:
@@ -52,7 +53,7 @@ def covered(name: str, old_names: set[str]) -> bool:
 def lost() -> list[str]:
     now = {name for _, name in public_names()}
     before = [line.partition("\t")[2] for line in NAMES.read_text().splitlines()]
-    old_names = renamed()
+    old_names = {old for _, old, _ in rows()}
     return [name for name in before if name not in now and not covered(name, old_names)]
 
 
@@ -72,7 +73,7 @@ def without_a_setting(patch: pytest.MonkeyPatch) -> str:
 
 def with_another_label(patch: pytest.MonkeyPatch) -> str:
     calls = replace(FAMILIES["kernels"], labels=("device", "operator", "outcome"))
-    patch.setattr(names, "FAMILIES", {**FAMILIES, "kernels": calls})
+    patch.setattr(telemetry, "FAMILIES", {**FAMILIES, "kernels": calls})
     return "opserve_kernels_total{profile}"
 
 
@@ -128,6 +129,14 @@ def test_a_changed_public_name_is_noticed(change: Any, monkeypatch: pytest.Monke
     gone = change(monkeypatch)
     assert problems().startswith(ADVICE)
     assert gone in lost()
+
+
+def test_a_renamed_setting_under_its_old_name_is_a_start_error() -> None:
+    """tests/server/test_settings.py shows the error."""
+    settings = {old: new for kind, old, new in rows() if kind == "setting"}
+    assert settings.keys() == RENAMED.keys()
+    assert all(f"`{RENAMED[old]}`" in new for old, new in settings.items())
+    assert set(RENAMED.values()) <= set(names.settings())
 
 
 def test_every_class_that_a_public_call_takes_or_returns_is_public() -> None:

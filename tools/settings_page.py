@@ -44,6 +44,7 @@ UNITS = {
     "client_ca_file": "file",
     "allow_plaintext": "true or false",
     "no_keys": "true or false",
+    "shared_memory": "true or false",
     "log_level": "name",
     "store_url": "URL",
     "devices": "JSON list",

@@ -349,12 +349,23 @@ class Settings(BaseSettings):
         return self
 
 
+RENAMED = {
+    "OPSERVE_CONCURRENT_CALLS_LIMIT": "OPSERVE_TENANT_CALLS_LIMIT",
+    "OPSERVE_GOLDEN_BYTES_LIMIT": "OPSERVE_EXPECTED_VALUES_BYTES_LIMIT",
+    "OPSERVE_GOLDEN_FOLDER": "OPSERVE_EXPECTED_VALUES_FOLDER",
+    "OPSERVE_LOCAL_LANE": "OPSERVE_SHARED_MEMORY",
+}
+"""Present names by those of earlier releases, as in CHANGELOG's tables Renamed."""
+
+
 def settings_of_environment() -> Settings:
     """The settings as they are set.
 
     Raises:
-        SettingRefused: One of them is out of bounds.
+        SettingRefused: One of them is out of bounds, or set by a name of an earlier release.
     """
+    for old in RENAMED.keys() & {name.upper() for name in os.environ}:
+        raise SettingRefused(f"{old} has no effect any more: set {RENAMED[old]} instead")
     try:
         return Settings()
     except ValidationError as error:

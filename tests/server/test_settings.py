@@ -117,6 +117,13 @@ def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("name", ["OPSERVE_LOCAL_LANE", "opserve_local_lane"])
+def test_a_setting_under_an_old_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "false")
+    with pytest.raises(SettingRefused, match=r"OPSERVE_LOCAL_LANE .* set OPSERVE_SHARED_MEMORY"):
+        settings_of_environment()
+
+
 def test_the_service_keeps_expected_values_apart_from_those_of_conform(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Public names outside Python: RPCs, routes, metrics, settings, commands, statuses, options."""
+"""Public names outside Python: RPCs, routes, settings, commands, statuses, options."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -21,7 +21,6 @@ from opserve_server.core.principal import Scope
 from opserve_server.core.tenants import Resource
 from opserve_server.rest_api.app import declared_api
 from opserve_server.settings import PREFIX, Settings
-from opserve_server.telemetry.families import FAMILIES, sample_name
 
 PROTOS = Path(__file__).resolve().parents[2] / "protos/opserve/v1"
 VARIABLES: Mapping[str, str] = {
@@ -68,11 +67,6 @@ def json_members() -> dict[str, tuple[str, ...]]:
         for name, schema in sorted(schemas.items())
         if schema.get("properties")
     }
-
-
-def metrics() -> dict[str, tuple[str, ...]]:
-    """Labels by the name of the sample."""
-    return {sample_name(name): family.labels for name, family in FAMILIES.items()}
 
 
 def settings() -> list[str]:

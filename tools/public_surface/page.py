@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tools.public_surface import names
+from tools.public_surface import names, telemetry
 from tools.public_surface.python_names import MODULES, exports
 
 NAME = "docs/reference/public-surface.md"
@@ -39,7 +39,10 @@ def public_names() -> Iterator[tuple[str, str]]:
     yield from _grouped("route", names.routes(), "route parameter", "{} {}")
     members = {member for some in names.json_members().values() for member in some}
     yield from (("JSON member", member) for member in sorted(members))
-    yield from _grouped("metric", names.metrics(), "metric label", "{}{{{}}}")
+    yield from _grouped("metric", telemetry.metrics(), "metric label", "{}{{{}}}")
+    yield from (("log member", member) for member in telemetry.log_members())
+    attributes = {name for some in telemetry.spans().values() for name in some}
+    yield from (("span attribute", name) for name in sorted(attributes))
     yield from (("setting", name) for name in names.settings())
     options = {
         command: [word for word in words if word.startswith("-")]
@@ -112,7 +115,9 @@ LISTS: Mapping[str, Callable[[], str]] = {
     "status_codes": lambda: _table(
         "domain", "codes", _by_first_word(names.status_codes(), " ").items()
     ),
-    "metrics": lambda: _table("metric", "labels", names.metrics().items()),
+    "metrics": lambda: _table("metric", "labels", telemetry.metrics().items()),
+    "log": lambda: _bullets(telemetry.log_members()),
+    "spans": lambda: _table("span", "attributes", telemetry.spans().items()),
     "settings": lambda: _bullets(names.settings()),
     "commands": lambda: _table("command", "arguments and options", names.commands().items()),
     "exit_statuses": lambda: _bullets(names.exit_statuses()),
