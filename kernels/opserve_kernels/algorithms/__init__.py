@@ -1,4 +1,4 @@
-"""How the products of a convolution's gradients are computed in float32: a package for each way.
+"""Algorithms for the products of a convolution's gradients in float32: one package each.
 
 direct        chooses for a product: packed, dots, outer or winograd
 packed        the image's gradient, and the forward convolution
@@ -10,6 +10,6 @@ columns       any geometry, slow and small
 fold          columns summed back into an image
 codegen       the generated micro-kernels and copies that all of them use
 
-In a package, `plan` has no loops and is imported by planners, `layout` is what plan and loops agree
-on, `loops` are compiled, `cost` estimates cycles. `host` describes the computer.
+In a package, `plan` has no loops and is imported by planners. `layout` is the record that plan and
+loops share, `loops` are compiled, `cost` estimates cycles. `host` describes the computer.
 """

@@ -1,4 +1,4 @@
-"""What the micro-kernels are generated for: the vectors and registers of this computer."""
+"""The computer for which micro-kernels are generated: its vectors and registers."""
 
 import os
 import platform
@@ -8,20 +8,23 @@ from pathlib import Path
 PLAIN_VARIABLE = "OPSERVE_PLAIN_KERNELS"
 """Environment variable; 1 selects the plain micro-kernels, which need no vector instructions."""
 LANES_VARIABLE = "OPSERVE_KERNEL_LANES"
-"""Environment variable; 4, 8 or 16 values in a vector, as processors of that width have them."""
+"""Environment variable; 4, 8 or 16: the number of float32 values in a vector."""
 
+# Sums, the vectors of one row and one factor fill the registers: 4 x 3 sums + 3 + 1 are the 16 of
+# AVX2, 8 x 3 sums + 3 + 1 are 28 of the 32 of AVX-512. Other shapes of 12 sums spill: 3 rows x 4
+# vectors did on AVX2.
 _TILE_ROWS = {4: 4, 8: 4, 16: 8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """How wide micro-kernels are.
+    """The width of the micro-kernels.
 
     Attributes:
-        plain: Whether they are plain loops, for want of fused multiply-add or by the variable.
+        plain: Whether they are plain loops, without fused multiply-add or by the variable.
         lanes: float32 values of a vector.
-        tile_rows: Rows of sums that stay in registers: a power of two of at least 4, at most the
-            lanes.
+        tile_rows: Rows of sums that stay in registers: a power of two, at least 4 and at most
+            `lanes`.
         tile_vectors: Vectors in such a row.
     """
 
@@ -34,8 +37,8 @@ class Host:
 def _features() -> frozenset[str]:
     """Instruction sets of an x86 processor, as Linux lists them; empty elsewhere.
 
-    Plans need them without a compiler. An emulator of another processor shows the file of the real
-    one, so the machine decides whether the file is read.
+    Plans read them without a compiler. An emulator of another processor shows the real processor's
+    file, so the machine decides whether the file is read.
     """
     if platform.machine() != "x86_64":
         return frozenset()
@@ -47,7 +50,7 @@ def _features() -> frozenset[str]:
 
 
 def find_host() -> Host:
-    """This computer, or what the variables say. Sums and operands fill 16 or 32 registers."""
+    """This computer, or the one that the variables name."""
     features = _features()
     vectors = {"avx512f": 16, "avx2": 8} if {"fma", "f16c"} <= features else {}
     widths = [lanes for feature, lanes in vectors.items() if feature in features]
@@ -64,12 +67,12 @@ LANES = HOST.lanes
 TILE_ROWS = HOST.tile_rows
 TILE_VECTORS = HOST.tile_vectors
 TILE_COLUMNS = LANES * TILE_VECTORS
-SUM_LANES = 64  # partial sums of a row of values, on any computer: whole vectors of each
+SUM_LANES = 64  # partial sums of a row of values, the same on any computer: whole vectors of each
 ROW_COUNTS = (TILE_ROWS // 4, TILE_ROWS // 2, TILE_ROWS)
 
 
 def whole_rows(channels: int) -> int:
-    """Rows of sums that micro-kernels write for so many channels."""
+    """Rows of sums that micro-kernels write for this many channels."""
     whole, rest = channels // TILE_ROWS * TILE_ROWS, channels % TILE_ROWS
     if rest == 0:
         return whole

@@ -1,4 +1,4 @@
-"""The algorithms by their names: what a plan tells, and what a caller may ask for."""
+"""Names of the algorithms: those that a plan reports, and that a caller may request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -8,11 +8,11 @@ from opserve_kernels.gradients import Product
 
 
 class Algorithm(StrEnum):
-    """How a gradient is computed."""
+    """The algorithm of a gradient."""
 
     EXACT = "exact"  # in float64, on `reference`
     COLUMNS = "columns"
-    COLUMNS_BY_ENTRY = "columns by entry"  # of the batch: no block has columns of two
+    COLUMNS_BY_ENTRY = "columns by entry"  # no block has columns of two entries of the batch
     DEPTHWISE = "depthwise"
     PACKED = "packed"
     FLAT = "flat"
@@ -20,25 +20,25 @@ class Algorithm(StrEnum):
     OUTER = "outer"
     WINOGRAD = "winograd"
     FOLD = "fold"
-    PERMUTE = "permute"  # a fold of blocks that lie side by side
+    PERMUTE = "permute"  # a fold whose kernel positions do not overlap
 
 
 def named(product: Product, algorithm: Algorithm) -> str:
-    """As people read it: "image: packed"."""
+    """The name in reports: "image: packed"."""
     return f"{product}: {algorithm}"
 
 
 def asked_for(
     names: Iterable[str], possible: Mapping[Product, Sequence[Algorithm]]
 ) -> dict[Product, Algorithm]:
-    """What a caller asked for, by gradient.
+    """The algorithms that a caller requests, by gradient.
 
     Args:
-        names: As `named` has them, one of a gradient at most.
-        possible: What can compute each gradient of the call.
+        names: Names as `named` returns them, at most one of a gradient.
+        possible: Algorithms that can compute each gradient of the call.
 
     Raises:
-        InvalidArgument: Something else is asked for.
+        InvalidArgument: Another algorithm is requested.
     """
     ways = {
         named(product, way): (product, way) for product in possible for way in possible[product]

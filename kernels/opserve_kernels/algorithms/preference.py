@@ -1,19 +1,19 @@
-"""Which of several ways to compute the same is taken."""
+"""The choice among several ways to compute the same result."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 Way = TypeVar("Way")
 
-_AS_FAST = 1.01  # times the cost of the cheapest, which nobody notices
+_AS_FAST = 1.01  # times the lowest cost: no user notices a difference of 1 %
 
 
 def preferred(costs: Mapping[Way, float], workspace_bytes: Callable[[Way], int]) -> Way:
-    """The cheapest way, or of those that are about as fast the one with the smallest workspace.
+    """The cheapest way; among ways within 1 % of it, the one with the smallest workspace.
 
     Args:
-        costs: Of each way, in any unit.
-        workspace_bytes: What a way needs; it is asked only where several are as fast.
+        costs: Cost of each way, in any unit.
+        workspace_bytes: Workspace of a way; called only where several ways are about as fast.
     """
     most = _AS_FAST * min(costs.values())
     fast = [way for way, cost in costs.items() if cost <= most]

@@ -1,4 +1,4 @@
-"""The generator of copies: runs, strided runs, and rows side by side.
+"""Generate copies: runs, strided runs, and rows side by side.
 
 The functions take the array to read, the array to write and a tuple of integers.
 """
@@ -19,7 +19,7 @@ _UNROLLED = 4  # vectors of a run between two branches
 
 
 def copy_vectors(count: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
-    """(source, target): copies so many vectors."""
+    """(source, target): copies this many vectors."""
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         lanes = Vectors(builder, width)
@@ -50,6 +50,8 @@ def copy_run(width: int) -> Any:  # noqa: ANN401  # numba's
         source, target = ahead(builder, read, numbers[0]), ahead(builder, written, numbers[1])
         lanes = Vectors(builder, width)
 
+        # Loads come before stores: the arrays may overlap, so the compiler moves no load across a
+        # store, and the latencies of the four loads overlap only in this order.
         def several(i: Value, state: Sequence[Value]) -> Sequence[Value]:
             places = [builder.add(i, integer(at)) for at in range(0, _UNROLLED * width, width)]
             values = [lanes.load(ahead(builder, source, place)) for place in places]
@@ -62,6 +64,8 @@ def copy_run(width: int) -> Any:  # noqa: ANN401  # numba's
             lanes.store(value, ahead(builder, target, i))
             return state
 
+        # Groups of vectors, then single vectors, then the rest by mask: no value beyond `count` is
+        # read or written.
         i, _ = loop(builder, (integer(0), count, _UNROLLED * width), [], several)
         i, _ = loop(builder, (i, count, width), [], one)
         with builder.if_then(builder.icmp_signed("<", i, count)):
@@ -72,7 +76,7 @@ def copy_run(width: int) -> Any:  # noqa: ANN401  # numba's
 
 
 def copy_steps() -> Any:  # noqa: ANN401  # numba's
-    """(source, source_step, target, target_step, count): copies values that lie steps apart."""
+    """(source, source_step, target, target_step, count): copies values that are steps apart."""
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         source, source_step, target, target_step, count = numbers
@@ -99,7 +103,7 @@ def interleave(rows: int) -> Any:  # noqa: ANN401  # numba's
     """(source, pitch, target, count): target[i * rows + u] = source[u * pitch + i], i < count.
 
     Args:
-        rows: That are read, a power of two.
+        rows: Rows to read, a power of two.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
@@ -110,6 +114,8 @@ def interleave(rows: int) -> Any:  # noqa: ANN401  # numba's
             for row in range(rows)
         ]
 
+        # A square of rows x rows values: each row is loaded as one vector, the square is transposed
+        # in registers, and each column is stored as one vector.
         def square(i: Value, state: Sequence[Value]) -> Sequence[Value]:
             columns = lanes.transposed([lanes.load(ahead(builder, row, i)) for row in starts])
             for number, column in enumerate(columns):
@@ -124,6 +130,7 @@ def interleave(rows: int) -> Any:  # noqa: ANN401  # numba's
                 builder.store(value, ahead(builder, written, builder.add(place, integer(number))))
             return state
 
+        # The columns behind the last whole square are copied value by value.
         i, _ = loop(builder, (integer(0), count, rows), [], square)
         loop(builder, (i, count, 1), [], one)
 
@@ -136,7 +143,7 @@ def separate(rows: int) -> Any:  # noqa: ANN401  # numba's
     The numbers are source, source_pitch, target, pitch, count.
 
     Args:
-        rows: That are written, a power of two.
+        rows: Rows to write, a power of two.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
@@ -147,6 +154,8 @@ def separate(rows: int) -> Any:  # noqa: ANN401  # numba's
             for row in range(rows)
         ]
 
+        # The reverse of `interleave`: vectors are loaded along the source's columns, transposed in
+        # registers and stored along the target's rows.
         def square(i: Value, state: Sequence[Value]) -> Sequence[Value]:
             places = [builder.mul(builder.add(i, integer(at)), source_pitch) for at in range(rows)]
             columns = [ahead(builder, read, builder.add(source, place)) for place in places]

@@ -1,4 +1,4 @@
-"""The micro-kernels in plain loops, and without products of PADDING.
+"""The micro-kernels in plain loops, with and without products of PADDING.
 
 The module micro_kernels beside it has their formulas. The plain ones serve computers without wide
 vectors or fused multiply-add.
@@ -19,7 +19,7 @@ Seven = tuple[int, int, int, int, int, int, int]
 
 @compiled("int64(int64)")
 def _whole(rows: int) -> int:
-    """Rows that are computed, as by the generated micro-kernels."""
+    """Rows that the generated micro-kernels compute."""
     whole = TILE_ROWS
     while whole > TILE_ROWS // 4 and whole // 2 >= rows:
         whole //= 2
@@ -28,9 +28,11 @@ def _whole(rows: int) -> int:
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64, int64)")
 def multiply_packed(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
-    """Plain."""
+    """Plain loops."""
     depth, left, right, total, pitch, adds = numbers
     columns = vectors * LANES
+    # Rows are outermost, so that the innermost loop runs over contiguous columns: LLVM turns it
+    # into vectors of any width.
     for row in range(_whole(rows)):
         target = memory[total + row * pitch :][:columns]
         if not adds:
@@ -44,7 +46,7 @@ def multiply_packed(memory: Floats, numbers: Six, rows: int, vectors: int) -> No
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 7), int64, int64)")
 def multiply_flat(memory: Floats, table: Offsets, numbers: Seven, rows: int, vectors: int) -> None:
-    """Plain."""
+    """Plain loops."""
     depth, left, right, offsets, total, pitch, adds = numbers
     columns = vectors * LANES
     for row in range(_whole(rows)):
@@ -60,11 +62,12 @@ def multiply_flat(memory: Floats, table: Offsets, numbers: Seven, rows: int, vec
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6), int64, int64)")
 def add_dots(memory: Floats, table: Offsets, numbers: Six, rows: int, columns: int) -> None:
-    """Plain, with a row of partial sums in every lane's place."""
+    """Plain loops, with two partial sums a dot."""
     count, left, left_pitch, right, offsets, total = numbers
     for row in range(_whole(rows)):
         for column in range(columns):
             start = right + int(table[offsets + column])
+            # `count` is even: a multiple of LANES. Two sums halve the chain of dependent additions.
             even, odd = np.float32(0), np.float32(0)
             for i in range(0, count, 2):
                 even += memory[left + row * left_pitch + i] * memory[start + i]
@@ -74,7 +77,7 @@ def add_dots(memory: Floats, table: Offsets, numbers: Six, rows: int, columns: i
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64, int64)")
 def multiply_packed_carefully(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
-    """Without padding in the right operand."""
+    """Plain loops that skip padding in the right operand."""
     depth, left, right, total, pitch, adds = numbers
     columns = vectors * LANES
     for row in range(_whole(rows)):
@@ -93,7 +96,7 @@ def multiply_packed_carefully(memory: Floats, numbers: Six, rows: int, vectors: 
 def multiply_flat_carefully(
     memory: Floats, table: Offsets, numbers: Seven, rows: int, vectors: int
 ) -> None:
-    """Without padding in the right operand."""
+    """Plain loops that skip padding in the right operand."""
     depth, left, right, offsets, total, pitch, adds = numbers
     columns = vectors * LANES
     for row in range(_whole(rows)):

@@ -1,4 +1,4 @@
-"""The row kernels in plain loops; opserve_kernels.algorithms.codegen.rows says what each does."""
+"""The row kernels in plain loops; opserve_kernels.algorithms.codegen.rows documents each."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ Nine = tuple[int, int, int, int, int, int, int, int, int]
 def step_rows(
     read: Floats, written: Floats, numbers: Nine, source_step: int, target_step: int
 ) -> None:
-    """Plain."""
+    """Plain loops."""
     source, source_planes, source_rows, target, target_planes, target_rows = numbers[:6]
     planes, rows, count = numbers[6:]
     for plane in range(planes):
@@ -26,19 +26,19 @@ def step_rows(
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
 def copy_rows(read: Floats, written: Floats, numbers: Nine) -> None:
-    """Plain."""
+    """Plain loops."""
     step_rows(read, written, numbers, 1, 1)
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
 def split_rows(read: Floats, written: Floats, numbers: Nine) -> None:
-    """Plain."""
+    """Plain loops."""
     step_rows(read, written, numbers, 2, 1)
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
 def join_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: int) -> None:
-    """Plain."""
+    """Plain loops."""
     for phase in range(step):
         place = (numbers[0] + phase * pitch, *numbers[1:3], numbers[3] + phase, *numbers[4:])
         step_rows(read, written, place, 1, step)
@@ -46,7 +46,7 @@ def join_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: in
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
 def add_rows(read: Floats, written: Floats, numbers: Nine, _distance: int) -> None:
-    """Plain."""
+    """Plain loops; no memory is fetched ahead."""
     source, source_planes, source_rows, target, target_planes, target_rows = numbers[:6]
     planes, rows, count = numbers[6:]
     for plane in range(planes):

@@ -1,9 +1,9 @@
-"""The generator of row kernels: rows of planes copied, added, split and joined in vectors.
+"""Generate row kernels: rows of planes copied, added, split and joined in vectors.
 
-The functions take the array to read, the array to write and a tuple of integers: where the rows
-that are read start, how far apart their planes and rows are, the same for those that are written;
-how many planes there are, rows in a plane, and values in a row. Not a value beyond
-the rows is read or written: a row's last vector begins so early that it ends with the row, and a
+The functions take the array to read, the array to write and a tuple of integers: the start of the
+rows that are read, the distances between their planes and rows, and the same for the rows that are
+written; then the numbers of planes, of rows in a plane, and of values in a row. No value beyond the
+rows is read or written: a row's last vector begins so early that it ends with the row, and a
 row that is shorter than a vector takes narrower ones.
 """
 
@@ -25,7 +25,7 @@ from opserve_kernels.algorithms.codegen.vectors import (
 _UNROLLED = 4  # values that are copied one by one between two branches
 _COUNT = 8  # the place of the last of the numbers that all take
 Body = Callable[[Value, int], None]
-"""Emits the work on so many values, from a number on."""
+"""Emits the work on this many values, from a given index."""
 
 
 def copy_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
@@ -34,6 +34,8 @@ def copy_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
+                # Adding 0 turns -0 into 0: in the workspace, -0 marks padding
+                # (opserve_kernels.sums).
                 vectors = Vectors(builder, lanes)
                 value = vectors.add(vectors.load(ahead(builder, source, i)), vectors.zero())
                 vectors.store(value, ahead(builder, target, i))
@@ -46,9 +48,9 @@ def copy_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
 
 
 def add_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
-    """Numbers, distance: target += source; what lies `distance` ahead of the source is fetched.
+    """Numbers, distance: target += source, while memory `distance` ahead of the source is fetched.
 
-    Zero is added to what lies behind a row of the target, less than `width` values.
+    Zero is added to fewer than `width` values behind each row of the target.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
@@ -61,6 +63,9 @@ def add_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
                 prefetch(builder, ahead(builder, from_, distance))
                 lanes.store(lanes.add(lanes.load(to), load(from_)), to)
 
+            # An addition must not repeat a value, so the last vector does not overlap the one
+            # before it. Its load is masked; its store is whole and adds zeros behind the row of
+            # sums.
             i = _repeat(builder, (integer(0), count), width, lambda i, _: add(i, lanes.load))
             with builder.if_then(builder.icmp_signed("<", i, count)):
                 mask = lanes.within(i, count)
@@ -108,6 +113,8 @@ def split_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
                 vectors = Vectors(builder, lanes)
                 first = ahead(builder, source, builder.shl(i, integer(1)))
                 value = vectors.load(first)
+                # Two loads hold the values 0 .. 2 * lanes - 2. The second one overlaps the first by
+                # one value, so that it ends with the last value that is needed, not one behind it.
                 if lanes > 1:
                     later = vectors.load(ahead(builder, first, integer(lanes - 1)))
                     even = range(0, lanes, 2)
@@ -125,7 +132,7 @@ def join_rows_tile(phases: int, width: int) -> Any:  # noqa: ANN401  # numba's
     """Numbers, pitch: target[i * phases + p] = source[p * pitch + i]; a -0 becomes 0.
 
     Args:
-        phases: Rows that take turns, a power of two.
+        phases: Rows to interleave, a power of two.
         width: Lanes of a vector.
     """
 
@@ -136,6 +143,8 @@ def join_rows_tile(phases: int, width: int) -> Any:  # noqa: ANN401  # numba's
         def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
                 vectors = Vectors(builder, lanes)
+                # One vector of each phase is in registers; `_joined` interleaves them in
+                # log2(phases) rounds of shuffles, and the results are stored side by side.
                 places = [ahead(builder, source, builder.add(i, shift)) for shift in shifts]
                 to = ahead(builder, target, builder.mul(i, integer(phases)))
                 for number, value in enumerate(_joined(vectors, list(map(vectors.load, places)))):
@@ -149,10 +158,10 @@ def join_rows_tile(phases: int, width: int) -> Any:  # noqa: ANN401  # numba's
 
 
 def _joined(lanes: Vectors, rows: Sequence[Value]) -> list[Value]:
-    """Vectors in which the rows' lanes take turns, without the sign of zeros.
+    """Interleaves the lanes of the rows, and turns each -0 into 0.
 
-    Row p is joined with p + half, until one row is left: what lies between the two comes between
-    their values later.
+    Row p is joined with row p + half, until one row is left: the rows between the two are joined
+    between their values in a later round.
     """
     runs = [[lanes.add(row, lanes.zero())] for row in rows]
     while len(runs) > 1:
@@ -193,7 +202,7 @@ def _each_row(
 
 
 def _cover(builder: Value, count: Value, lanes: int, body: Body) -> None:
-    """Emits work that may be done twice on a value: a row in vectors as wide as it allows."""
+    """Emits work that may repeat a value: a row in vectors as wide as its length allows."""
     if lanes == 1:
         _repeat(builder, (integer(0), count), 1, body)
         return
@@ -201,6 +210,8 @@ def _cover(builder: Value, count: Value, lanes: int, body: Body) -> None:
     with builder.if_else(condition) as (wide, narrow):
         with wide:
             i = _repeat(builder, (integer(0), count), lanes, body)
+            # The last vector ends with the row and overlaps the vector before it: cheaper than a
+            # mask, and copies may repeat a value.
             with builder.if_then(builder.icmp_signed("<", i, count)):
                 body(builder.sub(count, integer(lanes)), lanes)
         with narrow:
@@ -208,7 +219,7 @@ def _cover(builder: Value, count: Value, lanes: int, body: Body) -> None:
 
 
 def _cover_once(builder: Value, count: Value, lanes: int, body: Body) -> None:
-    """Emits work that must be done once on every value."""
+    """Emits work that must run exactly once for each value."""
     i = _repeat(builder, (integer(0), count), lanes, body)
     while lanes > 1:
         lanes //= 2

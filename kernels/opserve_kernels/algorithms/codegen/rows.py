@@ -4,13 +4,13 @@
                  planes, rows, count)
     copy_rows   target[p * target_planes + r * target_rows + i]
                     = source[p * source_planes + r * source_rows + i]
-    add_rows    target[...] += source[...], while what lies a distance ahead is fetched
+    add_rows    target[...] += source[...], while memory a distance ahead is fetched
     step_rows   target[... + i * target_step] = source[... + i * source_step]
     split_rows  target[... + i] = source[... + 2 * i]
     join_rows   target[... + i * step + p] = source[... + p * pitch + i]; steps of JOINED only
 
-Places and pitches count float32 values. All but add_rows make a 0 of a -0. Nothing beyond the rows
-is read or written, but by add_rows: it adds zero to fewer than LANES values behind a row of the
+Places and pitches count float32 values. All but add_rows turn -0 into 0. Nothing beyond the rows
+is read or written, except by add_rows: it adds zero to fewer than LANES values behind a row of the
 target.
 """
 
@@ -83,7 +83,7 @@ step_rows = plain_rows.step_rows if HOST.plain else _step_rows
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
 def take_rows(read: Floats, written: Floats, numbers: Nine, step: int) -> None:
-    """As copy_rows, but the values that a row is read from lie `step` apart."""
+    """As copy_rows, with a distance of `step` between the values that a row is read from."""
     if step == 1:
         copy_rows(read, written, numbers)
     elif step == _PAIR:
@@ -94,14 +94,14 @@ def take_rows(read: Floats, written: Floats, numbers: Nine, step: int) -> None:
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
 def deal_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: int) -> None:
-    """Rows of `step` phases become rows of a plane: target[i * step + p] = source[p * pitch + i].
+    """Interleave rows of `step` phases: target[i * step + p] = source[p * pitch + i].
 
     Args:
         read: Array of the phases.
         written: Array of the planes.
         numbers: As for copy_rows, where count is the length of a row of a plane.
         step: Phases.
-        pitch: From one phase to the next.
+        pitch: Distance from one phase to the next.
     """
     if step == 1:
         copy_rows(read, written, numbers)
@@ -109,11 +109,15 @@ def deal_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: in
     source, source_planes, source_rows, target, target_planes, target_rows = numbers[:6]
     planes, rows, count = numbers[6:]
     pitches = (source_planes, source_rows)
+    # Whole groups of `step` values are interleaved in vectors; what is left is fewer than `step`
+    # values, at most one of each phase.
     if step in JOINED:
         sizes = (planes, rows, count // step)
         join_rows(read, written, (*numbers[:6], *sizes), step, pitch)
         rest = count % step
         source, target, count = source + count // step, target + count - rest, rest
+    # Phases without a generated interleaving, or the rest behind it, are written one phase at a
+    # time.
     for number in range(min(step, count)):
         sizes = (planes, rows, (count - number - 1) // step + 1)
         place = (target + number, target_planes, target_rows)

@@ -1,4 +1,4 @@
-"""Values of the workspace: copied within it, filled in, looked at."""
+"""Values of the workspace: copied, filled and checked."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ _separate = separate(TILE_ROWS)
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
 def copy_strided(scratch: Floats, source: int, step: int, target: int, count: int) -> None:
-    """Values of the workspace that lie `step` apart to others side by side."""
+    """Copies values of the workspace that are `step` apart to contiguous ones."""
     if step == 1:
         _copy_run(scratch, scratch, (source, target, count))
     else:
@@ -29,25 +29,25 @@ def copy_strided(scratch: Floats, source: int, step: int, target: int, count: in
 
 @compiled("void(float32[::1], int64, int64, float32)")
 def fill(scratch: Floats, place: int, count: int, value: np.float32) -> None:
-    """One value everywhere."""
+    """Sets values to one number."""
     scratch[place : place + count] = value
 
 
 @compiled("boolean(int32[::1], int64, int64)")
 def all_finite(table: Offsets, place: int, count: int) -> bool:
-    """Whether no value is infinite or NaN, of the workspace as int32."""
+    """Whether no value is infinite or NaN; the table is the workspace as int32."""
     return are_finite(table[place : place + count].view(np.float32))
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
 def separate_rows(scratch: Floats, source: int, target: int, pitch: int, count: int) -> None:
-    """A panel (count, TILE_ROWS) to TILE_ROWS rows that are a pitch apart."""
+    """Copies a panel (count, TILE_ROWS) to TILE_ROWS rows that are a pitch apart."""
     _separate(scratch, scratch, (source, TILE_ROWS, target, pitch, count))
 
 
 @compiled("void(float32[::1], int64, int64, int64, int64)")
 def copy_to_steps(scratch: Floats, source: int, target: int, step: int, count: int) -> None:
-    """Values of the workspace side by side to others that lie `step` apart."""
+    """Copies contiguous values of the workspace to ones that are `step` apart."""
     if step == 1:
         _copy_run(scratch, scratch, (source, target, count))
     else:

@@ -1,4 +1,4 @@
-"""Vector instructions of any width, as LLVM IR: the letters in which micro-kernels are written."""
+"""Vector instructions of any width as LLVM IR: the building blocks of the micro-kernels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -16,14 +16,14 @@ _INT32, _INT64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _UNDEFINED = cast("Value", ir).Undefined
 _insert_function = cast("Value", cgutils).get_or_insert_function
 _SIGN = 1 << 31  # the bits of -0.0
-_FLOAT_ALIGNMENT = 4  # vectors are read and written wherever a float32 may lie
+_FLOAT_ALIGNMENT = 4  # vectors are read and written at any float32
 
 
 class Vectors:
     """Emits code for vectors of `width` float32 lanes.
 
     Attributes:
-        builder: Where code goes.
+        builder: The builder that receives the code.
         width: Lanes.
     """
 
@@ -44,7 +44,7 @@ class Vectors:
         return loaded
 
     def load_as(self, place: Value, like: Value) -> Value:
-        """As many lanes as another vector has."""
+        """As many lanes as another vector has, from a place on."""
         pointer = self.builder.bitcast(place, like.type.as_pointer())
         loaded = self.builder.load(pointer)
         loaded.align = _FLOAT_ALIGNMENT
@@ -58,7 +58,7 @@ class Vectors:
     def copy_some(
         self, source: Value, target: Value, count: Value, *, change: Callable[[Value], Value]
     ) -> None:
-        """Copies the first `count` lanes, changed; the others are neither read nor written."""
+        """Copies the first `count` lanes, changed; others are neither read nor written."""
         mask = self.within(integer(0), count)
         self.store_some(change(self.load_some(source, mask)), target, mask)
 
@@ -66,6 +66,7 @@ class Vectors:
         """A mask of the lanes i where 0 <= start + i < stop."""
         numbers = ir.VectorType(_INT64, self.width)
         lanes = ir.Constant(numbers, list(range(self.width)))
+        # Unsigned: a place below 0 is greater than any stop, so one comparison checks both bounds.
         places = self.builder.add(self._everywhere(start, numbers), lanes)
         return self.builder.icmp_unsigned("<", places, self._everywhere(stop, numbers))
 
@@ -74,7 +75,7 @@ class Vectors:
         return self.builder.select(condition, mask, ir.Constant(mask.type, [0] * self.width))
 
     def load_some(self, place: Value, mask: Value) -> Value:
-        """The lanes of a mask; the others are zero and not read."""
+        """The lanes of a mask; the others are zero and their memory is not read."""
         pointer = self._type.as_pointer()
         kind = ir.FunctionType(self._type, [pointer, _INT32, mask.type, self._type])
         return self.builder.call(
@@ -102,9 +103,10 @@ class Vectors:
         return self.builder.call(self._function(name, kind), [left, right, total])
 
     def multiply_add_image(self, left: Value, right: Value, total: Value) -> Value:
-        """The same where the right factor is not -0.0, sums.PADDING; the total where it is."""
+        """The sum left * right + total where right is not -0.0, sums.PADDING; else the total."""
         integers = ir.VectorType(_INT32, self.width)
         padding = ir.Constant(integers, [_SIGN] * self.width)
+        # Compared as integers: as floats, -0.0 equals 0.0.
         outside = self.builder.icmp_unsigned("==", self.builder.bitcast(right, integers), padding)
         return self.builder.select(outside, total, self.multiply_add(left, right, total))
 
@@ -120,9 +122,11 @@ class Vectors:
         """Vector i of the result has lane i of every row.
 
         Args:
-            rows: As many as a vector has lanes, a power of two.
+            rows: As many rows as a vector has lanes, a power of two.
         """
         lanes = range(len(rows))
+        # Log2(lanes) rounds: a round swaps blocks of `distance` lanes between two rows, so that
+        # lane bit and row bit of that weight change places.
         distance = 1
         while distance < len(rows):
             after = list(rows)
@@ -139,21 +143,21 @@ class Vectors:
         return list(rows)
 
     def split(self, lower: Value, upper: Value) -> tuple[Value, Value]:
-        """The even values of two vectors that follow each other, and the odd ones."""
+        """The even values of two consecutive vectors, and the odd ones."""
         even, odd = (range(phase, 2 * self.width, 2) for phase in range(2))
         return self._choose(lower, upper, even), self._choose(lower, upper, odd)
 
     def joined(self, left: Value, right: Value) -> tuple[Value, Value]:
-        """Two vectors in which the lanes of both take turns."""
+        """Two vectors in which the lanes of both alternate."""
         order = [number for lane in range(self.width) for number in (lane, self.width + lane)]
         lower, upper = order[: self.width], order[self.width :]
         return self._choose(left, right, lower), self._choose(left, right, upper)
 
     def sums(self, vectors: Sequence[Value]) -> Value:
-        """The sum of each vector's lanes, one vector's after the other's.
+        """The sum of each vector's lanes, one lane for each vector.
 
-        Pairs are folded into one vector that holds half as many partial sums of each, until one
-        vector is left; that one is folded until a single sum of each is left in it:
+        Two vectors are folded into one that has half as many partial sums of each, until one
+        vector is left. That vector is folded until it has a single sum of each:
             a0 a1 a2 a3, b0 b1 b2 b3  ->  a0+a2 a1+a3 b0+b2 b1+b3  ->  a b
 
         Args:
@@ -192,7 +196,7 @@ class Vectors:
 
 
 def integer(value: int) -> Value:
-    """A constant of the type of places and counts."""
+    """A constant of the integer type of places and counts."""
     return ir.Constant(_INT64, value)
 
 
@@ -202,13 +206,13 @@ def ahead(builder: Value, place: Value, count: Value) -> Value:
 
 
 def load_integer(builder: Value, floats: Value, place: Value) -> Value:
-    """The int32 that lies in the place of a float32."""
+    """The int32 at the place of a float32."""
     integers = builder.bitcast(floats, _INT32.as_pointer())
     return builder.sext(builder.load(builder.gep(integers, [place])), _INT64)
 
 
 def prefetch(builder: Value, place: Value) -> None:
-    """Asks for the memory around a place, which may be any, into the second-level cache."""
+    """Prefetches the memory around a place, which may be any, into the second-level cache."""
     pointer = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
     function = _insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -226,9 +230,9 @@ def loop(
     """Loops: for (i = start; i + step <= stop; i += step) state = body(i, state).
 
     Args:
-        builder: Where code goes; it stands behind the loop afterwards.
+        builder: The builder that receives the code; afterwards it is positioned behind the loop.
         bounds: start, stop and step.
-        state: Values that the loop carries along.
+        state: Values that one round passes to the next.
         body: Emits a round.
 
     Returns:
@@ -239,6 +243,7 @@ def loop(
     head, inside, behind = (builder.append_basic_block(name) for name in ("head", "in", "behind"))
     builder.branch(head)
     builder.position_at_end(head)
+    # State is in phi nodes, not in stack slots: sums stay in registers from round to round.
     index = builder.phi(_INT64)
     carried = [builder.phi(value.type) for value in state]
     following = builder.add(index, integer(step))
@@ -270,7 +275,7 @@ def function(emit: Callable[[Value, Value, Sequence[Value]], None]) -> Any:  # n
 
 
 def function_of_two(emit: Callable[[Value, Value, Value, Sequence[Value]], None]) -> Any:  # noqa: ANN401  # numba's
-    """The same for code that reads one array and writes another, or one twice."""
+    """The same for code that reads one array and writes another, or the same one."""
 
     def typed(_context: Any, source: Any, target: Any, numbers: Any) -> Any:  # noqa: ANN401  # numba's
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
@@ -298,7 +303,7 @@ def function_of_three(emit: Callable[[Value, Sequence[Value], Sequence[Value]], 
 
 
 def _first_places(context: Any, builder: Value, signature: Any, arguments: Any) -> list[Value]:  # noqa: ANN401  # numba's
-    """Of all arguments but the last, which is a tuple."""
+    """Places of the first elements of all arguments but the last, which is a tuple."""
     arrays = zip(signature.args[:-1], arguments[:-1], strict=True)
     return [_first_place(context, builder, kind, array) for kind, array in arrays]
 

@@ -1,1 +1,1 @@
-"""By way of the matrix of columns: any geometry, slow and small."""
+"""Products through the matrix of columns: any geometry, slow and small."""

@@ -1,4 +1,4 @@
-"""The record of a product by way of the matrix of columns: the plan fills it, the loops read it."""
+"""The record of a product through the matrix of columns: the plan fills it, the loops read it."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,13 @@ class ColumnsStage(NamedTuple):
         block: Place in the workspace of a block of columns.
         product: Place of its product with all channels of the other side.
         image: Place of X, or of its gradient.
-        output: Place of Y, or of what it is to become.
+        output: Place of Y, or of its total.
         weight: Place of W, or of its gradient.
         pixel_tile: Columns of a block.
         pixel_tiles: Blocks beside each other.
         row_tile: Rows of a block.
         row_tiles: Blocks below each other.
-        geometry: Of the convolution.
+        geometry: Geometry of the convolution.
     """
 
     block: int

@@ -2,7 +2,7 @@
 
 Per group, with image X (C, positions), output Y (K, Q) and weight W (K, R), R = C * taps:
     columns(X) (R, Q)                  the image's values under every tap, at every output position
-    grad_image  = scatter(W^T @ Y)     every column added back to where it would come from
+    grad_image  = scatter(W^T @ Y)     every column added to the image values that it covers
     grad_output = W @ columns(X)       the forward convolution
     grad_weight = Y @ columns(X)^T
 
@@ -10,7 +10,7 @@ The matrix of columns is gathered from an image or scattered into one, by blocks
 r % taps of channel r // taps; column q is output position q of the batch, in row-major order. Entry
 (r, q) is the image's value under that tap, and PADDING where the tap lies outside the image.
 
-Images are contiguous (channels, batch, depth, height, width): a row of the matrix then runs over
+Images are contiguous (channels, batch, depth, height, width): a row of the matrix then covers
 the batch without a break.
 """
 
@@ -34,7 +34,7 @@ Floats = NDArray[np.float32]
 
 @compiled()
 def _tap_of(geometry: Geometry, row: int) -> tuple[int, int, int, int]:
-    """Channel of a row, and where its tap lies (depth, height, width) at output position 0."""
+    """Channel of a row, and the position of its tap (depth, height, width) at output position 0."""
     kernel_d, kernel_h = geometry.kernel_size[DEPTH], geometry.kernel_size[HEIGHT]
     kernel_w = geometry.kernel_size[WIDTH]
     d = row // (kernel_w * kernel_h) % kernel_d * geometry.dilation[DEPTH]
@@ -90,6 +90,7 @@ def _image_line(  # noqa: PLR0913, PLR0917  # integers
 @compiled()
 def _copy_steps(source: Floats, step: int, target: Floats, target_step: int, count: int) -> None:
     if step == 1 and target_step == 1:
+        # Unit steps have a loop of their own, which LLVM turns into vector copies.
         for i in range(count):
             target[i] = source[i]
     else:
@@ -128,10 +129,13 @@ def _gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
         batch, d, h, w = _output_position(geometry, pixel)
         q = 0
         while q < pixels:
+            # A run is the rest of one output row. Its values are on one line of the image, so the
+            # bounds of padding are computed once a run, not once a value.
             run = min(width - w, pixels - q)
             start = _image_line(geometry, channel, batch, d, h, tap_d, tap_h)
             first = min(max(leftmost - w, 0), run) if start >= 0 else run
             last = max(min(rightmost - w, run), first)
+            # Padding before and behind the line is written, the values between are copied.
             target = block[(r - row) * row_step + q * pixel_step :]
             _pad(target, pixel_step, 0, first)
             _pad(target, pixel_step, last, run)
@@ -167,6 +171,8 @@ def _scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
         batch, d, h, w = _output_position(geometry, pixel)
         q = 0
         while q < pixels:
+            # Runs as in _gather_columns; entries under padding are skipped, as they belong to no
+            # pixel.
             run = min(width - w, pixels - q)
             start = _image_line(geometry, channel, batch, d, h, tap_d, tap_h)
             first, last = max(leftmost - w, 0), min(rightmost - w, run)
@@ -180,7 +186,7 @@ def _scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 @compiled()
 def _block_of(stage: ColumnsStage, unit: int) -> tuple[int, int, int, int, int]:
-    """Group, first row, rows, first pixel and pixels of a unit's block of columns."""
+    """Group, first row, rows, first pixel and pixels of the block of columns of a unit."""
     geometry = stage.geometry
     row_tile, pixel_tile = stage.row_tile, stage.pixel_tile
     row = unit % stage.row_tiles * row_tile
@@ -195,6 +201,7 @@ def _block_of(stage: ColumnsStage, unit: int) -> tuple[int, int, int, int, int]:
 def _scatter_image(stage: ColumnsStage, scratch: Floats, first: int, last: int) -> None:
     """W^T (rows, K) @ Y (K, pixels) is a block of columns, added to the image."""
     geometry = stage.geometry
+    # Blocks of one unit are added in the order of units: overlapping taps add to the same pixels.
     k_size, q_size = geometry.output_channels, geometry.output_pixels
     r_size = geometry.input_channels * geometry.taps
     for unit in range(first, last):
@@ -223,6 +230,8 @@ def _gather_output(stage: ColumnsStage, scratch: Floats, first: int, last: int) 
         image = scratch[stage.image + group * geometry.input_channels * geometry.input_pixels :]
         padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, pixels, 1)
         product[:] = np.float32(0)
+        # Padding is a zero, and zero times an infinity is NaN. The product that skips padding is
+        # slower, so it runs only for blocks with padding and factors that are not finite.
         if padded and not all_finite(weight, r_size, k_size, rows):
             add_product_but_padding(weight, r_size, block, pixels, product, k_size, rows, pixels)
         else:
@@ -243,6 +252,8 @@ def _gather_weight(stage: ColumnsStage, scratch: Floats, first: int, last: int) 
         weight = scratch[stage.weight + group * k_size * r_size + row :]
         output = scratch[stage.output + group * k_size * q_size + pixel :]
         image = scratch[stage.image + group * geometry.input_channels * geometry.input_pixels :]
+        # The block is gathered transposed (pixels, rows): the product then reads its rows
+        # contiguously.
         padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, 1, rows)
         product[:] = np.float32(0)
         if padded and not all_finite(output, q_size, k_size, pixels):

@@ -1,7 +1,8 @@
-"""Products by way of the matrix of columns, block by block: slow, small, and for every geometry.
+"""Products through the matrix of columns, block by block: slow, small, and for every geometry.
 
-Operands are loaded whole, an image as (channel, position), a weight as its product reads it; a
-block of columns is made of an image and multiplied, or is a product that is added to the image.
+Operands are loaded whole: an image as (channel, position), a weight in the order that its product
+reads. A block of columns is gathered from an image and multiplied, or it is a product that is added
+to the image.
 """
 
 from typing import NamedTuple
@@ -20,18 +21,18 @@ SCATTER_IMAGE, GATHER_OUTPUT, GATHER_WEIGHT = range(10, 13)
 _PIXEL_TILE = 512  # columns of a block: two rows of it and of its product stay in the first cache
 _BLOCK_ELEMENTS = 1 << 15  # a block of columns: 128 KiB, so that it stays in the second-level cache
 _PRODUCT_ELEMENTS = 1 << 17  # a block's product with all channels of the other side: 512 KiB
-_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP = range(4)  # parts of a weight
+_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP = range(4)  # axes of a weight's parts
 
 
 class _Tiles(NamedTuple):
-    """Of a block of columns."""
+    """Sizes of a block of columns."""
 
     pixels: int
     rows: int
 
 
 class _Parts(NamedTuple):
-    """Where the parts of the workspace start."""
+    """Starts of the parts of the workspace."""
 
     block: int
     product: int
@@ -44,11 +45,11 @@ class _Parts(NamedTuple):
 def columns_stages(
     gradients: Gradients, workspace: Workspace, *, by_entry: bool = False
 ) -> list[Stage]:
-    """The stages of a call's products: that of the image or the output, then the weight's.
+    """The stages of a call's products: image or output first, then weight.
 
     Args:
         gradients: The call.
-        workspace: Gets what is needed.
+        workspace: Provides the parts that the stages need.
         by_entry: Whether no block has columns of two entries of the batch.
     """
     tiles = _tiles(gradients.convolution, by_entry=by_entry)
@@ -62,7 +63,7 @@ def columns_stages(
 
 
 def _reserve(gradients: Gradients, tiles: _Tiles, workspace: Workspace) -> _Parts:
-    """The parts that are needed; the results use one total, one after the other."""
+    """Reserves the parts that are needed; the results use one total, one after the other."""
     convolution = gradients.convolution
     pixel_tile, row_tile = tiles
     products = (
@@ -92,6 +93,7 @@ def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
     if gradients.output:
         stages += _load_image(gradients.output, parts.output, convolution.output_elements)
     if gradients.weight:
+        # Each product reads its weight contiguously along the channels or taps that it sums over.
         order = (_GROUP, _OUTPUT_CHANNEL, _INPUT_CHANNEL, _TAP)
         if gradients.grad_image:
             order = (_GROUP, _INPUT_CHANNEL, _TAP, _OUTPUT_CHANNEL)
@@ -100,7 +102,7 @@ def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
 
 
 def _load_image(operand: Operand, start: int, elements: int) -> list[Stage]:
-    """Zeros where the convolution has more channels than the image."""
+    """Loads an image; zeros first where the convolution has more channels than the image."""
     loaded = load(operand, start, operand.view())
     return [loaded] if operand.count == elements else [fill(start, elements), loaded]
 
@@ -141,7 +143,7 @@ def _weight_stages(gradients: Gradients, tiles: _Tiles, parts: _Parts) -> list[S
 
 
 def _product(kind: int, convolution: Convolution, tiles: _Tiles, parts: _Parts) -> Stage:
-    """One unit for each block of columns of each group."""
+    """The stage of a product, with one unit for each block of columns of each group."""
     pixel_tiles = -(-convolution.output_pixels // tiles.pixels)
     row_tiles = -(-convolution.column_rows // tiles.rows)
     stage = ColumnsStage(
@@ -165,6 +167,8 @@ def _tiles(convolution: Convolution, *, by_entry: bool) -> _Tiles:
     beside = max(1, _PRODUCT_ELEMENTS // convolution.output_channels)
     most = min(_PIXEL_TILE, beside)
     pixels = min(most, convolution.output_pixels)
+    # By entry, a tile divides the positions of an entry. The blocks of an entry are then the same
+    # in any batch, and so are the bytes of its results.
     if by_entry:
         entry = convolution.output_pixels // convolution.batch
         pixels = next(size for size in range(min(most, entry), 0, -1) if entry % size == 0)

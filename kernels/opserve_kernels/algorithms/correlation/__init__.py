@@ -1,1 +1,1 @@
-"""What direct algorithms share: a product with its blocks, padded copies and tables of taps."""
+"""Shared parts of the direct algorithms: products, blocks, padded copies and tables of taps."""

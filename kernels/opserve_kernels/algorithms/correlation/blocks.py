@@ -76,23 +76,25 @@ def copy_entries(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     begin: Triple,
     extent: Triple,
 ) -> None:
-    """The padded copies of channels as they lie in a tensor, some at a time.
+    """Fills the padded copies of channels from plain float32 images, some channels at a time.
 
     Args:
         floats: The tensor.
         scratch: The workspace.
         counts: Channels, and entries of the batch.
-        source: Where the first channel of the first entry is, from a channel to the next, from an
-            entry to the next.
-        target: Where its copy goes, from a channel to the next, from a phase to the next.
+        source: Start of the first channel of the first entry, and the steps to the next channel and
+            to the next entry.
+        target: Start of the first copy, and the steps to the next channel and to the next phase.
         size: Of the image.
         stride: Phases along each axis.
-        begin: The position that a copy begins with.
+        begin: The position at which a copy begins.
         extent: Positions of a phase of an entry.
     """
     channels, entries = counts
     (start, step, entry_step), (place, pitch, phase_pitch) = source, target
     turn = max(1, _TURN_VALUES // pitch)
+    # Some channels at a time: their padding is still in the first-level cache when the values
+    # overwrite it.
     for k in range(0, channels, turn):
         count, first = min(turn, channels - k), place + k * pitch
         fill(scratch, first, count * pitch, PADDING)
@@ -112,10 +114,12 @@ def _copy_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     stride: Triple,
     begin: Triple,
 ) -> None:
-    """The padded copies of channels; those that the tensor does not have are zeros."""
+    """Fills the padded copies of channels from a plain tensor; channels that it lacks are zeros."""
     image = stage.source_image
     (group, entry, entries), channels, pitch = block, source_channels(stage), stage.channel_pitch
     first, step, entry_step = group * channels, image.channel_step, image.entry_step
+    # A tensor may have fewer channels than the convolution, whose channels fill whole blocks of
+    # FRACTAL_Z.
     exist = min(channels, max(0, image.channels - first))
     start = image.layout.offset + first * step + entry * entry_step
     copy_entries(
@@ -143,7 +147,7 @@ def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     stride: Triple,
     begin: Triple,
 ) -> None:
-    """The same, of any dtype and strides, channel by channel."""
+    """The same for any dtype and strides, channel by channel."""
     image = stage.source_image
     group, entry, entries = block
     extent, axis = extent_of(stage), stage.block_axis
@@ -177,7 +181,7 @@ def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
 def load_source(
     stage: CorrelationStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
-    """The padded copy of a block; channels that the source does not have are zeros."""
+    """Fills the padded copy of a block; channels that the source lacks are zeros."""
     group, entry, entries, row = block_of(stage, number)
     size, origin = _source_size(stage), stage.origin
     stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
@@ -193,6 +197,7 @@ def load_source(
         _convert_source(
             stage, scratch, floats, halves, (group, entry, entries), size, stride, begin
         )
+    # The last tile of positions reads up to TILE_COLUMNS values behind the last channel.
     end = stage.source + source_channels(stage) * stage.channel_pitch
     fill(scratch, end, TILE_COLUMNS, PADDING)
 

@@ -16,19 +16,19 @@ from opserve_kernels.views import View
 
 SCATTER, GATHER = range(2)
 
+# Instead of the place of a line: the copy is a run of the source; or rows are copied without one.
 # In the place of a line: rows are the copy as they are; rows go from the tensor into the copy.
 WHOLE, DIRECT = -1, -2
 
 
 class ImageTensor(NamedTuple):
-    """An image as its tensor has it.
+    """An image and its layout in the tensor.
 
     Attributes:
-        channels: That there are.
-        channel_step: From a channel to the next; 0 where values are rounded or do not lie side by
-            side.
-        entry_step: From an entry to the next; or 0.
-        number_format: What its elements are rounded to.
+        channels: Channels of the tensor.
+        channel_step: Distance of channels; 0 where values are rounded or positions not contiguous.
+        entry_step: Distance of entries; or 0.
+        number_format: Format that its elements are rounded to.
         layout: Its view.
     """
 
@@ -40,33 +40,33 @@ class ImageTensor(NamedTuple):
 
 
 class CorrelationStage(NamedTuple):
-    """What the stages of direct algorithms share: tensors, blocks of the result, padded copies.
+    """Shared fields of the direct algorithms: tensors, blocks of the result, padded copies.
 
-    Of the gradient of the weight by dots, the result is the left operand and the weight is the
+    For the gradient of the weight by dots, the result is the left operand and the weight is the
     gradient.
 
     Attributes:
-        geometry: Of the convolution.
-        groups: Of channels.
+        geometry: Geometry of the convolution.
+        groups: Groups of channels.
         direction: SCATTER or GATHER.
-        source_image: The source as its tensor has it.
-        result_image: The result as its tensor has it.
-        weight_format: What the weight is rounded to.
+        source_image: The source and its layout.
+        result_image: The result and its layout.
+        weight_format: Format that the weight is rounded to.
         weight_layout: Its view.
         block_batch: Entries of the batch in a block of the result.
-        block_axis: Along which an entry is cut.
-        block_rows: Rows of a block along it.
+        block_axis: Axis along which an entry is cut.
+        block_rows: Rows of a block along that axis.
         row_blocks: Blocks of an entry.
-        blocks: Of a group.
-        source_line: Where rows of the source are made ready; or WHOLE or DIRECT.
-        phase_pitch: Of the padded copy, from a phase of a channel to the next.
-        channel_pitch: From a channel to the next, in the copy or in a source that is read in place.
-        flags: Place in the workspace of a value that is not 0 where values are not finite.
+        blocks: Blocks of a group.
+        source_line: Place of a line of loaded source values; or WHOLE or DIRECT.
+        phase_pitch: Distance of two phases of a channel in the padded copy.
+        channel_pitch: Distance of two channels, in the copy or in a source that is read in place.
+        flags: Place in the workspace of a value that is not 0 if a value is not finite.
         table: Place of the tables of taps.
-        line: Place of rows that are at hand.
-        source: Place of the padded copy, or in the source.
+        line: Place of a line of loaded or stored values.
+        source: Place of the padded copy; or, in the source's buffer, of a source read in place.
         extent: Sizes of a phase of an entry's padded copy.
-        origin: The source position that the copy begins with.
+        origin: The source position at which the copy begins.
     """
 
     geometry: Geometry

@@ -2,9 +2,9 @@
 
     image (channels, batch, positions)  ->  (channels, phases, entries of the block, extent)
 
-Position z of phase r along an axis is the image's z * stride + r + origin, and PADDING where there
-is none. Rows of one phase are contiguous, so that a tap's columns are runs of the copy; what a tap
-reads beyond a row's end is the padding that the next row begins with, or that behind the copy.
+Position z of phase r along an axis is the image's z * stride + r + origin, and PADDING where the
+image has none. Rows of one phase are contiguous, so a tap's columns are runs of the copy. Beyond a
+row's end, a tap reads the padding at the start of the next row, or the padding behind the copy.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ Triple = tuple[int, int, int]
 
 @compiled()
 def _inside(size: int, stride: int, origin: int, extent: int) -> tuple[int, int]:
-    """The positions first .. last-1 of a phase that the image has; origin is that of the phase."""
+    """The image's positions first .. last-1 of a phase, whose origin is given."""
     first = min(max(0, -(origin // stride)), extent)
     return first, max(first, min((size - 1 - origin) // stride + 1, extent))
 
@@ -47,12 +47,13 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     origin: Triple,
     extent: Triple,
 ) -> None:
-    """What the image has of one phase; arguments as for pad_channels, the origin is the phase's."""
+    """Copies the image's values of one phase; arguments as for pad_channels."""
     front, back = _inside(size[0], stride[0], origin[0], extent[0])
     top, bottom = _inside(size[1], stride[1], origin[1], extent[1])
     left, right = _inside(size[2], stride[2], origin[2], extent[2])
     rows, columns = bottom - top, right - left
     row_step, extent_step = stride[1] * size[2], extent[2]
+    # Rows without padding between them, in source and copy, are one run.
     if stride[2] == 1 and columns == row_step == extent_step:
         rows, columns = 1, rows * columns
     for d in range(front, back):
@@ -75,18 +76,18 @@ def pad_channels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     extent: Triple,
     phase_pitch: int,
 ) -> None:
-    """What the image has of the padded copies of some channels; the rest stays as it is.
+    """Copies the image's values into the padded copies of some channels; padding stays as it is.
 
     Args:
-        source: Where the image is.
+        source: Array of the image.
         scratch: The workspace.
-        channels: How many, from one to the next in the image, from one copy to the next.
-        places: Where the first channel starts in the image, and its copy of phase 0.
+        channels: How many, and their distances in the image and in the copies.
+        places: Start of the first channel in the image, and of its copy of phase 0.
         size: Of the image.
         stride: Phases along each axis.
-        origin: The position that the copy begins with.
+        origin: The position at which the copy begins.
         extent: Positions of a phase.
-        phase_pitch: From one phase to the next.
+        phase_pitch: Distance of two phases.
     """
     for phase in range(stride[0] * stride[1] * stride[2]):
         d, h, w = _phase_along(stride, phase)
@@ -111,24 +112,25 @@ def load_padded(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     target: int,
     phase_pitch: int,
 ) -> None:
-    """The padded copy of one channel of one entry of the batch.
+    """Fills the padded copy of one channel of one entry of the batch.
 
     Args:
         scratch: The workspace.
         floats: The buffer as float32 values.
         halves: The same as 16-bit patterns.
         view: Of the image.
-        number_format: What values are rounded to.
+        number_format: Format that values are rounded to.
         first: Index in the view of the channel's first position.
-        axis: The outermost that is longer than 1; only rows of it that are needed are read.
+        axis: The outermost axis that is longer than 1; only its rows that are needed are read.
         size: Of the image.
         stride: Phases along each axis.
-        origin: The position that the copy begins with.
+        origin: The position at which the copy begins.
         extent: Positions of a phase.
-        line: Where the rows that are read fit; WHOLE if they are the copy as they are.
+        line: Place for the loaded rows; WHOLE if they already are the copy.
         target: Where the copy of phase 0 starts.
-        phase_pitch: From one phase to the next.
+        phase_pitch: Distance of two phases.
     """
+    # Only the rows that the block needs are loaded and converted, once for all phases.
     inner = size[1] * size[2] if axis == 0 else (size[2] if axis == 1 else 1)
     low = min(max(origin[axis], 0), size[axis])
     high = max(low, min(origin[axis] + extent[axis] * stride[axis], size[axis]))

@@ -1,4 +1,4 @@
-"""A correlation of an image with a weight, and the blocks that it is computed in."""
+"""A correlation of an image with a weight, and the blocks in which it is computed."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -20,18 +20,18 @@ from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.tensor import DataType
 from opserve_kernels.views import merge_axes
 
-_COPY_ELEMENTS = 1 << 18  # of a block's padded copy, 1 MiB, unless its rows overlap too much
-_MOST_OFFSET = 1 << 31  # of a table of int32
+_COPY_ELEMENTS = 1 << 18  # values of a block's padded copy, 1 MiB, unless its rows overlap too much
+_MOST_OFFSET = 1 << 31  # offsets in a table are int32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """A product in the packed algorithm.
+    """A product of a direct algorithm.
 
     Attributes:
         direction: SCATTER or GATHER.
         convolution: The geometry.
-        source: What the weight is multiplied with: Y with SCATTER, X with GATHER.
+        source: The operand that the weight is multiplied with: Y with SCATTER, X with GATHER.
         weight: W.
         result: The other image.
     """
@@ -44,7 +44,7 @@ class Correlation:
 
     @property
     def places(self) -> Triple:
-        """Of the tensors' buffers among those of the call: source, weight, result."""
+        """Places of the tensors' buffers among those of the call: source, weight, result."""
         return self.source.place, self.weight.place, self.result.place
 
     @property
@@ -96,12 +96,14 @@ class Correlation:
         return prod(self.convolution.stride) if self.direction == SCATTER else 1
 
     def phases_by_taps(self, axis: int) -> dict[int, int]:
-        """Phases of the result along an axis, by the taps that each of them meets.
+        """Numbers of phases of the result along an axis, by the number of taps that each meets.
 
-        A phase meets every `period`-th tap from one on, if any. Phases that meet some begin with
-        different ones, so there are no more than three kinds of them.
+        A phase meets every `period`-th tap from its first one on, or none. Phases that meet some
+        begin with different taps, so there are at most three kinds of phases.
         """
         convolution, stride = self.convolution, self.result_stride[axis]
+        # Tap t meets phase p where the stride divides p + padding - t * dilation: in t this repeats
+        # with the period stride / gcd(dilation, stride), and that many phases have a solution.
         period = stride // gcd(convolution.dilation[axis], stride)
         taps, longer = divmod(convolution.kernel_size[axis], period)
         kinds = Counter({taps + 1: longer})
@@ -110,7 +112,7 @@ class Correlation:
         return {count: phases for count, phases in kinds.items() if phases}
 
     def reach(self, axis: int) -> tuple[int, int]:
-        """The first source position that position 0 needs, and how many more its taps span."""
+        """First source position of result position 0, and how many more its taps span."""
         convolution = self.convolution
         stride, padding = convolution.stride[axis], convolution.padding[axis]
         span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
@@ -122,18 +124,18 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultBlocks:
-    """How the result is cut: `batch` entries with `rows` rows of a phase along each axis.
+    """The cut of the result: `batch` entries with `rows` rows of a phase along each axis.
 
     Attributes:
         batch: Entries of a block.
-        axis: The outermost that is longer than 1; only along it are entries cut.
-        rows: Rows of a block, of which others may have fewer.
-        row_blocks: ResultBlocks of an entry.
+        axis: The outermost axis that is longer than 1; only along it are entries cut.
+        rows: Rows of a block; the last block may have fewer.
+        row_blocks: Blocks of an entry.
         count: Blocks of a group.
         extent: Positions of a phase of the source that a block needs; where it is read in place,
             planes from one entry to the next.
-        origin: The source position that the first block begins with.
-        channel_step: From one channel of the source to the next where it is read in place, else 0.
+        origin: The source position at which the first block begins.
+        channel_step: Distance of two channels of a source that is read in place, else 0.
     """
 
     batch: int
@@ -158,9 +160,9 @@ class ResultBlocks:
         return between + (self.rows[1] - 1) * wide + self.rows[2]
 
     def with_shared_padding(self, product: Correlation) -> "ResultBlocks":
-        """The same blocks, where a row's padding on the right is that of the next row on its left.
+        """The same blocks, where each row's right padding is the left padding of the next row.
 
-        Rows must have equal padding on the left, and all channels must be there.
+        Rows must have equal padding on the left, and the tensor must have all channels.
         """
         size, (first, _) = product.source_size[WIDTH], product.reach(WIDTH)
         one_phase = product.direction == SCATTER or product.convolution.stride[WIDTH] == 1
@@ -168,6 +170,8 @@ class ResultBlocks:
         has_channels = channels_of(product.source) == groups * product.source_channels
         if self.axis == WIDTH or not one_phase or not has_channels:
             return self
+        # Behind the last row lie TILE_COLUMNS values. A row reads past its end by its left padding
+        # and by the lanes of its last vector, so no more than the difference is shared.
         left, (deep, high, wide) = max(0, -first), self.extent
         width = max(
             self.rows[WIDTH], wide - min(left, TILE_COLUMNS - LANES), min(left + size, wide)
@@ -176,9 +180,9 @@ class ResultBlocks:
 
     @staticmethod
     def in_place(product: Correlation) -> "ResultBlocks | None":
-        """One block of everything, if every tap finds the source where it lies.
+        """One block of everything, if every tap can read the source in its tensor.
 
-        That is, float32 values side by side that need no padding, no phases and no rounding.
+        That is, contiguous float32 values that need no padding, no phases and no rounding.
         """
         channel_step, entry_step = steps_of(product.source, product.source_size)
         _, high, wide = product.source_size
@@ -186,6 +190,8 @@ class ResultBlocks:
             product.convolution.groups * product.source_channels
         )
         reach = product.source_channels * channel_step + prod(product.source_size)
+        # Offsets are int32, and entries must be whole planes apart, for positions are counted in
+        # planes.
         if (channel_step == 0 or lacks_channels or not _stays_inside(product)) or (
             entry_step % (high * wide) or reach >= _MOST_OFFSET
         ):
@@ -204,7 +210,7 @@ class ResultBlocks:
 
     @staticmethod
     def of(product: Correlation, *, least_pixels: int) -> "ResultBlocks":
-        """Blocks whose padded copy fits, if rows overlap by half at most and pixels are enough."""
+        """Blocks with enough pixels whose padded copy fits, if rows overlap by half at most."""
         size = product.phase_size
         origin, spans = zip(*map(product.reach, range(SPATIAL_RANK)), strict=True)
         axis = outermost(size, product.source_size)
@@ -212,14 +218,18 @@ class ResultBlocks:
         per_row *= prod(
             size[other] + spans[other] for other in range(SPATIAL_RANK) if other != axis
         )
+        # As many rows as fit into the copy, but twice the span at least: neighbouring blocks read
+        # `span` rows both, so no more than half of the copying is repeated.
         fitting = _COPY_ELEMENTS // per_row - spans[axis]
         pixels_of_row = prod(size) // size[axis]
         least = max(2 * spans[axis], -(-least_pixels // pixels_of_row), 1)
         most = min(size[axis], max(fitting, least))
+        # Blocks of nearly equal size: a short last block would not fill the micro-kernel's tiles.
         row_blocks = -(-size[axis] // most)
         rows = list(size)
         rows[axis] = -(-size[axis] // row_blocks)
         batch = 1
+        # Small images share a block until it has pixels enough for whole tiles.
         if row_blocks == 1:
             fitting = _COPY_ELEMENTS // (per_row * (size[axis] + spans[axis]))
             batch = max(1, min(product.convolution.batch, fitting, -(-least_pixels // prod(size))))
@@ -236,7 +246,7 @@ class ResultBlocks:
 
 
 def _stays_inside(product: Correlation) -> bool:
-    """Whether every tap at every position of the result reads the source, and in one phase."""
+    """Whether every tap at every position of the result reads the source, in one phase."""
     reaches = map(product.reach, range(SPATIAL_RANK))
     sizes = zip(reaches, product.phase_size, product.source_size, strict=True)
     inside = all(first == 0 and rows + span <= size for (first, span), rows, size in sizes)
@@ -244,13 +254,13 @@ def _stays_inside(product: Correlation) -> bool:
 
 
 def outermost(size: Triple, source_size: Triple) -> int:
-    """The first axis that either image has."""
+    """The first axis along which either image is longer than 1."""
     axes = [axis for axis in range(SPATIAL_RANK) if max(size[axis], source_size[axis]) > 1]
     return axes[0] if axes else SPATIAL_RANK - 1
 
 
 def source_line(product: Correlation, blocks: ResultBlocks) -> int:
-    """WHOLE or DIRECT, or how many values of the source are made ready at a time for its copy."""
+    """WHOLE, DIRECT, or the number of source values that are loaded at a time for the copy."""
     if steps_of(product.source, product.source_size)[0]:
         return DIRECT
     if _takes_source_whole(product, blocks):
@@ -281,7 +291,7 @@ def longest_blocks(first: int, step: int, count: int) -> set[int]:
 
 
 def rows_inside(size: int, first: int, count: int) -> int:
-    """How many of `count` rows from `first` on an image of `size` rows has."""
+    """How many of `count` rows from `first` on are rows of an image of `size` rows."""
     return max(0, min(first + count, size) - max(first, 0))
 
 
@@ -298,10 +308,10 @@ def _takes_source_whole(product: Correlation, blocks: ResultBlocks) -> bool:
 
 
 def steps_of(image: Operand, size: Triple) -> tuple[int, int]:
-    """From one channel to the next, and from one entry of the batch to the next.
+    """Distances of channels, and of entries of the batch.
 
-    They are 0 for an image that is not of float32 values, in no narrower number format, with the
-    positions of an entry side by side.
+    Both are 0 for an image with other values than float32, with a narrower number format, or with
+    positions of an entry that are not contiguous.
     """
     channels, positions = (merge_axes(part) for part in image.parts)
     count = prod(size)
@@ -313,18 +323,18 @@ def steps_of(image: Operand, size: Triple) -> tuple[int, int]:
 
 
 def is_plain(operand: Operand) -> bool:
-    """Whether it is of float32 values in no narrower number format."""
+    """Whether an operand has float32 values and no narrower number format."""
     return operand.dtype is DataType.FLOAT and operand.number_format == FLOAT
 
 
 def is_run(weight: Operand) -> bool:
-    """Whether a weight is plain, and lies side by side in the order of its parts."""
+    """Whether a weight is plain and contiguous in the order of its parts."""
     axes = merge_axes(tuple(chain(*weight.parts)))
     return is_plain(weight) and len(axes) <= 1 and weight.view().steps[-1] == 1
 
 
 def reads_weight_in_place(product: Correlation) -> bool:
-    """Whether panels are filled from the weight where it lies, for they take whole vectors."""
+    """Whether panels are filled from the weight in its tensor: whole vectors of channels only."""
     convolution = product.convolution
     gathers = product.direction == GATHER
     channels = convolution.output_channels if gathers else convolution.input_channels
@@ -332,21 +342,21 @@ def reads_weight_in_place(product: Correlation) -> bool:
 
 
 def channels_of(operand: Operand) -> int:
-    """Channels that an image has."""
+    """Channels of an image's tensor."""
     return prod(size for size, _ in operand.parts[0])
 
 
 def describe(  # places
     product: Correlation, blocks: ResultBlocks, *, flags: int, table: int, line: int, source: int
 ) -> CorrelationStage:
-    """What direct algorithms share of their records.
+    """The shared fields of a direct algorithm's record.
 
     Args:
-        product: What is computed.
+        product: The product.
         blocks: Its blocks.
         flags: Place of the flag.
         table: Place of the tables.
-        line: Place of rows that are at hand.
+        line: Place of a line of loaded or stored values.
         source: Place of the padded copy, or in the source.
     """
     phase_pitch, rows = blocks.batch * prod(blocks.extent), source_line(product, blocks)

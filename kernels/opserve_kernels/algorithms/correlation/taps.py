@@ -1,4 +1,4 @@
-"""Which taps meet which phase, and by how much each shifts: the tables of a packed product.
+"""Taps by phase, with the shift of each: the tables of a packed product.
 
 At the place `table` of the workspace, as int32:
     starts (phases + 1)     taps before each phase of the result
@@ -57,7 +57,7 @@ def phase_of(stage: CorrelationStage, phase: int) -> tuple[int, int, int]:
 
 @compiled()
 def _meet(stage: CorrelationStage, axis: int, phase: int, tap: int) -> tuple[int, int, int]:
-    """Along an axis: whether a tap meets a phase of the result, its source phase, its shift."""
+    """Along an axis: whether a tap meets a phase of the result, its source phase, and its shift."""
     shape = stage.geometry
     stride, reach = shape.stride[axis], tap * shape.dilation[axis]
     if stage.direction == SCATTER:
@@ -69,10 +69,11 @@ def _meet(stage: CorrelationStage, axis: int, phase: int, tap: int) -> tuple[int
 
 @compiled()
 def _shift(stage: CorrelationStage, phase: int, tap: int) -> int:
-    """Where a tap reads the padded copy from the result's position; -1 if not in this phase."""
+    """Distance from the result's position to the copy's value under a tap; -1 in other phases."""
     shape = stage.geometry
     rest, inner, shift, source_phase, phase_step = tap, 1, 0, 0, 1
     phases = phase_of(stage, phase)
+    # From the innermost axis out: extent and phase step of an axis are products of those inside it.
     for axis in range(2, -1, -1):
         meets, part, steps = _meet(stage, axis, phases[axis], rest % shape.kernel_size[axis])
         if not meets:
@@ -87,18 +88,20 @@ def _shift(stage: CorrelationStage, phase: int, tap: int) -> int:
 
 @compiled()
 def taps_place(stage: CorrelationStage) -> int:
-    """Where the table of taps starts."""
+    """Start of the table of taps."""
     return int(stage.table + result_phases(stage) + 1)
 
 
 @compiled()
 def offsets_place(stage: CorrelationStage, table: Offsets, phase: int) -> int:
-    """Where the offsets of a phase start."""
+    """Start of the offsets of a phase."""
     first = taps_place(stage) + 2 * stage.geometry.taps
     return int(first + source_channels(stage) * table[stage.table + phase])
 
 
 @compiled()
+# Offsets are filled once a call. The innermost loops then read one int32 for each row of a panel,
+# whatever the stride, dilation and padding are.
 def _fill_offsets(stage: CorrelationStage, table: Offsets, phase: int) -> None:
     first, last = table[stage.table + phase], table[stage.table + phase + 1]
     shifts, place = taps_place(stage) + stage.geometry.taps, offsets_place(stage, table, phase)
@@ -110,7 +113,7 @@ def _fill_offsets(stage: CorrelationStage, table: Offsets, phase: int) -> None:
 
 @compiled()
 def fill_tables(stage: CorrelationStage, table: Offsets) -> None:
-    """Fills the tables."""
+    """Fills all four tables."""
     shape = stage.geometry
     starts, taps, found = stage.table, taps_place(stage), 0
     for phase in range(result_phases(stage)):

@@ -1,4 +1,4 @@
-"""Planes of a depthwise stage, between their tensors and the workspace."""
+"""Copies of a depthwise stage's planes between their tensors and the workspace."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +44,14 @@ def store_values(  # noqa: PLR0913, PLR0917  # arrays and integers
     place: int,
     length: int,
 ) -> None:
-    """Element first + i of a tensor = scratch[place + i], which is rounded in place."""
+    """Element first + i of a tensor = scratch[place + i], which is rounded in the workspace."""
     values = scratch[place : place + length]
     store(values, tensor.number_format, tensor.layout, first, floats, halves)
 
 
 @compiled()
 def extent_of(stage: DepthwiseStage) -> Triple:
-    """Of a plane of the copy."""
+    """Sizes of a plane of the copy."""
     extent = stage.blocks.extent
     return extent[0], extent[1], extent[2]
 
@@ -71,7 +71,7 @@ def _source_stride(stage: DepthwiseStage) -> Triple:
 
 @compiled()
 def result_size(stage: DepthwiseStage) -> Triple:
-    """Positions of the result, or, for COMPARE, those that are summed over."""
+    """Positions of the result; for COMPARE, positions that are summed over."""
     shape = stage.geometry
     size = shape.input_size if stage.kind == WEIGH_OUTPUT else shape.output_size
     return size[0], size[1], size[2]
@@ -88,6 +88,7 @@ def source_size(stage: DepthwiseStage) -> Triple:
 @compiled()
 def phases_along(stride: Triple, phase: int) -> Triple:
     """A phase along each axis."""
+    # The usual call has one phase; it takes no division.
     if phase == 0:
         return 0, 0, 0
     return phase // stride[2] // stride[1], phase // stride[2] % stride[1], phase % stride[2]
@@ -109,9 +110,10 @@ def positions_of(size: Triple, stride: Triple, phases: Triple) -> Triple:
 def _rows_read(
     stage: DepthwiseStage, size: Triple, stride: int, first: int, count: int
 ) -> tuple[int, int]:
-    """The part of a plane that a block reads, in values: all, or rows of the outermost axis."""
+    """Bounds of a plane's values that a block reads: all, or rows of the outermost axis."""
     axis = stage.blocks.axis
     whole = size[0] * size[1] * size[2]
+    # Rows of an inner axis are not contiguous, so the plane is read whole.
     if axis < 0 or (axis > 0 and size[0] > 1) or (axis > 1 and size[1] > 1):
         return 0, whole
     inner = whole // (size[0] if axis == 0 else (size[1] if axis == 1 else size[2]))
@@ -132,7 +134,7 @@ def _spread(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     extent: Triple,
     target: int,
 ) -> None:
-    """Positions first .. last-1 of a phase of planes; target is where position 0 would be."""
+    """Copies positions first .. last-1 of a phase of planes; target is the place of position 0."""
     start, step, entries = planes
     row = (first[1] * stride[1] + phases[1]) * size[2] + first[2] * stride[2] + phases[2]
     from_ = start + (first[0] * stride[0] + phases[0]) * size[1] * size[2] + row
@@ -140,6 +142,7 @@ def _spread(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     deep, deep_to = stride[0] * size[1] * size[2], extent[1] * extent[2]
     high, high_to = stride[1] * size[2], extent[2]
     counts = (last[1] - first[1], last[2] - first[2])
+    # One depth: a single call copies the rows of all planes.
     if last[0] - first[0] == 1:
         whole = (from_, step, high, to, extent[0] * deep_to, high_to, entries, *counts)
         take_rows(read, scratch, whole, stride[2])
@@ -153,7 +156,7 @@ def _spread(  # noqa: PLR0913, PLR0917  # arrays, places and triples
 
 @compiled()
 def _but(values: Triple, axis: int, value: int) -> Triple:
-    """The values, but another along one axis."""
+    """The values with one of them replaced, along an axis."""
     return (
         value if axis == 0 else values[0],
         value if axis == 1 else values[1],
@@ -172,7 +175,7 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     rows: tuple[int, int],
     target: int,
 ) -> None:
-    """Planes (where position 0 would be, pitch, how many), of cut ones rows (first, count)."""
+    """Copies planes (place of position 0, pitch, how many); of cut planes, rows (first, count)."""
     extent, axis = extent_of(stage), stage.blocks.axis
     elements = extent[0] * extent[1] * extent[2]
     pitch = extent[1] * extent[2] if axis == 0 else (extent[2] if axis == 1 else 1)
@@ -183,6 +186,8 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         if axis >= 0:
             found = last[0] if axis == 0 else (last[1] if axis == 1 else last[2])
             begin, end = max(0, rows[0]), min(found, rows[0] + rows[1])
+            # The copy of the block before is still there. Where this block has fewer rows, at an
+            # edge of the image, padding must replace its values; elsewhere the new values do.
             if end - begin < rows[1]:
                 scratch[place : place + elements] = PADDING
             first, last = _but(first, axis, begin), _but(last, axis, max(begin, end))
@@ -192,7 +197,7 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
 
 @compiled()
 def planes_of(plain: PlainImage, planes: Triple) -> Triple:
-    """Where plain planes (channel, first entry, entries) start, their pitch, how many they are."""
+    """Start, pitch and number of plain planes (channel, first entry, entries)."""
     channel, entry, some = planes
     start = plain.start + channel * plain.channel_step + entry * plain.entry_step
     return start, plain.entry_step, some
@@ -211,7 +216,7 @@ def _load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     rows: tuple[int, int],
     target: int,
 ) -> None:
-    """Planes of an operand."""
+    """Loads planes of an operand: plain ones in one copy, others through the line."""
     positions = size[0] * size[1] * size[2]
     if tensor.plain.is_plain:
         found = planes_of(tensor.plain, planes)
@@ -237,7 +242,7 @@ def load_source(  # noqa: PLR0913, PLR0917  # arrays and places
     row: int,
     target: int,
 ) -> None:
-    """Planes of the source, split into phases; of a cut one, those rows that `row` and on need."""
+    """Loads planes of the source by phases; of a cut plane, the rows for sums from `row`."""
     blocks = stage.blocks
     axis, first, count = blocks.axis, 0, 0
     if axis >= 0:
@@ -257,14 +262,14 @@ def load_output(  # noqa: PLR0913, PLR0917  # arrays and places
     row: int,
     target: int,
 ) -> None:
-    """Planes of Y for COMPARE, of a cut one BLOCK_ROWS rows, with the copy's pitches."""
+    """Loads planes of Y for COMPARE with the copy's pitches; of a cut plane, the block's rows."""
     tensor, size, rows = stage.other_tensor, result_size(stage), (row, stage.blocks.rows)
     _load_planes(stage, scratch, floats, halves, tensor, planes, size, (1, 1, 1), rows, target)
 
 
 @compiled()
 def rows_of(stage: DepthwiseStage, phase: int, row: int) -> Triple:
-    """Positions of a phase of the result in a block along each axis."""
+    """Positions of a phase of the result in a block, along each axis."""
     stride, axis = result_stride(stage), stage.blocks.axis
     found = positions_of(result_size(stage), stride, phases_along(stride, phase))
     if axis < 0:
@@ -294,7 +299,7 @@ def _store_rows(  # noqa: PLR0913, PLR0917  # arrays and places
     rows: int,
     width: int,
 ) -> None:
-    """Rows of the result from their phases, by way of the line, to the elements from index on."""
+    """Stores rows of the result from their phases, through the line, from element `index` on."""
     line, tensor, extent = stage.line, stage.result_tensor, extent_of(stage)
     numbers = (source, 0, extent[2], line, 0, width, 1, rows, width)
     deal_rows(scratch, scratch, numbers, result_stride(stage)[2], stage.total_pitch)
@@ -318,7 +323,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
         scratch: The workspace.
         floats: The result's buffer as float32 values.
         halves: The same as 16-bit patterns.
-        planes: Of the result: channel, first entry and entries.
+        planes: Channel, first entry and entries of the result.
         phase: The first phase of a row.
         row: First row of a cut block.
     """
@@ -330,6 +335,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
     column, width = _columns_of(stage, row)
     inside, pitch = (deep * size[1] + high) * size[2] + column, stride[1] * size[2]
     depth_pitch, total = stride[0] * size[1] * size[2], stage.total
+    # Plain planes of one depth need one call; otherwise one call a plane, or one a run of rows.
     start, step, entries = planes_of(stage.result_tensor.plain, planes)
     if stage.result_tensor.plain.is_plain and rows[0] == 1:
         place = (start + inside, step, pitch, entries, rows[1], width)
@@ -343,6 +349,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
             one = (source, plane, extent[2], *place)
             deal_rows(scratch, floats, one, stride[2], stage.total_pitch)
             continue
+        # Rows without phases between them and without a cut are contiguous: one store takes all.
         index = (planes[0] * stage.geometry.batch + planes[1] + i) * positions + inside
         together = rows[1] if pitch == width else 1
         for d in range(rows[0]):

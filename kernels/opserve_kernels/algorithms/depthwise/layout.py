@@ -7,9 +7,9 @@ Every group has one channel c of the image X and some channels k of the output Y
     COMPARE         W[k, tap] = sum over positions of Y[k] * X[c], shifted     grad_weight
 
 The stride splits the image into phases, x = u * stride + phase: within phases every tap is a shift.
-The source, Y for the first and X for the others, is copied into planes (extent) wide enough that
-what a shift reads beyond a row is padding, that of the next row or plane being the same as this
-one's. So a whole block of planes is one run, whose sums at padding are left out at the end:
+The source, Y for the first and X for the others, is copied into planes (extent) with enough padding
+that the shift beyond a row reads padding: the next row's or plane's padding is also this one's. So
+a whole block of planes is one run, whose sums at padding are left out at the end:
 
     a b c .        weight * run shifted to the left + weight * run + ...
     d e f .   ->   a b c . d e f . g h i .
@@ -27,11 +27,11 @@ WEIGH_OUTPUT, WEIGH_IMAGE, COMPARE = range(3)
 
 
 class PlainImage(NamedTuple):
-    """An image whose planes are runs of float32; zeros for any other.
+    """An image whose planes are runs of float32; zeros for any other image.
 
     Attributes:
         is_plain: 1, or 0.
-        start: Where its first plane starts.
+        start: Start of its first plane.
         channel_step: From one channel to the next.
         entry_step: From one entry of the batch to the next.
     """
@@ -46,8 +46,8 @@ class DepthwiseTensor(NamedTuple):
     """A tensor of a product.
 
     Attributes:
-        number_format: What its elements are rounded to.
-        plain: Where its planes lie, of a plain image.
+        number_format: Format that its elements are rounded to.
+        plain: Its planes, if it is a plain image.
         layout: Its view.
     """
 
@@ -57,17 +57,17 @@ class DepthwiseTensor(NamedTuple):
 
 
 class DepthwiseBlocks(NamedTuple):
-    """How groups are cut: entries of the batch, or rows of one entry.
+    """The cut of groups: entries of the batch, or rows of one entry.
 
     Attributes:
-        entries: Of a block.
-        axis: Along which entries are cut; -1 is no axis.
-        rows: Of a block along it.
+        entries: Entries of a block.
+        axis: Axis along which entries are cut; -1 is no axis.
+        rows: Rows of a block along the axis.
         row_blocks: Blocks of an entry.
         per_group: Blocks of a group.
         per_unit: Blocks of a unit.
-        extent: Of a plane of the copy.
-        base: The shift that is the first of a block's rows, for each dimension.
+        extent: Sizes of a plane of the copy.
+        base: The shift that reads the first of a block's rows, for each dimension.
     """
 
     entries: int
@@ -84,25 +84,26 @@ class DepthwiseStage(NamedTuple):
     """A product of every group.
 
     Attributes:
-        geometry: Of the convolution.
-        groups: That there are.
+        geometry: Geometry of the convolution.
+        groups: Number of groups.
         kind: WEIGH_OUTPUT, WEIGH_IMAGE or COMPARE.
         source_tensor: The image that is shifted.
         other_tensor: W, or Y for COMPARE.
-        result_tensor: What is left of X, Y and W.
-        blocks: Of groups.
-        in_place: Whether blocks are computed where they lie, by the module `planes`.
+        result_tensor: The third of X, Y and W.
+        blocks: The cut of the groups.
+        in_place: Whether blocks are computed without a copy, by the module `planes`.
         result_phases: Phases of the result.
-        phase_pitch: Of the copy, from a phase to the next.
-        channel_pitch: Of the copy, from a channel to the next.
-        total_pitch: From the sums of a phase to the next.
+        phase_pitch: Distance of two phases of the copy.
+        channel_pitch: Distance of two channels of the copy.
+        total_pitch: Distance of the sums of two phases.
         table: Place in the workspace of the tables of taps.
         weights: Place of the weights.
-        line: Place of values that are at hand; from here to the end, all is PADDING at first.
+        line: Place of a line of loaded or stored values; from here to the end, all is PADDING at
+            first.
         source: Place of the copy's first plane.
-        other: Place of Y, of COMPARE.
+        other: Place of Y, for COMPARE.
         total: Place of the sums.
-        end: Place behind them.
+        end: Place behind the sums.
     """
 
     geometry: Geometry
@@ -127,24 +128,24 @@ class DepthwiseStage(NamedTuple):
 
 
 class Strip(NamedTuple, Generic[Number]):
-    """What a kernel of `plane_tiles` takes besides its three arrays: planes A, values, planes B.
+    """Arguments of a kernel of `plane_tiles` besides its three arrays: planes A, values, planes B.
 
     Attributes:
         first: Place of planes A in their array.
         values: Place of weights or totals.
         second: Place of planes B.
-        first_step: From plane to plane of A.
-        second_step: From plane to plane of B.
-        planes: How many.
-        first_rows: Of a plane of A.
-        first_columns: Of a row of A.
-        second_rows: Of a plane of B.
-        second_columns: Of a row of B.
+        first_step: Distance of two planes of A.
+        second_step: Distance of two planes of B.
+        planes: Number of planes.
+        first_rows: Rows of a plane of A.
+        first_columns: Columns of a row of A.
+        second_rows: Rows of a plane of B.
+        second_columns: Columns of a row of B.
         up: Padding before rows.
         before: Padding before columns.
-        column: The strip's first.
-        first_following: From a plane of A to the one that comes next, which caches then fetch.
-        second_following: The same of B.
+        column: The strip's first column.
+        first_following: Distance to the next plane of A, which is prefetched.
+        second_following: The same for B.
     """
 
     first: Number

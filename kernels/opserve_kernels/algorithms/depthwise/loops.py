@@ -1,8 +1,8 @@
-"""The depthwise algorithm: every channel on its own, a block of planes as one run.
+"""The depthwise algorithm: every channel alone, a block of planes as one run.
 
-opserve_kernels.algorithms.depthwise.layout has the formulas. Units: the first fills the padding and
-the tables, of which taps meet which phase of the result and where they read the copy; every other
-runs some blocks of a group, or of several.
+opserve_kernels.algorithms.depthwise.layout has the formulas. The first unit fills the padding
+and the tables of the taps that meet each phase of the result, with the offsets at which they read
+the copy. Every other unit runs some blocks of one group, or of several.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ _compare_one = compare_tile(1, width=LANES)
 
 @compiled()
 def _meet(stage: DepthwiseStage, axis: int, phase: int, tap: int) -> Triple:
-    """Along an axis: whether a tap meets a phase of the result, the source's phase, the shift."""
+    """Along an axis: whether a tap meets a phase of the result, source phase, and shift."""
     shape = stage.geometry
     stride = shape.stride[axis]
     distance = tap * shape.dilation[axis] - shape.padding[axis]
@@ -63,7 +63,7 @@ def _meet(stage: DepthwiseStage, axis: int, phase: int, tap: int) -> Triple:
 
 @compiled()
 def _offset(stage: DepthwiseStage, phase: int, tap: int) -> tuple[int, int]:
-    """Whether a tap meets a phase of the result, and how far from a sum it reads the copy."""
+    """Whether a tap meets a phase of the result, and where it reads the copy from a sum."""
     shape = stage.geometry
     phases = phases_along(result_stride(stage), phase)
     rest, inner, offset, source_phase, phase_step = tap, 1, 0, 0, 1
@@ -81,7 +81,7 @@ def _offset(stage: DepthwiseStage, phase: int, tap: int) -> tuple[int, int]:
 
 @compiled()
 def _taps_of(stage: DepthwiseStage, table: Offsets, phase: int) -> tuple[int, int]:
-    """The first of a phase's taps in the table, and the one behind the last."""
+    """First of a phase's taps in the table, and one past the last."""
     return int(table[stage.table + phase]), int(table[stage.table + phase + 1])
 
 
@@ -93,7 +93,7 @@ def _copies_of(stage: DepthwiseStage) -> int:
 
 @compiled()
 def _fill_table(stage: DepthwiseStage, table: Offsets) -> None:
-    """Taps before each phase of the result; the taps; offsets (phase, source channel, tap)."""
+    """Fills the table: phase starts, their taps, and offsets (phase, source channel, tap)."""
     starts, copies = stage.table, _copies_of(stage)
     taps = starts + stage.result_phases + 1
     offsets, found = taps + stage.geometry.taps, 0
@@ -113,6 +113,8 @@ def _fill_table(stage: DepthwiseStage, table: Offsets) -> None:
                 offsets += 1
 
 
+# As many sums as possible stay in registers, because each load of a weight serves them all: 8
+# vectors of sums, then 4, then 2. The last ones may lie behind the run, in the slack of the plan.
 @compiled()
 def _generated_weigh(memory: Floats, _table: Offsets, numbers: Six) -> None:
     depth, weights, offsets, source, target, count = numbers
@@ -134,9 +136,12 @@ def _generated_weigh(memory: Floats, _table: Offsets, numbers: Six) -> None:
 @compiled()
 def _generated_compare(memory: Floats, _table: Offsets, numbers: Six) -> None:
     taps, left, offsets, source, totals, count = numbers
+    # Whole vectors: the values of left behind the run are padding, so they add zeros.
     count = -(-count // LANES) * LANES
     step = _MANY_TAPS if taps >= _MANY_TAPS else (_FEW_TAPS if taps >= _FEW_TAPS else 1)
     for tap in range(0, taps, step):
+        # The last group of taps overlaps the group before it. Totals are set, not added up, so that
+        # a tap that is computed twice has the same value.
         first = min(tap, taps - step)
         rest = (count, left, source, offsets + first, totals + first)
         if step == _MANY_TAPS:
@@ -162,7 +167,7 @@ def _load_weights(
     halves: Halves,
     group: int,
 ) -> int:
-    """The weights of a group as given, and behind them in the order of the offsets.
+    """Loads the weights of a group as given, then copies them in the order of the offsets.
 
     Returns:
         Whether all are finite.
@@ -181,6 +186,8 @@ def _load_weights(
                 for at in range(first, last):
                     scratch[place] = scratch[row + table[taps + at]]
                     place += 1
+    # In place, rows of the source are added to rows of the target. With the taps of each axis
+    # reversed that is the forward convolution.
     if stage.in_place and stage.kind == WEIGH_IMAGE:
         for tap in range(count):
             scratch[given + tap] = scratch[given + 2 * count - 1 - tap]
@@ -189,7 +196,7 @@ def _load_weights(
 
 @compiled()
 def _run_length(stage: DepthwiseStage, entries: int, rows: Triple) -> int:
-    """From the first to the last sum of a block's planes."""
+    """Number of values from the first to the last sum of a block's planes."""
     if min(rows) == 0:
         return 0
     extent = extent_of(stage)
@@ -220,7 +227,7 @@ def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     row: int,
     finite: int,
 ) -> None:
-    """The sums of a phase of one channel of the result."""
+    """Computes the sums of a phase of one channel of the result."""
     shape = stage.geometry
     first, last = _taps_of(stage, table, phase)
     copies = _copies_of(stage)
@@ -245,10 +252,11 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     number: int,
     finite: int,
 ) -> None:
-    """A block of grad_image or grad_output, whose source is loaded."""
+    """Computes a block of grad_image or grad_output from its loaded source."""
     group, entry, entries, row = _block_of(stage, number)
     side = result_stride(stage)[2]
     results = stage.geometry.output_channels // _copies_of(stage)
+    # The phases of one row are computed together, so that whole rows are stored.
     for result in range(results):
         for phase in range(0, stage.result_phases, side):
             for beside in range(phase, phase + side):
@@ -269,7 +277,7 @@ def _add_totals(stage: DepthwiseStage, scratch: Floats, k: int) -> None:
 def _load_block(
     stage: DepthwiseStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
-    """The planes of a block's source."""
+    """Loads the planes of a block's source."""
     group, entry, entries, row = _block_of(stage, number)
     copies = _copies_of(stage)
     for channel in range(copies):
@@ -291,8 +299,8 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Adds a block to the sums of grad_weight.
 
-    In place, the first block of a plane adds all of it if that is finite; behind the totals it
-    leaves for the others whether it did.
+    In place, the first block of a plane adds the whole plane if its totals are finite. The value
+    behind the totals, for the plane's other blocks, is then not 0.
     """
     shape = stage.geometry
     group, entry, entries, row = _block_of(stage, number)
@@ -317,6 +325,8 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
         scratch[left + count : left + count + LANES] = PADDING
         numbers = (taps, left, offsets, stage.source, totals, count)
         compare(scratch, table, numbers)
+        # Padding times an infinity is NaN. So only totals that are not finite are computed again,
+        # without padding.
         if not are_finite(scratch[totals : totals + taps]):
             compare_carefully(scratch, table, numbers)
         _add_totals(stage, scratch, k)
@@ -326,7 +336,7 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
 def _store_weights(
     stage: DepthwiseStage, scratch: Floats, floats: Floats, halves: Halves, group: int
 ) -> None:
-    """The sums of a group of grad_weight."""
+    """Stores the sums of a group of grad_weight."""
     count, place = stage.geometry.output_channels * stage.geometry.taps, stage.weights
     store_values(stage.result_tensor, scratch, floats, halves, group * count, place, count)
 
@@ -360,6 +370,7 @@ def _run_blocks(  # noqa: PLR0913, PLR0917  # arrays and integers
             if block == blocks.per_group - 1:
                 _store_weights(stage, scratch, result, result_halves, group)
             continue
+        # A slice of units may begin inside a group: its weights are loaded again then.
         if block == 0 or number == first:
             finite = _load_weights(stage, scratch, table, other, other_halves, group)
         if finite and stage.in_place:
@@ -390,8 +401,8 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Runs units first .. last-1; `table` is the workspace as int32.
 
-    The buffers of the tensors come as float32 and as halves; `stage` are the stage's parameters
-    behind the three places.
+    The buffers of the tensors are given as float32 and as halves. `stage` are the stage's
+    parameters behind the three places.
     """
     blocks = stage.blocks
     if first == 0:
@@ -401,6 +412,8 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
     for unit in range(max(1, first), last):
         begin = (unit - 1) * blocks.per_unit
         end = min(begin + blocks.per_unit, stage.groups * blocks.per_group)
+        # Groups of one block share loads and stores of their weights. If a weight is not finite,
+        # run_groups returns 0 and the blocks are computed with padded copies.
         if blocks.per_group > 1 or not (
             stage.in_place and run_groups(stage, scratch, *images, begin, end)
         ):

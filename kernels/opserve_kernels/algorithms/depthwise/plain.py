@@ -1,7 +1,7 @@
-"""The depthwise row kernels in plain loops, and without products of PADDING.
+"""The depthwise row kernels in plain loops, with and without products of PADDING.
 
-opserve_kernels.algorithms.depthwise.tiles says what each computes. The careful ones serve operands
-that are infinite or not a number: padding is a zero, but its product with such a value is none.
+opserve_kernels.algorithms.depthwise.tiles has the formulas. The variants without padding serve
+operands with infinities or NaNs: padding is a zero, but its product with such a value is not.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def compare(memory: Floats, table: Offsets, numbers: Six) -> None:
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
 def weigh_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
-    """As weigh, without padding in the source."""
+    """As weigh, but skips padding in the source."""
     depth, weights, offsets, source, target, count = numbers
     total = memory[target : target + count]
     total[:] = np.float32(0)
@@ -56,7 +56,7 @@ def weigh_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
 def compare_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
-    """As compare, without padding on either side; needs SUM_LANES values behind the totals."""
+    """As compare, but skips padding on either side; needs SUM_LANES values behind the totals."""
     taps, left, offsets, source, totals, count = numbers
     factors, lanes = memory[left : left + count], memory[totals + taps :][:SUM_LANES]
     for k in range(taps):

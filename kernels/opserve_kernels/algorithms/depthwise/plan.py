@@ -1,4 +1,4 @@
-"""Plans of the depthwise algorithm: which calls it takes, its blocks and its workspace."""
+"""Plans of the depthwise algorithm: calls that fit, blocks and workspace."""
 
 from dataclasses import dataclass
 from math import prod
@@ -21,28 +21,28 @@ from opserve_kernels.stages import Stage
 from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
 
-_MOST_CHANNELS = 4  # of a group's output: with more, products of panels use each value more often
+_MOST_CHANNELS = 4  # output channels of a group: with more, panels use each value more often
 _COPY_ELEMENTS = 1 << 14  # of a block, 64 KiB: it and its sums stay in the second-level cache
-_HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # vectors that end with a row
+_HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # needs masked loads at row ends
 _IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
 _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
-_MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, and take less workspace
+_MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, which takes less workspace
 _UNIT_PRODUCTS = 1 << 20  # multiply-adds of a unit, about 0.1 ms
-_BLOCK_PRODUCTS = 1 << 25  # of a block, a few ms, unless a row has more
+_BLOCK_PRODUCTS = 1 << 25  # multiply-adds of a block, a few ms, unless a row has more
 _NOT_PLAIN, _NO_IMAGE = PlainImage(0, 0, 0, 0), PlainImage(0, -1, 0, 0)
-_SLACK = 128  # values that may be read or written behind a run, more than a kernel takes at once
+_SLACK = 128  # values read or written behind a run at most: more than one kernel call takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseProduct:
-    """A product in the depthwise algorithm.
+    """A product of the depthwise algorithm.
 
     Attributes:
         kind: WEIGH_OUTPUT, WEIGH_IMAGE or COMPARE.
         convolution: The geometry.
-        source: What is shifted: Y for WEIGH_OUTPUT, else X.
+        source: The operand that is shifted: Y for WEIGH_OUTPUT, else X.
         other: W, or Y for COMPARE.
-        result: What is left of X, Y and W.
+        result: The third of X, Y and W.
     """
 
     kind: int
@@ -70,12 +70,12 @@ def fits(gradients: Gradients) -> bool:
 
 
 def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> list[Stage]:
-    """The stages of a call's products, each with a part of the workspace, which need no order.
+    """The stages of a call's products, in any order, each with its own part of the workspace.
 
     Args:
-        kind: Number of the stages, whose loop is opserve_kernels.algorithms.depthwise.loops.
+        kind: Number of the stages; their loop is opserve_kernels.algorithms.depthwise.loops.
         gradients: A call that fits.
-        workspace: Grows by what they need.
+        workspace: Provides the parts that the stages need.
     """
     return [plan_depthwise(kind, product, workspace) for product in depthwise_products(gradients)]
 
@@ -125,8 +125,11 @@ def _describe(product: DepthwiseProduct, workspace: Workspace) -> DepthwiseStage
     scatters, compares = product.kind == WEIGH_OUTPUT, product.kind == COMPARE
     channel_pitch = source_phases * blocks.elements
     copies = channels if scatters else 1
+    # COMPARE keeps lanes for one careful sum and a flag behind its totals. The others compute whole
+    # vectors of sums, which may end behind the block.
     total_pitch = taps + SUM_LANES + 1 if compares else blocks.elements + _SLACK
     totals = convolution.stride[-1] if scatters else 1
+    # Groups of one block each run together, so the weights of all groups of a unit are kept.
     in_place, (source, other, result) = _is_in_place(product), _plain_images(product)
     at_once = _unit_blocks(product, blocks) if in_place and blocks.count == 1 else 0
     weights = max(1 if compares else 2, at_once) * channels * taps
@@ -192,7 +195,7 @@ class _Axis:
 
     @staticmethod
     def of(product: DepthwiseProduct, axis: int) -> "_Axis":
-        """Of one dimension."""
+        """The bounds of one dimension."""
         convolution = product.convolution
         image, output = convolution.input_size[axis], convolution.output_size[axis]
         stride, padding = convolution.stride[axis], convolution.padding[axis]
@@ -206,33 +209,33 @@ class _Axis:
 
     @property
     def before(self) -> int:
-        """Positions before the source that a shift reads."""
+        """Positions before the source that some shift reads."""
         return max(0, -self.lowest)
 
     @property
     def extent(self) -> int:
-        """Positions of a row of the copy, so that what lies beyond one is padding."""
+        """Positions of a row of the copy, enough that everything beyond the row is padding."""
         after = self.result - 1 + self.highest - (self.source - 1)
         return max(self.source + max(self.before, after, 0), self.result)
 
     @property
     def reach(self) -> int:
-        """Positions that all shifts of one position span, but for one."""
+        """Positions that all shifts of one position span, less one."""
         return self.highest - self.lowest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupBlocks:
-    """How a group is cut: entries of the batch, or, where one is too long, rows of one.
+    """The cut of a group: entries of the batch, or rows of one entry if it is too long.
 
     Attributes:
-        entries: Of a block.
-        axis: Along which entries are cut, or -1.
-        rows: Of the sums in a block, along that axis; of which others may have fewer.
+        entries: Entries of a block.
+        axis: Axis along which entries are cut, or -1.
+        rows: Rows of sums in a block along that axis; the last block may have fewer.
         row_blocks: Blocks of an entry.
         count: Blocks of a group.
-        extent: Of a plane of the copy.
-        front: Values before the first plane that are read.
+        extent: Sizes of a plane of the copy.
+        front: Values before the first plane that some shift reads.
     """
 
     entries: int
@@ -250,7 +253,7 @@ class _GroupBlocks:
 
     @staticmethod
     def of(product: DepthwiseProduct) -> "_GroupBlocks":
-        """Blocks that fit, or else whose rows overlap by half at most if products are few."""
+        """Blocks that fit, or whose rows overlap by half at most, of few enough products."""
         axes = [_Axis.of(product, axis) for axis in range(SPATIAL_RANK)]
         extent = [axis.extent for axis in axes]
         channels = product.convolution.output_channels if product.kind == WEIGH_OUTPUT else 1
@@ -261,6 +264,7 @@ class _GroupBlocks:
         products = results * product.convolution.output_channels * product.convolution.taps
         is_short = products <= _BLOCK_PRODUCTS or _is_in_place(product)
         if (elements <= _COPY_ELEMENTS and is_short) or cut < 0:
+            # Whole entries: as many as fit, then evened out over the blocks.
             most = max(1, min(batch, _COPY_ELEMENTS // elements))
             batches = -(-batch // most)
             return _GroupBlocks(
@@ -272,6 +276,8 @@ class _GroupBlocks:
                 extent=(extent[0], extent[1], extent[2]),
                 front=_front(axes, extent, -1),
             )
+        # Rows of one entry: as many as fit, but at least twice the reach, so that neighbouring
+        # blocks repeat no more than half of their copies.
         reach, result = axes[cut].reach, axes[cut].result
         fitting = _COPY_ELEMENTS * extent[cut] // elements - reach
         most = max(1, _BLOCK_PRODUCTS * result // products)
@@ -301,7 +307,7 @@ def _unit_blocks(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
 
 
 def _line(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
-    """Values of images that are not plain: all of a block, or those of a plane that are moved."""
+    """Values of images that are not plain: of a whole block, or of a plane's moved part."""
     convolution, plain = product.convolution, _plain_images(product)
     if _is_in_place(product):
         second = plain[1] if product.kind == COMPARE else plain[2]
@@ -317,7 +323,7 @@ def _line(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
 
 
 def _sizes(product: DepthwiseProduct) -> tuple[Triple, Triple]:
-    """Of the source and of the other image."""
+    """Sizes of the source and of the other image."""
     image, output = product.convolution.input_size, product.convolution.output_size
     return (output, image) if product.kind == WEIGH_OUTPUT else (image, output)
 
@@ -331,13 +337,13 @@ def _rows_values(size: Triple, stride: int, blocks: _GroupBlocks) -> int:
 
 
 def _phases(product: DepthwiseProduct) -> tuple[int, int]:
-    """Of the source and of the result."""
+    """Phases of the source and of the result."""
     phases = prod(product.convolution.stride)
     return (1, phases) if product.kind == WEIGH_OUTPUT else (phases, 1)
 
 
 def _is_in_place(product: DepthwiseProduct) -> bool:
-    """Whether planes are computed where they lie: usual kernels of one output channel."""
+    """Whether planes are computed without a copy: usual kernels with one output channel."""
     convolution = product.convolution
     kernel, padding = convolution.kernel_size, convolution.padding
     depths = (padding[0], convolution.input_size[0], convolution.output_size[0])
@@ -354,7 +360,7 @@ def _is_in_place(product: DepthwiseProduct) -> bool:
 
 
 def _plain_images(product: DepthwiseProduct) -> tuple[PlainImage, PlainImage, PlainImage]:
-    """Of source, other and result, which are images but for one."""
+    """Layouts of source, other and result; one of the three is the weight, no image."""
     return (
         _plain(product.source),
         _plain(product.other) if product.kind == COMPARE else _NO_IMAGE,
@@ -363,7 +369,7 @@ def _plain_images(product: DepthwiseProduct) -> tuple[PlainImage, PlainImage, Pl
 
 
 def _plain(image: Operand) -> PlainImage:
-    """1, offset and pitches, if every plane is a run of float32 that need no rounding."""
+    """The image's layout if every plane is a run of float32 values that need no rounding."""
     channels = [axis for axis in image.parts[0] if axis[0] > 1]
     batch, *positions = image.parts[1]
     if image.dtype != DataType.FLOAT or image.number_format != FLOAT or len(channels) > 1:

@@ -1,8 +1,8 @@
-"""The generator of the depthwise plane kernels: shifted planes where they lie, without a copy.
+"""Generate the depthwise plane kernels: shifted planes, read in their tensors, without a copy.
 
 A kernel takes a strip of planes, as many columns as a vector has lanes, and goes down its rows.
-Lanes beyond a row take no part in loads and stores: what a shift reads there is a zero. The stride
-is that of the convolution, 1 or 2; with 2 the image's even and odd columns are apart in vectors.
+Masks exclude lanes beyond a row from loads and stores: a shift reads zeros there. The stride is
+that of the convolution, 1 or 2; with 2 the image's even and odd columns are in different vectors.
 
 Both take three arrays, of planes A, of weights or totals and of planes B, and a Strip.
 """
@@ -23,6 +23,12 @@ from opserve_kernels.algorithms.codegen.vectors import (
 from opserve_kernels.algorithms.depthwise.layout import Strip
 
 
+# In registers: every weight in all lanes of its own vector, the sums of the rows of the target that
+# later rows of the source still add to, and the totals of one row of the source. A row of the
+# source is loaded once for each shift, a row of the target is stored once.
+# Sums roll down: a row of the source adds to `taps` rows of the target, of which the first `stride`
+# are complete and leave.
+# Behind the last row of the source, the sums that are left are stored without additions.
 def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN401  # numba's
     """A = source, weights, B = target.
 
@@ -51,7 +57,7 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
             read, written = source.plane(number), target.plane(number)
 
             def keep(row: Value, totals: Sequence[Value]) -> Sequence[Value]:
-                """Stores the rows that nothing is added to any more; the others go on."""
+                """Stores the complete rows of the target; returns the sums of the others."""
                 above = builder.sub(builder.mul(row, integer(stride)), up)
                 for at in range(stride):
                     values = _joined(lanes, totals[at * stride : (at + 1) * stride])
@@ -91,6 +97,8 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
     shifts = range(-(-taps // stride))
 
     def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
+        # In registers: the taps x taps totals, and the last rows of left. A row of the source is
+        # loaded once and multiplied with each row of left that it meets.
         strip, lanes = Strip(*numbers), Vectors(builder, width)
         up, column = strip.up, strip.column
         left = _Rows.of_first(lanes, arrays[0], strip, [column])
@@ -113,6 +121,8 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
                     _add_products(lanes, sums, rows, values[:taps], range(phase, taps, stride))
                 return sums + rows[:-1]
 
+            # Rows above the first one: zeros where left has none, so that the loop needs no first
+            # round of its own.
             above = [builder.sub(start, integer(shift)) for shift in shifts[1:]]
             rows_above = [value for row in above for value in left.load_if_any(of_left, row)]
             _, after = loop(builder, (start, stop, 1), [*state, *rows_above], add_rows)
@@ -127,18 +137,18 @@ def compare_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """Some vectors of every row of planes.
+    """The vectors of each row of some planes.
 
     Attributes:
-        lanes: What emits code.
+        lanes: Emitter of the code.
         start: The first plane.
-        step: From plane to plane.
-        rows: Of a plane.
-        columns: Of a row.
-        places: The columns that vectors begin with.
-        masks: Which of their lanes a row has.
-        following: From a plane to the one to fetch.
-        side_by_side: How many of the places, which cover the others.
+        step: Distance of two planes.
+        rows: Rows of a plane.
+        columns: Columns of a row.
+        places: First columns of the vectors.
+        masks: The lanes of each vector that a row has.
+        following: Distance from a plane to the plane to prefetch.
+        side_by_side: Number of leading places that cover all columns of the strip.
     """
 
     lanes: Vectors
@@ -155,7 +165,7 @@ class _Rows:
     def of_first(
         lanes: Vectors, array: Value, strip: Strip[Value], places: Sequence[Value]
     ) -> "_Rows":
-        """Of planes A."""
+        """The rows of planes A."""
         return _Rows(
             lanes=lanes,
             start=ahead(lanes.builder, array, strip.first),
@@ -177,7 +187,7 @@ class _Rows:
         *,
         side_by_side: int,
     ) -> "_Rows":
-        """Of planes B."""
+        """The rows of planes B."""
         return _Rows(
             lanes=lanes,
             start=ahead(lanes.builder, array, strip.second),
@@ -191,18 +201,18 @@ class _Rows:
         )
 
     def plane(self, number: Value) -> Value:
-        """Where a plane begins."""
+        """Start of a plane."""
         return ahead(self.lanes.builder, self.start, self.lanes.builder.mul(number, self.step))
 
     def load(self, plane: Value, row: Value) -> list[Value]:
-        """A row that the plane has."""
+        """Loads a row that the plane has."""
         places = self._places(plane, row)
         self._fetch(places)
         pairs = zip(places, self.masks, strict=True)
         return [self.lanes.load_some(place, mask) for place, mask in pairs]
 
     def load_if_any(self, plane: Value, row: Value) -> list[Value]:
-        """A row, or zeros if the plane has none of that number."""
+        """Loads a row, or zeros if the plane has no row of that number."""
         places, exists = self._places(plane, row), self._has(row)
         self._fetch(places)
         masks = [self.lanes.only_if(exists, mask) for mask in self.masks]
@@ -210,7 +220,7 @@ class _Rows:
         return [self.lanes.load_some(place, mask) for place, mask in pairs]
 
     def store(self, plane: Value, row: Value, values: Sequence[Value]) -> None:
-        """Stores a row, unless the plane has none of that number."""
+        """Stores a row, unless the plane has no row of that number."""
         with self.lanes.builder.if_then(self._has(row)):
             places = self._places(plane, row)
             for place, value, mask in zip(places, values, self.masks, strict=True):
@@ -218,6 +228,7 @@ class _Rows:
             self._fetch(places)
 
     def _has(self, row: Value) -> Value:
+        # Unsigned: also false for rows above the first one, whose numbers are negative.
         return self.lanes.builder.icmp_unsigned("<", row, self.rows)
 
     def _places(self, plane: Value, row: Value) -> list[Value]:
@@ -233,7 +244,7 @@ class _Rows:
 def _in_image(
     builder: Value, strip: Strip[Value], stride: int, further: Sequence[int]
 ) -> list[Value]:
-    """Columns of the image: the one under a strip's first tap, and those so far behind it."""
+    """Columns of the image: the one under a strip's first tap, and some behind it."""
     first = builder.sub(builder.mul(strip.column, integer(stride)), strip.before)
     return [builder.add(first, integer(distance)) for distance in further]
 
@@ -241,7 +252,7 @@ def _in_image(
 def _meeting_rows(
     left: _Rows, source: _Rows, up: Value, stride: int, later: int
 ) -> tuple[Value, Value]:
-    """The rows of left, and `later` behind each, that the rows of the source meet."""
+    """Bounds of the rows of left, and `later` behind each, that meet rows of the source."""
     builder = left.lanes.builder
     met = _quotient_up(builder, builder.add(source.rows, up), stride)
     stop = _least(builder, builder.add(left.rows, integer(later)), met)
@@ -249,23 +260,23 @@ def _meeting_rows(
 
 
 def _under_taps(lanes: Vectors, loaded: Sequence[Value], stride: int) -> list[Value]:
-    """The vectors of a row of the source that taps beside each other meet."""
+    """The vectors of a row of the source that neighbouring taps meet."""
     pairs = [loaded[at : at + stride] for at in range(0, len(loaded), stride)]
     return [value for pair in pairs for value in _split(lanes, pair)]
 
 
 def _split(lanes: Vectors, parts: Sequence[Value]) -> Sequence[Value]:
-    """Vectors that follow each other, as many as the stride, to phases."""
+    """Splits consecutive vectors, as many as the stride, into phases."""
     return parts if len(parts) == 1 else lanes.split(*parts)
 
 
 def _joined(lanes: Vectors, phases: Sequence[Value]) -> Sequence[Value]:
-    """The reverse of _split."""
+    """Joins phases: the reverse of _split."""
     return phases if len(phases) == 1 else lanes.joined(*phases)
 
 
 def _everywhere(lanes: Vectors, place: Value, count: int) -> list[Value]:
-    """Values side by side, each in every lane of a vector."""
+    """Loads contiguous values, each into all lanes of its own vector."""
     places = [ahead(lanes.builder, place, integer(number)) for number in range(count)]
     return [lanes.load_everywhere(value) for value in places]
 
@@ -273,7 +284,7 @@ def _everywhere(lanes: Vectors, place: Value, count: int) -> list[Value]:
 def _weighted(
     lanes: Vectors, factors: Sequence[Value], values: Sequence[Value], geometry: tuple[int, int]
 ) -> list[Value]:
-    """What a row of the source adds to each row of the target (taps), by phase of the columns."""
+    """The sums that a row of the source adds to each row of the target (taps), by column phase."""
     taps, stride = geometry
     totals = [lanes.zero()] * (taps * stride)
     for tap, factor in enumerate(factors):
@@ -289,7 +300,7 @@ def _add_products(
     values: Sequence[Value],
     taps: range,
 ) -> None:
-    """Adds the products of rows of left with the values of a row of the source, to rows `taps`."""
+    """Adds the products of rows of left and the values of a row of the source, to rows `taps`."""
     for other, row in zip(rows, taps, strict=False):
         for tap, value in enumerate(values):
             at = row * len(values) + tap
@@ -297,8 +308,10 @@ def _add_products(
 
 
 def _add_lanes(lanes: Vectors, place: Value, vectors: Sequence[Value]) -> None:
-    """Adds the sum of each vector's lanes to values side by side."""
+    """Adds the sum of each vector's lanes to contiguous values."""
     while vectors:
+        # `sums` folds a power of two of vectors at once: with 16 lanes 9 totals are 8 and 1, 25 are
+        # 16, 8 and 1.
         count = min(lanes.width, 1 << (len(vectors).bit_length() - 1))
         folded = lanes.sums(vectors[:count])
         lanes.store(lanes.add(lanes.load_as(place, folded), folded), place)
@@ -306,7 +319,7 @@ def _add_lanes(lanes: Vectors, place: Value, vectors: Sequence[Value]) -> None:
 
 
 def _quotient_up(builder: Value, value: Value, divisor: int) -> Value:
-    """Of a value that is not negative."""
+    """Quotient, rounded up, of a value that is not negative."""
     return builder.udiv(builder.add(value, integer(divisor - 1)), integer(divisor))
 
 

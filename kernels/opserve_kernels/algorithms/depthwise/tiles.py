@@ -1,7 +1,7 @@
-"""The generator of the depthwise row kernels: shifted runs of one plane, weighted or compared.
+"""Generate the depthwise row kernels: shifted runs of one plane, weighted or compared.
 
-The functions take the memory that everything lies in and a tuple of integers; places count float32
-values from its start, offsets are int32 in the same memory.
+The functions take one memory for all operands and a tuple of integers. Places count float32 values
+from its start, offsets are int32 in the same memory.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def weigh_tile(vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
     target[i] = sum over k < depth of weights[k] * source[offsets[k] + i], i < vectors * width
 
     Args:
-        vectors: Sums in registers.
+        vectors: Vectors of sums in registers.
         width: Lanes of a vector.
     """
 
@@ -33,6 +33,7 @@ def weigh_tile(vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
         lanes = Vectors(builder, width)
         places = [integer(number * width) for number in range(vectors)]
 
+        # In registers: the vectors of sums and one weight in all lanes.
         def add_product(k: Value, sums: Sequence[Value]) -> list[Value]:
             weight = lanes.load_everywhere(ahead(builder, memory, builder.add(weights, k)))
             offset = load_integer(builder, memory, builder.add(offsets, k))
@@ -71,6 +72,8 @@ def compare_tile(taps: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
             rows.append(ahead(builder, memory, builder.add(source, offset)))
         left_row = ahead(builder, memory, left)
 
+        # In registers: one vector of sums for each tap, and one vector of left, which is loaded
+        # once for all taps.
         def add_products(i: Value, sums: Sequence[Value]) -> list[Value]:
             factor = lanes.load(ahead(builder, left_row, i))
             values = [lanes.load(ahead(builder, row, i)) for row in rows]
@@ -81,6 +84,7 @@ def compare_tile(taps: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
 
         zeros = [lanes.zero()] * taps
         _, sums = loop(builder, (integer(0), count, width), zeros, add_products)
+        # Lanes are added up once, behind the loop.
         for tap, total in enumerate(sums):
             place = ahead(builder, memory, builder.add(totals, integer(tap)))
             builder.store(lanes.lane(lanes.sums([total]), 0), place)

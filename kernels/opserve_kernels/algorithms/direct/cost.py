@@ -1,13 +1,13 @@
-"""What a product costs with a direct algorithm, in cycles; what is measured is named.
+"""Costs of a product with the direct algorithms, in cycles; measured constants are named.
 
-Of an image or an output, cycles of a pixel and tap:
+Of an image or an output, in cycles for a pixel and tap:
 
 PACKED   rows / lanes for the micro-kernel, and the copy of a value into a panel
-FLAT     rows / lanes, and as much again for every position between the rows
+FLAT     rows / lanes, and the same again for every position between the rows
 
-Of a gradient of the weight, cycles of a position of the output, with all taps:
+Of a gradient of the weight, in cycles for a position of the output, with all taps:
 
-DOTS     channels of the output in rows, each column of the matrix alone; padding is multiplied
+DOTS     channels of the output in rows, each column of the matrix alone; multiplies padding
 OUTER    channels of one operand in rows, those of the other in vectors; both rounded up
 """
 
@@ -19,24 +19,25 @@ from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, TILE
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.packed import plan as packed
 
+# Measured on one core with AVX-512; only their relation matters to the choice.
 _COPY_CYCLES = 0.25  # of a value into a panel
-_RUN_CYCLES = 4.0  # of beginning a run of them
+_RUN_CYCLES = 4.0  # of starting a run of them
 
-_DOT_CYCLES = 1.08  # of a multiplication of vectors, with loading them
+_DOT_CYCLES = 1.08  # of a multiply-add of vectors, with its loads
 _LOAD_CYCLES = 1.6  # of a value into a padded copy
 _SPLIT_CYCLES = 4.0  # the same if it is split into phases
-_TURN_CYCLES = 1.0  # of beginning a tile's products of one pixel
+_TURN_CYCLES = 1.0  # of starting a tile's products of one pixel
 _PIXEL_CYCLES = 1.5  # of a pixel in the table of a tap
 _TURN_LANES = 1.0  # of a value among LANES channels into a copy
-_REST_LANES = 2.0  # the same if there are fewer channels
-_TAP_CYCLES = 300.0  # of beginning a tap of a block
-_STORE_CYCLES = 80.0  # of beginning to store a row of sums
+_REST_LANES = 2.0  # the same for fewer channels
+_TAP_CYCLES = 300.0  # of starting a tap of a block
+_STORE_CYCLES = 80.0  # of starting to store a row of sums
 _BLOCK_PIXELS = 512
 _MOST_LEFT = 1 << 22  # values of a block of the output, which DOTS loads at once: 16 MiB
 
 
 def image_costs(product: Correlation) -> dict[Algorithm, float]:
-    """Of PACKED and FLAT; one tap gains nothing by a copy of a source that can be read in place."""
+    """Costs of PACKED and FLAT; one tap of a source that is read in place gains nothing by FLAT."""
     blocks = packed.blocks_of(product, Algorithm.PACKED)
     multiplying = whole_rows(product.result_channels) / LANES
     copying = _COPY_CYCLES + _RUN_CYCLES / min(blocks.rows[2], TILE_COLUMNS)
@@ -49,14 +50,14 @@ def image_costs(product: Correlation) -> dict[Algorithm, float]:
 
 
 def _in_vectors(positions: int, pixels: int) -> float:
-    """Lanes of the vectors that positions take, for each of the pixels among them."""
+    """Lanes of the vectors that the positions fill, for each of the pixels among them."""
     return -(-positions // LANES) * LANES / pixels
 
 
 def weight_costs(product: Correlation) -> dict[Algorithm, float]:
-    """Of DOTS and OUTER; the product is a GATHER with the gradient as its weight.
+    """Costs of DOTS and OUTER; the product is a GATHER with the gradient as its weight.
 
-    Blocks of the output that are too large for DOTS are left to OUTER.
+    Output blocks that are too large for DOTS leave OUTER as the only choice.
     """
     blocks = dots.blocks_of(product)
     left = product.convolution.output_channels * blocks.batch * prod(blocks.extent)
@@ -66,6 +67,7 @@ def weight_costs(product: Correlation) -> dict[Algorithm, float]:
 
 def _dot_cycles(product: Correlation, blocks: ResultBlocks) -> float:
     convolution = product.convolution
+    # DOTS also multiplies the padding between rows: positions of the copy for each pixel.
     positions = prod(blocks.extent) / prod(blocks.rows)
     products = whole_rows(convolution.output_channels) * convolution.column_rows / LANES
     loading = _LOAD_CYCLES * convolution.output_channels
@@ -79,6 +81,7 @@ def _dot_cycles(product: Correlation, blocks: ResultBlocks) -> float:
 def _outer_cycles(product: Correlation) -> float:
     convolution = product.convolution
     inputs, outputs = convolution.input_channels, convolution.output_channels
+    # Either operand may be on the left: outer/plan.py chooses.
     turns = min(_turn_cycles(inputs, outputs), _turn_cycles(outputs, inputs))
     pixels = convolution.input_pixels / convolution.output_pixels
     loading = _load_cycles(outputs) + pixels * _load_cycles(inputs)
@@ -88,9 +91,10 @@ def _outer_cycles(product: Correlation) -> float:
 
 
 def _turn_cycles(left: int, right: int) -> float:
-    """Of the products of a pixel under a tap."""
+    """Cycles of the products of a pixel under a tap."""
     vectors = -(-right // LANES)
     turns = -(-vectors // TILE_VECTORS) * -(-left // TILE_ROWS)
+    # Loads for each multiply-add of a tile: above one, loading is the bound, below it the products.
     loads = (whole_rows(left) + vectors) / (whole_rows(left) * vectors)
     return turns * _TURN_CYCLES + whole_rows(left) * vectors * max(1.0, loads)
 

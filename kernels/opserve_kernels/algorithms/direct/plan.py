@@ -1,9 +1,9 @@
 """A convolution's products as stages of a call: by direct algorithms, or by Winograd's.
 
-Two kinds of operands are found only while a call runs: those whose range is too wide for
-transforms, which a stage in front of Winograd's measures, and those that are not finite beside the
-padding of dots. A flag is raised then and leaves the product to the stage behind, of an algorithm
-that multiplies no padding.
+Two kinds of operands are detected only while a call runs: operands with too wide a range for
+transforms, which a stage before Winograd's measures, and operands that are not finite beside the
+padding of dots. The detecting stage raises a flag. The flag enables the stage behind, whose
+algorithm multiplies no padding, to compute the product.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,14 +28,14 @@ from opserve_kernels.workspace import Workspace
 CORRELATE, MULTIPLY_DOTS, DEPTHWISE, TRANSFORM, TRANSFORM_WEIGHT, ADD_OUTER, RANGES = range(20, 27)
 
 INTO_TENSOR = -1
-"""Where a gradient of the weight goes that is put into its tensor."""
+"""Place of a weight gradient that is written into its tensor."""
 
 DIRECT = {
     Product.IMAGE: (Algorithm.PACKED, Algorithm.FLAT),
     Product.OUTPUT: (Algorithm.PACKED, Algorithm.FLAT),
     Product.WEIGHT: (Algorithm.DOTS, Algorithm.OUTER),
 }
-"""What computes a gradient without transforms."""
+"""Algorithms of a gradient without transforms."""
 
 
 def plan_image(
@@ -47,7 +47,7 @@ def plan_image(
     result: Operand,
     algorithm: Algorithm | None = None,
 ) -> list[Stage]:
-    """X = scatter(W^T Y), by PACKED, FLAT or WINOGRAD; without a name by one of the first two."""
+    """X = scatter(W^T Y), by PACKED, FLAT or WINOGRAD; by default one of the first two."""
     product = Correlation(
         direction=SCATTER, convolution=convolution, source=output, weight=weight, result=result
     )
@@ -63,7 +63,7 @@ def plan_output(
     result: Operand,
     algorithm: Algorithm | None = None,
 ) -> list[Stage]:
-    """Y = W columns(X), by the same."""
+    """Y = W columns(X), by the same algorithms."""
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=weight, result=result
     )
@@ -82,8 +82,8 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
 ) -> list[Stage]:
     """W = Y columns(X)^T, into its tensor or to a place of the workspace in order of its parts.
 
-    By DOTS, OUTER or WINOGRAD; without a name by one of the first two. The last puts it into its
-    tensor only.
+    By DOTS, OUTER or WINOGRAD; by default one of the first two. WINOGRAD writes into the tensor
+    only.
     """
     product = Correlation(
         direction=GATHER, convolution=convolution, source=image, weight=result, result=output
@@ -92,7 +92,9 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
     def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
         if by is Algorithm.OUTER:
             return [plan_outer(ADD_OUTER, product, place, workspace)]
+        # OUTER multiplies no padding, so it needs no flag and no other stage.
         flag = workspace.reserve(1)
+        # The stage that stands in shares this part: it runs only where the other one gave up.
         with workspace.passing():
             if by is Algorithm.DOTS:
                 stages = [plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)]
@@ -117,6 +119,7 @@ def _plan_product(
             return [plan_packed(CORRELATE, product, by, workspace)]
         flag = workspace.reserve(1)
         ranges = _ranges((product.source, product.weight), flag, workspace)
+        # The stage that stands in shares this part: it runs only where Winograd's does nothing.
         with workspace.passing():
             stage = plan_winograd(TRANSFORM, product, flag, workspace)
         instead = plan_packed(CORRELATE, product, Algorithm.PACKED, workspace)

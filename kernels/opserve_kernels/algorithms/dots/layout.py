@@ -9,14 +9,14 @@ class DotsStage(NamedTuple):
     """A GATHER whose result is the left operand, and whose weight is the gradient.
 
     Attributes:
-        product: What direct algorithms share.
+        product: Shared fields of the direct algorithms.
         chunk_pixels: Positions of a chunk.
-        chunks: Of a block.
+        chunks: Chunks of a block.
         unit_columns: Columns of a unit.
         chunk_units: Units of a chunk.
         left: Place of the left operand in the workspace.
-        left_pitch: From one row of it to the next.
-        gradient: Place of the gradient; -1 puts it into its tensor.
+        left_pitch: Distance of its rows.
+        gradient: Place of the gradient; -1 for its tensor.
         total: Place of the sums.
     """
 

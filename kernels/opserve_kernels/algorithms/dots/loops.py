@@ -7,14 +7,15 @@
     left, right ->  sums, panels (group, output channels / TILE_ROWS, (c, tap), TILE_ROWS)
     sums        ->  the gradient, row by row
 
-The left operand is spread out like the padded copy, with PADDING between its rows, so that every
-column (c, tap) is read from the copy where it lies.
+The left operand is laid out like the padded copy, with PADDING between its rows, so that every
+column (c, tap) is read directly from the copy.
 
-Units: the tables and zero sums; then for every block of every group its two operands, and after
-them some columns of each chunk of positions; at last each panel of sums.
+The first unit fills the tables and sets the sums to zero. For every block of every group, one unit
+loads its two operands; the units behind it multiply some columns of each chunk of positions. The
+last units store one panel of sums each.
 
-An operand that is not finite raises the flag, for it could meet padding: what is left of the units
-does nothing, and a stage of outer products computes the gradient.
+An operand that is not finite raises the flag, because it could meet padding. The remaining units
+then do nothing, and a stage of outer products computes the gradient.
 """
 
 import numpy as np
@@ -65,7 +66,7 @@ def _panels(stage: DotsStage) -> int:
 
 @compiled()
 def _left_rows(stage: DotsStage) -> int:
-    """Rows of the left operand that the micro-kernels read: opserve_kernels.algorithms.host."""
+    """Rows of the left operand that the micro-kernels read, as host.whole_rows counts them."""
     shape = stage.product.geometry
     whole, rest = shape.output_channels // TILE_ROWS, shape.output_channels % TILE_ROWS
     rows = TILE_ROWS if rest else 0
@@ -103,7 +104,7 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     place: int,
     rows: Triple,
 ) -> None:
-    """Rows of a channel of an entry, from index `first` on, without anything between them."""
+    """Loads rows of a channel of an entry, from index `first` on, without padding between them."""
     product = stage.product
     image = product.result_image
     count = rows[0] * rows[1] * rows[2]
@@ -124,7 +125,7 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
     row: int,
     rows: Triple,
 ) -> None:
-    """Rows from `row` on of a channel of an entry, index `first`, with padding between them."""
+    """Loads rows from `row` on of a channel and entry (index `first`), with padding between."""
     product = stage.product
     image = product.result_image
     axis = product.block_axis
@@ -148,7 +149,7 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
 
 @compiled()
 def _copy_left(stage: DotsStage, scratch: Floats, floats: Floats, number: int) -> None:
-    """The left operand of a block as it lies in its tensor, with padding between its rows."""
+    """Copies the left operand of a block from a plain tensor, with padding between its rows."""
     product = stage.product
     shape = product.geometry
     image = product.result_image
@@ -167,6 +168,7 @@ def _copy_left(stage: DotsStage, scratch: Floats, floats: Floats, number: int) -
         (row if axis == 0 else 0, row if axis == 1 else 0, row if axis == WIDTH else 0),
         extent_of(product),
     )
+    # Rows that the micro-kernel reads beyond the channels: padding, so that their dots are zeros.
     rest = (_left_rows(stage) - exist) * pitch
     fill(scratch, stage.left + exist * pitch, rest, PADDING)
 
@@ -175,13 +177,14 @@ def _copy_left(stage: DotsStage, scratch: Floats, floats: Floats, number: int) -
 def _convert_left(
     stage: DotsStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
-    """The same, of any dtype and strides; rows beyond its channels are padding too."""
+    """The same for any dtype and strides; rows beyond its channels are padding too."""
     product = stage.product
     shape = product.geometry
     group, entry, entries, row = block_of(product, number)
     size, axis, rows = result_size(product), product.block_axis, rows_of(product, row)
     extent = extent_of(product)
     positions, length = size[0] * size[1] * size[2], extent[0] * extent[1] * extent[2]
+    # A copy without padding between its rows is one run: no rows need to be spread.
     is_whole = (axis >= 1 or extent[1] == rows[1]) and (axis == WIDTH or extent[2] == rows[2])
     before = row * rows[1] * rows[2] if axis == 0 else (row * rows[2] if axis == 1 else row)
     for m in range(_left_rows(stage)):
@@ -222,6 +225,8 @@ def _add_columns(  # arrays, places and integers
     """Adds the dots of some columns with all rows; operands are count, left, right, offsets."""
     shape = stage.product.geometry
     count, left, right, offsets = operands
+    # Left rows are outermost: TILE_ROWS rows of a chunk stay in the cache while all columns of the
+    # unit pass.
     for m in range(0, shape.output_channels, TILE_ROWS):
         rows = min(TILE_ROWS, shape.output_channels - m)
         total = sums + m * _columns(stage)
@@ -235,10 +240,11 @@ def _add_columns(  # arrays, places and integers
 
 @compiled()
 def _add_unit(stage: DotsStage, scratch: Floats, table: Offsets, number: int, unit: int) -> None:
-    """Some columns of a chunk of a block."""
+    """Adds some columns of a chunk of a block."""
     product = stage.product
     group, _, entries, row = block_of(product, number)
     rows, extent = rows_of(product, row), extent_of(product)
+    # Positions behind the last pixel of the block are padding: the chunk ends there.
     corner = (rows[0] - 1, rows[1] - 1, rows[2] - 1)
     planes = (entries - 1) * extent[0] + corner[0]
     end_of_rows = (planes * extent[1] + corner[1]) * extent[2] + rows[2]
@@ -246,6 +252,7 @@ def _add_unit(stage: DotsStage, scratch: Floats, table: Offsets, number: int, un
     last = min(first + stage.chunk_pixels, end_of_rows)
     if first >= last:
         return
+    # Whole vectors: the values of left behind the chunk's end are padding, so they add zeros.
     count, left = -(-(last - first) // LANES) * LANES, stage.left + first
     begin = unit % stage.chunk_units * stage.unit_columns
     end = min(begin + stage.unit_columns, _columns(stage))
@@ -259,10 +266,11 @@ def _add_unit(stage: DotsStage, scratch: Floats, table: Offsets, number: int, un
 def _store_panel(
     stage: DotsStage, scratch: Floats, floats: Floats, halves: Halves, number: int
 ) -> None:
-    """A panel of sums as rows of the gradient."""
+    """Stores a panel of sums as rows of the gradient."""
     product = stage.product
     shape = product.geometry
     group, panel, length = number // _panels(stage), number % _panels(stage), _columns(stage)
+    # Sums have TILE_ROWS output channels innermost; the gradient has them outermost.
     separate_rows(scratch, stage.total + number * length * TILE_ROWS, product.line, length, length)
     first = panel * TILE_ROWS
     count = min(TILE_ROWS, shape.output_channels - first) * length
@@ -288,13 +296,14 @@ def run_dots(  # noqa: PLR0913, PLR0917  # arrays and integers
     first: int,
     last: int,
 ) -> None:
-    """Runs units first .. last-1; the buffers of X, W and Y come as float32 and as halves."""
+    """Runs units first .. last-1; the buffers of X, W and Y are given as float32 and as halves."""
     product = stage.product
     block_units = 1 + stage.chunks * stage.chunk_units
     blocks = product.groups * product.blocks * block_units
     for unit in range(first, last):
         number, inside = (unit - 1) // block_units, (unit - 1) % block_units
         if unit == 0:
+            # A raised flag ends the slice: all later units would do nothing.
             _begin(stage, scratch, table)
         elif scratch[product.flags] != 0:
             return

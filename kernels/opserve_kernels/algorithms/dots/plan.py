@@ -1,4 +1,4 @@
-"""Plans of the gradient of the weight as dot products: chunks, turns, units and workspace."""
+"""Plans of the gradient of the weight as dot products: chunks, units and workspace."""
 
 from math import prod
 
@@ -16,10 +16,10 @@ from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
-_CHUNK_PIXELS = 1024  # positions that are summed in registers
+_CHUNK_PIXELS = 1024  # positions that are summed in registers at a time
 _DOT_COLUMNS = 3  # opserve_kernels.algorithms.micro_kernels.DOT_COLUMNS
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
-_PITCH_STEP = 4 * LANES  # rows an odd number of them apart do not share a set of the cache
+_PITCH_STEP = 4 * LANES  # an odd multiple of it, so that rows do not share a set of the cache
 
 
 def plan_dots(
@@ -30,10 +30,10 @@ def plan_dots(
     Args:
         kind: The stage's number.
         product: GATHER, with X as source, the gradient as weight and Y as result.
-        gradient: Place in the workspace of groups, output channels, input channels and taps; -1
-            puts them into the gradient's tensor.
-        flag: Place in the workspace of what is 0 afterwards if every value was finite.
-        workspace: Gets what is needed.
+        gradient: Place in the workspace of groups, output channels, input channels and taps; -1 for
+            the gradient's tensor.
+        flag: Place in the workspace of a value that is 0 afterwards if every value was finite.
+        workspace: Provides the parts that the stage needs.
     """
     stage = _describe(product, gradient, flag, workspace)
     groups = stage.product.groups
@@ -49,9 +49,11 @@ def plan_dots(
 def _describe(product: Correlation, gradient: int, flag: int, workspace: Workspace) -> DotsStage:
     convolution, blocks = product.convolution, blocks_of(product)
     pixels = blocks.batch * prod(blocks.extent)
+    # Chunks of nearly equal length, in whole vectors. Sums leave the registers once a chunk.
     chunks = max(1, round(pixels / _CHUNK_PIXELS))
     chunk = _round_up(-(-pixels // chunks), LANES)
     chunks = -(-pixels // chunk)
+    # An odd number of steps: the rows that the micro-kernel reads together are in different sets.
     pitch = (_round_up(chunks * chunk, _PITCH_STEP) // _PITCH_STEP | 1) * _PITCH_STEP
     rows, columns = _round_up(product.result_channels, TILE_ROWS), convolution.column_rows
     unit_columns = max(1, _UNIT_PRODUCTS // (rows * chunk * _DOT_COLUMNS)) * _DOT_COLUMNS
@@ -83,7 +85,7 @@ def blocks_of(product: Correlation) -> ResultBlocks:
 
 
 def _line(product: Correlation, blocks: ResultBlocks) -> int:
-    """Values that are at hand at a time: of a panel of sums, the source or the left operand."""
+    """Values of the line: of a panel of sums, of the source, or of the left operand."""
     inner = range(blocks.axis + 1, SPATIAL_RANK)
     is_plain = steps_of(product.result, product.result_size)[0] > 0
     is_spread = any(blocks.extent[axis] != blocks.rows[axis] for axis in inner)

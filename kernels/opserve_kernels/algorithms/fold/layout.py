@@ -8,14 +8,14 @@ Pair = tuple[int, int]
 
 
 class FoldShape(NamedTuple):
-    """An image and the blocks of taps on it.
+    """An image and the positions of a kernel on it.
 
     Attributes:
-        size: Of the image.
-        positions: Of a block of taps on it.
-        kernel: Taps.
+        size: Height and width of the image.
+        positions: Positions of the kernel, along height and width.
+        kernel: Taps along height and width.
         dilation: Distance of taps.
-        padding: Before and behind the image.
+        padding: Padding before and behind the image.
         stride: Steps between positions.
     """
 
@@ -30,29 +30,29 @@ class FoldShape(NamedTuple):
 class FoldStage(NamedTuple):
     """Columns summed back into an image, block by block.
 
-    Sums of a block are (phases, rows, columns of a phase), with LANES values behind a row; phases
-    that have no column are left out.
+    Sums of a block are (phases, rows, columns of a phase), with LANES values behind a row. Phases
+    without a column are left out.
 
     Attributes:
         planes: Channels of all entries of a batch.
-        shape: Of the image and the taps.
-        number_format: What sums are rounded to.
+        shape: The image and the kernel's positions.
+        number_format: Format that sums are rounded to.
         source_plain: Whether a plane's columns are a run of float32.
         result_plain: Whether a plane of the image is a run of float32.
-        permuted: Whether the first is, and every pixel has one column.
+        permuted: Whether source_plain holds, and every pixel has one column.
         block_rows: Rows of the image in a block of a plane.
-        blocks: Of a plane.
+        blocks: Blocks of a plane.
         part_rows: Rows of taps in a part of a block.
         part_taps: Taps of a row in a part.
-        parts: Of a block.
+        parts: Parts of a block.
         unit_parts: Parts of a unit.
-        phases: Along a row.
-        columns: Of a phase.
-        row_pitch: From one row of sums to the next.
-        phase_pitch: From one phase of sums to the next.
+        phases: Phases along a row.
+        columns: Columns of a phase.
+        row_pitch: Distance of two rows of sums.
+        phase_pitch: Distance of two phases of sums.
         sums: Place of the sums in the workspace.
         values: Place of loaded values.
-        lines: Place of rows to store.
+        lines: Place of the rows to store.
         source_layout: View of the columns.
         result_layout: View of the image.
     """

@@ -1,18 +1,18 @@
-"""The fold: every tap's positions added to the rows of the image under it, block by block.
+"""The fold: adds every tap's positions to the image rows under it, block by block.
 
 out[plane, h, w] = sum over taps a, b, both descending, of columns[plane, a, b, i, j]
     where h = i * stride + a * dilation - padding, and w likewise of j, b
 
 For a pixel, taps that descend are positions i, then j, that ascend. The stride splits a row into
-phases, w = u * stride + phase; in a phase, a tap's positions lie side by side. Taps b beside each
-other that shift by the same u meet different phases, and are added at once:
+phases, w = u * stride + phase; in a phase, a tap's positions are contiguous. Neighbouring taps b
+that shift by the same u meet different phases, and are added at once:
 
     columns of taps b, b+1     phases of a row         row
     0 1 2 3                    0 1 2 3
     a b c d               ->   a b c d            ->   0 a 1 b 2 c 3 d
 
-A later tap lies before this one in memory, where processors do not read ahead by themselves:
-while one is added, what comes after it is fetched.
+A later tap is before this one in memory, where hardware prefetchers do not read ahead. While one
+tap is added, the values that follow it in this order are prefetched.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ Triple = tuple[int, int, int]
 
 @compiled()
 def _positions_down(stage: FoldStage, tap: int, rows: Pair) -> tuple[int, int, int]:
-    """First and last position whose tap lies in rows first .. last-1; the row of the first."""
+    """First and last position whose tap is in rows first .. last-1, and the row of the first."""
     shift, stride = tap * stage.shape.dilation[0] - stage.shape.padding[0], stage.shape.stride[0]
     first = max(0, -((shift - rows[0]) // stride))
     last = min(stage.shape.positions[0], (rows[1] - 1 - shift) // stride + 1)
@@ -40,7 +40,7 @@ def _positions_down(stage: FoldStage, tap: int, rows: Pair) -> tuple[int, int, i
 
 @compiled()
 def _taps_beside(stage: FoldStage, least: int, tap: int) -> tuple[int, int, int]:
-    """The first of the taps up to this that shift by the same u; that u; the first tap's phase."""
+    """First of the taps up to `tap` that shift by the same u; that u; and the first tap's phase."""
     dilation, stride = stage.shape.dilation[1], stage.shape.stride[1]
     shift = tap * dilation - stage.shape.padding[1]
     column = shift // stride
@@ -50,10 +50,11 @@ def _taps_beside(stage: FoldStage, least: int, tap: int) -> tuple[int, int, int]
 
 @compiled()
 def _ahead(stage: FoldStage, tap: int, rows: int) -> int:
-    """From the values of a tap to those that are added so many taps later as may be added at once.
+    """Distance from a tap's values to those that are added one group of taps later.
 
-    Behind a block's first taps come the last of the next block.
+    Behind a block's first taps come the last taps of the next block.
     """
+    # Taps that shift by the same u are at most this many.
     beside = (stage.shape.stride[1] - 1) // stage.shape.dilation[1] + 1
     values = stage.shape.positions[0] * stage.shape.positions[1]
     distance = -beside * values
@@ -63,6 +64,10 @@ def _ahead(stage: FoldStage, tap: int, rows: int) -> int:
     return distance
 
 
+# From the last tap to the first: this order is the documented order of the sums of a pixel.
+# Positions left of the row or right of it fall into padding, which has no sums.
+# A plain source is added from its tensor, all neighbouring taps in one call. Others are loaded one
+# tap at a time.
 @compiled()
 def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     stage: FoldStage,
@@ -73,7 +78,7 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
     down: Triple,
     taps_of: Triple,
 ) -> None:
-    """Adds the positions `down` (first, last, row in the block) under taps (row, first, last)."""
+    """Adds positions `down` (first, last, row in the block) under taps (row, first, last)."""
     (first, last, row), (tap_row, least, most_tap) = down, taps_of
     wide, columns, row_pitch = stage.shape.positions[1], stage.columns, stage.row_pitch
     high, taps = stage.shape.positions[0], stage.shape.kernel[1]
@@ -111,7 +116,7 @@ def _add_tap_row(  # noqa: PLR0913, PLR0917  # arrays and places
 def _store_rows(
     stage: FoldStage, scratch: Floats, floats: Floats, halves: Halves, plane: int, rows: Pair
 ) -> None:
-    """Rows first .. last-1 of a plane from their sums."""
+    """Stores rows first .. last-1 of a plane from their sums."""
     width, count = stage.shape.size[1], rows[1] - rows[0]
     view, index = stage.result_layout, plane * stage.shape.size[0] * stage.shape.size[1]
     source, sizes = (stage.sums, 0, stage.row_pitch), (1, count, width)
@@ -129,7 +134,7 @@ def _store_rows(
 
 @compiled()
 def _permute(stage: FoldStage, source: Floats, result: Floats, plane: int, rows: Pair) -> None:
-    """Rows first .. last-1 of a plane where a row of the image has one row of taps."""
+    """Moves rows first .. last-1 of a plane where each row of the image has one row of taps."""
     stride, width = stage.shape.stride[0], stage.shape.size[1]
     high, wide, taps = stage.shape.positions[0], stage.shape.positions[1], stage.shape.kernel[1]
     pixels = plane * stage.shape.size[0] * width
@@ -153,6 +158,8 @@ def _add_taps(  # noqa: PLR0913, PLR0917  # arrays and places
     part: int,
 ) -> None:
     """Adds a part of the taps, counted from the last, to the sums of rows first .. last-1."""
+    # Parts of a block run in order: the first one clears the sums, the last one is followed by the
+    # store.
     if part == 0:
         sums, count = stage.sums, stage.phases * stage.phase_pitch
         scratch[sums : sums + count] = np.float32(0)
@@ -177,7 +184,7 @@ def run_fold(  # noqa: PLR0913, PLR0917  # arrays and integers
     first_unit: int,
     last_unit: int,
 ) -> None:
-    """Runs units first_unit .. last_unit-1; the buffers come as float32 and as halves."""
+    """Runs units first_unit .. last_unit-1; buffers are given as float32 and as halves."""
     blocks, height = stage.blocks, stage.shape.size[0]
     parts, unit_parts = stage.parts, stage.unit_parts
     last = min(last_unit * unit_parts, stage.planes * blocks * parts)

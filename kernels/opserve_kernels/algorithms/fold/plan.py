@@ -1,4 +1,4 @@
-"""Plans of the fold: columns summed back into the image that they were taken from."""
+"""Plans of the fold: columns summed back into their image."""
 
 from dataclasses import dataclass
 from math import prod
@@ -13,20 +13,20 @@ from opserve_kernels.workspace import Workspace
 
 # Of the image, for each step of a stride: sums stay in the first-level cache.
 _BLOCK_ELEMENTS = 1 << 12
-_MOST_STEPS = 4  # of a stride that make blocks larger
-_UNIT_VALUES = 1 << 17  # columns' values that a unit adds, about 0.1 ms
-_PART_VALUES = 1 << 20  # that a part adds, about a millisecond
-_TAP_VALUES = 16  # that take as long as beginning a tap
+_MOST_STEPS = 4  # steps of a stride that make blocks larger, at most
+_UNIT_VALUES = 1 << 17  # values of columns that a unit adds, about 0.1 ms
+_PART_VALUES = 1 << 20  # values that a part adds, about a millisecond
+_TAP_VALUES = 16  # values that take as long as starting a tap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """What is folded: columns (planes, taps, positions) into an image (planes, height, width).
+    """A fold: columns (planes, taps, positions) into an image (planes, height, width).
 
     Attributes:
         planes: Channels of all entries of a batch.
-        shape: Of the image and the taps.
-        number_format: What sums are rounded to before they are cast.
+        shape: The image and the kernel's positions.
+        number_format: Format that sums are rounded to before they are cast.
         source: View of the columns.
         result: View of the image.
     """
@@ -38,10 +38,11 @@ class Fold:
     result: View
 
 
+# Additions of whole vectors end fewer than LANES values behind a row of sums.
 def plan_fold(
     fold: Fold, algorithm: Algorithm, workspace: Workspace
 ) -> tuple[int, tuple[int, ...]]:
-    """Work units of a fold and the parameters of opserve_kernels.algorithms.fold.loops.run_fold."""
+    """Work units of a fold, and the parameters of algorithms.fold.loops.run_fold."""
     permuted, shape = algorithm is Algorithm.PERMUTE, fold.shape
     height, width = shape.size
     phases = min(shape.stride[1], width)
@@ -82,7 +83,7 @@ def plan_fold(
 
 
 def fold_algorithms(fold: Fold) -> list[Algorithm]:
-    """What can compute a fold, the fastest first: PERMUTE if every pixel is under one tap."""
+    """Algorithms of a fold, the fastest first: PERMUTE if every pixel is under one tap."""
     covered = tuple(p * s for p, s in zip(fold.shape.positions, fold.shape.stride, strict=True))
     is_permutation = (
         fold.shape.kernel == fold.shape.stride
@@ -96,16 +97,17 @@ def fold_algorithms(fold: Fold) -> list[Algorithm]:
 
 
 def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
-    """Rows of a block: where they can be, all that are under the same positions."""
+    """Rows of a block: if possible, all rows under the same positions."""
     (height, _), stride = fold.shape.size, fold.shape.stride[0]
     if permuted:
         return min(height, max(1, _BLOCK_ELEMENTS // row) * stride)
     fitting = max(1, _BLOCK_ELEMENTS * min(stride, _MOST_STEPS) // row)
+    # A multiple of the stride, if it fits: rows under the same positions are then in one block.
     return min(height, fitting // stride * stride or fitting)
 
 
 def _part(fold: Fold, values: int) -> Pair:
-    """Rows of taps and taps of a row that a part adds, if each has so many values in a block."""
+    """Rows of taps, and taps of a row, in a part, where each tap has `values` in a block."""
     down, across = fold.shape.kernel
     most = max(1, _PART_VALUES // max(values, _TAP_VALUES))
     return min(down, max(1, most // across)), min(across, most)

@@ -1,13 +1,13 @@
-"""The micro-kernel of outer products: both operands are looked up, pixel by pixel.
+"""The micro-kernel of outer products: looks both operands up, pixel by pixel.
 
     add_outer  (depth, left, right, pixels, vector_pitch, total, pitch, adds), rows, vectors
         total[m, n] (= | +=) sum over k < depth of left[p[k], m] * right[q[k], n]
 
 `rows` is at most TURN_ROWS, `vectors` at most TURN_VECTORS. Left and right are channels of images
-whose pixels lie LANES values apart, one vector of channels behind the other: left's rows are part
-of one vector, right's vectors are vector_pitch apart. p and q, where pixels lie, stand in the int32
-table by turns: p[0] q[0] p[1] q[1] and so on, from `pixels` on. The rest is as
-opserve_kernels.algorithms.codegen.micro_kernels has it.
+whose pixels are LANES values apart, one vector of channels behind the other. Left's rows are part
+of one vector, right's vectors are vector_pitch apart. The int32 table has the places of the pixels,
+p and q in turn: p[0] q[0] p[1] q[1] and so on, from `pixels` on. All else is as in
+opserve_kernels.algorithms.codegen.micro_kernels.
 """
 
 from collections.abc import Sequence
@@ -38,6 +38,8 @@ _HALF, _QUARTER = TURN_ROWS // 2, TURN_ROWS // 4
 _TWO_VECTORS = 2
 
 
+# In registers: rows x vectors sums, the vectors of right's pixel, and one factor of left in all
+# lanes. Both places are loaded from the table, so strides and dilations cost no arithmetic.
 def outer_tile(rows: int, vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
     """memory, the numbers of add_outer.
 
@@ -86,8 +88,9 @@ def outer_tile(rows: int, vectors: int, *, width: int) -> Any:  # noqa: ANN401  
 
 
 def _finish(lanes: Vectors, sums: Sequence[Value], places: Sequence[Value], adds: Value) -> None:
-    """Stores sums, or adds them to what is there."""
+    """Stores sums, or adds them to the totals in memory."""
     builder = lanes.builder
+    # A branch, not a product with `adds`: totals that are set may hold anything before, also NaN.
     with builder.if_else(builder.icmp_signed("!=", adds, integer(0))) as (adding, setting):
         with adding:
             for value, place in zip(sums, places, strict=True):
@@ -101,6 +104,7 @@ def _times(builder: Value, value: Value, factor: int) -> Value:
     return builder.mul(value, integer(factor))
 
 
+# As in micro_kernels: full tiles, and those for the last rows and columns that are met often.
 _outer_3 = outer_tile(TURN_ROWS, 3, width=LANES)
 _outer_2 = outer_tile(TURN_ROWS, 2, width=LANES)
 _outer_1 = outer_tile(TURN_ROWS, 1, width=LANES)
@@ -137,7 +141,7 @@ def _generated_outer(
 
 @compiled("int64(int64)")
 def _whole(rows: int) -> int:
-    """Rows that are computed, as by the generated micro-kernel."""
+    """Rows that the generated micro-kernel computes."""
     if rows > _HALF:
         return TURN_ROWS
     return _HALF if rows > _QUARTER else _QUARTER

@@ -6,7 +6,7 @@ from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.convolution import Geometry
 from opserve_kernels.views import View
 
-DEPTH = 256  # pixels that are summed in registers, at most, before they are added to the sums
+DEPTH = 256  # pixels that are summed in registers at most, before they are added to the sums
 
 
 class OuterOperand(NamedTuple):
@@ -14,13 +14,13 @@ class OuterOperand(NamedTuple):
 
     Attributes:
         size: Pixels of an entry of the batch along each axis.
-        channels: Of a group.
-        tensor_channels: That the tensor has.
-        channel_step: How far channels lie apart in it; 0 where pixels are no row of equal steps, or
-            not plain float32.
-        vector_pitch: From one vector of channels to the next in the copy.
+        channels: Channels of a group.
+        tensor_channels: Channels of the tensor.
+        channel_step: Distance of channels in the tensor; 0 if it is not plain float32, or if its
+            pixels are not a row of equal steps.
+        vector_pitch: Distance of two vectors of channels in the copy.
         copy: Place of the copy in the workspace.
-        number_format: What its elements are rounded to.
+        number_format: Format that its elements are rounded to.
         layout: Its view.
     """
 
@@ -38,25 +38,25 @@ class OuterStage(NamedTuple):
     """A stage: blocks of the output, and tiles of the gradient for each of them.
 
     Attributes:
-        geometry: Of the convolution.
-        groups: Of channels.
+        geometry: Geometry of the convolution.
+        groups: Groups of channels.
         block_batch: Entries of the batch in a block.
         block_axis: The axis along which an entry is cut.
-        block_rows: Rows of a block along it.
+        block_rows: Rows of a block along that axis.
         row_blocks: Blocks of an entry.
-        blocks: Of a group.
+        blocks: Blocks of a group.
         rows: Channels of the left operand in a tile, which has all of the right one.
-        tiles: Of the gradient.
-        image_is_right: Whether the image is the right operand, and the output the left one; or 0.
-        gradient: Where the gradient is put: -1, through its view, or a place in its tensor or in
-            the workspace.
+        tiles: Tiles of the gradient.
+        image_is_right: 1 if the image is the right operand and the output the left one, else 0.
+        gradient: Target of the gradient: -1 for its view, or a place in its tensor or in the
+            workspace.
         in_workspace: Whether that place is in the workspace.
-        left_step: From one left channel to the next there, where taps lie beside each other.
-        right_step: The same of right channels.
-        pixels: Place in the workspace of the pixels that meet.
+        left_step: Distance of two left channels there, where taps are contiguous.
+        right_step: Distance of two right channels.
+        pixels: Place in the workspace of the table of pixels that meet.
         line: Place of LANES rows of pixels.
         sums: Place of the sums.
-        weight_format: What the gradient is rounded to.
+        weight_format: Format that the gradient is rounded to.
         weight_layout: Its view, by groups, left channels, taps and right channels.
         image: X.
         output: Y.
@@ -86,5 +86,5 @@ class OuterStage(NamedTuple):
 
 
 def line_pitch(pixels: int) -> int:
-    """From one row of pixels to the next where they are at hand: not the same set of the cache."""
+    """Distance of two loaded rows of pixels, which does not put them into one set of the cache."""
     return (pixels // LANES | 1) * LANES + LANES

@@ -2,19 +2,19 @@
 
     W[l, tap, r] = sum over entries and positions of L[pixel, l] * R[pixel under tap, r]
 
-One of L and R is the image, the other the output. A block of each is copied so that channels lie
-beside each other; the micro-kernel finds the pixels that meet under a tap in a table.
+One of L and R is the image, the other the output. A block of each is copied with channels
+contiguous; the micro-kernel looks the pixels that meet under a tap up in a table.
 
     X, Y, block     ->  copies (channels / LANES, pixels, LANES)
-    tap             ->  pixels (2 * pixels that meet), nothing where the tap lies in padding
+    tap             ->  pixels (2 * pixels that meet), none where the tap is in padding
     copies, pixels  ->  sums of a tile (rows: left channels, taps, right channels)
     sums            ->  the gradient, row by row
 
-Nothing is multiplied with padding, so that values that are not finite need no care. Strides and
-dilations are in the table alone.
+No padding is multiplied, so values that are not finite need no special case. Strides and dilations
+are in the table alone.
 
-Units: for each block of every group, both copies, and after them each tap of each tile of the
-gradient; the last block's also store it.
+For each block of every group, one unit makes both copies; the units behind it add one tap of one
+tile of the gradient each. The last block's units also store it.
 """
 
 import numpy as np
@@ -74,7 +74,7 @@ def _image_rows(stage: OuterStage, block: Quad) -> tuple[int, int]:
 
 @compiled()
 def _row_pixels(size: Triple, cut_axis: int) -> int:
-    """Positions of a row along the axis that blocks are cut along."""
+    """Positions of a row along the axis on which blocks are cut."""
     pixels = 1
     for axis in range(cut_axis + 1, 3):
         pixels *= size[axis]
@@ -90,21 +90,23 @@ def _load_pixels(
     place: Quad,
     channels: tuple[int, int],
 ) -> None:
-    """Pixels of at most LANES channels beside each other; channels that lack are zeros.
+    """Copies pixels of at most LANES channels, channels contiguous; missing channels are zeros.
 
     Args:
         operand: Its description.
         scratch: The workspace.
         floats: The tensor's buffer as float32 values.
         halves: The same as 16-bit patterns.
-        place: Index of the first pixel of the first channel, pixels, where they go, and where
-            LANES rows of them fit.
-        channels: How many, and the pixels of a channel.
+        place: Index of the first pixel of the first channel, number of pixels, target, and the
+            place of LANES loaded rows of them.
+        channels: Number of channels, and the pixels of a channel.
     """
     index, count, target, line = place
     some, channel_pixels = channels
     layout, step = operand.layout, operand.channel_step
     start, at_once = position_of(layout, index), step > 0 and some == LANES
+    # Three ways, the fastest first: channels last, one vector a pixel; planes of channels,
+    # transposed in registers; and any other layout or dtype, loaded row by row first.
     if at_once and step == 1:
         for i in range(count):
             _copy_vector(floats, scratch, (start + i * layout.steps[LAST_AXIS], target + i * LANES))
@@ -133,7 +135,7 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
     block: Quad,
     rows: tuple[int, int],
 ) -> None:
-    """The copy of an operand's rows first .. last-1 in a block."""
+    """Copies an operand's rows first .. last-1 of a block."""
     size, (first, last) = operand.size, rows
     pixels = size[0] * size[1] * size[2]
     row = _row_pixels((size[0], size[1], size[2]), stage.block_axis)
@@ -151,7 +153,7 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
 
 @compiled()
 def _meeting(shape: Geometry, axis: int, tap: int) -> tuple[int, int]:
-    """The output positions first .. last-1 for which a tap lies in the image, along an axis."""
+    """The output positions first .. last-1 along an axis at which a tap reads the image."""
     stride = shape.stride[axis]
     before = shape.padding[axis] - tap * shape.dilation[axis]
     first = max(0, -(-before // stride))
@@ -161,14 +163,14 @@ def _meeting(shape: Geometry, axis: int, tap: int) -> tuple[int, int]:
 
 @compiled()
 def _tap_of(shape: Geometry, tap: int) -> Triple:
-    """A tap along each axis."""
+    """Position of a tap along each axis."""
     height, width = shape.kernel_size[1], shape.kernel_size[2]
     return tap // width // height, tap // width % height, tap % width
 
 
 @compiled()
 def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> None:
-    """Counts the pixels of a block that meet under a tap, and says where both lie in the copies."""
+    """Fills the table with the pixels of a block that meet under a tap, after their number."""
     shape, axis = stage.geometry, stage.block_axis
     image, output, stride = shape.input_size, shape.output_size, shape.stride
     dilation, padding = shape.dilation, shape.padding
@@ -192,6 +194,8 @@ def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> No
     swap = stage.image_is_right
     place, step = stage.pixels + 1, stride[2]
     start = place
+    # Pixels that meet, in the order of the output. Left's place comes first: `swap` exchanges the
+    # two. Along a row both advance by a constant, so the innermost loop has no bounds to check.
     for i in range(block[1]):
         for d in range(d_first, d_last):
             for h in range(h_first, h_last):
@@ -209,7 +213,7 @@ def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> No
 
 @compiled()
 def _operands(stage: OuterStage) -> tuple[OuterOperand, OuterOperand]:
-    """Left and right."""
+    """The left and the right operand."""
     if stage.image_is_right:
         return stage.output, stage.image
     return stage.image, stage.output
@@ -217,13 +221,13 @@ def _operands(stage: OuterStage) -> tuple[OuterOperand, OuterOperand]:
 
 @compiled()
 def _row_sums(stage: OuterStage) -> int:
-    """Sums of a row and tap, with those that fill up the last vector."""
+    """Sums of a row and tap, up to the end of the last vector."""
     return -(-_operands(stage)[1].channels // LANES) * LANES
 
 
 @compiled()
 def _sums_of(stage: OuterStage, tile: int) -> int:
-    """Where the sums of a tile lie; a single block needs those of one tile at a time."""
+    """Place of the sums of a tile; a single block keeps those of one tile at a time."""
     size = stage.rows * stage.geometry.taps * _row_sums(stage)
     return stage.sums + (tile * size if stage.blocks > 1 else 0)
 
@@ -238,13 +242,18 @@ def _add_tap(
     sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage.geometry.taps * row_sums
     first_row = tile * stage.rows
     rows, columns = min(stage.rows, left.channels - first_row), row_sums // LANES
+    # The first block sets the sums, also where no pixels meet: a depth of 0 sets zeros.
     sets, turns = 1 if number == 0 else 0, -(-columns // TURN_VECTORS)
+    # Chunks and groups of vectors of nearly equal size: a short last one would use the registers
+    # badly.
     chunks = max(-(-count // DEPTH), sets)
     for chunk in range(chunks):
         begin = count * chunk // chunks
         depth = count * (chunk + 1) // chunks - begin
         pixels, adds = stage.pixels + 1 + 2 * begin, 0 if chunk < sets else 1
         for turn in range(turns):
+            # Right vectors are outermost, so the same pixels of right serve all rows of left from
+            # the cache.
             vector = columns * turn // turns
             vectors = columns * (turn + 1) // turns - vector
             source = right.copy + vector * right.vector_pitch
@@ -261,11 +270,12 @@ def _add_tap(
 
 @compiled()
 def _put_tile(stage: OuterStage, scratch: Floats, target: Floats, group: int, tile: int) -> None:
-    """The sums of a tile to where taps lie beside each other, and steps are those of the plan."""
+    """Stores the sums of a tile in the layout of the plan, where taps are contiguous."""
     taps, row_sums, first = stage.geometry.taps, _row_sums(stage), tile * stage.rows
     left, right = _operands(stage)
     sums, step, count = _sums_of(stage, tile), stage.right_step, right.channels
     run, runs = taps, min(stage.rows, left.channels - first)
+    # Without a gap between left channels all their taps are one run.
     if stage.left_step == taps and step > 1:
         run, runs = runs * taps, 1
     place = stage.gradient + group * left.channels * count * taps + first * stage.left_step
@@ -275,6 +285,8 @@ def _put_tile(stage: OuterStage, scratch: Floats, target: Floats, group: int, ti
             _copy_run(scratch, target, (source, to, count))
             continue
         whole = count // LANES * LANES
+        # LANES right channels at a time are transposed in registers, from channels to taps
+        # innermost.
         for r in range(0, whole, LANES):
             _separate(scratch, target, (source + r, row_sums, to + r * step, step, run))
         for r in range(whole, count):
@@ -285,7 +297,7 @@ def _put_tile(stage: OuterStage, scratch: Floats, target: Floats, group: int, ti
 def _store_tile(
     stage: OuterStage, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
 ) -> None:
-    """The sums of a tile as rows of the gradient, rounded."""
+    """Stores the sums of a tile as rows of the gradient, rounded."""
     left, right = _operands(stage)
     count, taps, place = right.channels, stage.geometry.taps, _sums_of(stage, tile)
     for m in range(tile * stage.rows, min((tile + 1) * stage.rows, left.channels)):
@@ -310,7 +322,7 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
     first: int,
     last: int,
 ) -> None:
-    """Runs units first .. last-1; the buffers of X, W and Y come as float32 and as halves."""
+    """Runs units first .. last-1; the buffers of X, W and Y are given as float32 and as halves."""
     taps, blocks = stage.geometry.taps, stage.blocks
     block_units = 1 + stage.tiles * taps
     for unit in range(first, last):
@@ -323,6 +335,7 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
             _load(stage, stage.output, scratch, output, output_halves, group, block, rows)
             continue
         tile, tap = inside // taps, inside % taps
+        # The table is filled for each tap anew: it is small, and slices may begin at any unit.
         _fill_pixels(stage, table, block, tap)
         _add_tap(stage, scratch, table, number, tile, tap)
         if tap == taps - 1 and number == blocks - 1:

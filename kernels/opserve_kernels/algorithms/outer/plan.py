@@ -20,7 +20,7 @@ from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
-_BLOCK_PIXELS = 512  # of the output, if there are
+_BLOCK_PIXELS = 512  # pixels of an output block, if there are so many
 _TILE_ELEMENTS = 1 << 18  # sums of a tile of the gradient, 1 MiB, unless a row has more
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 
@@ -31,9 +31,9 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
     Args:
         kind: The stage's number.
         product: GATHER, with X as source, the gradient as weight and Y as result.
-        gradient: Place in the workspace of groups, output channels, input channels and taps; -1
-            puts them into the gradient's tensor.
-        workspace: Gets what is needed.
+        gradient: Place in the workspace of groups, output channels, input channels and taps; -1 for
+            the gradient's tensor.
+        workspace: Provides the parts that the stage needs.
     """
     stage = _stage_of(product, gradient, workspace)
     units = stage.groups * stage.blocks * (1 + stage.tiles * stage.geometry.taps)
@@ -83,10 +83,11 @@ def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> Oute
 
 
 def _image_is_right(product: Correlation) -> bool:
-    """Which operand's channels are lanes.
+    """Whether the image's channels are lanes, and the output's channels rows.
 
-    Those for which less is rounded up, or that lie beside each other in the gradient, or are more:
-    rows of sums are then stored at once, or fewer.
+    Lanes are the channels that lose less by rounding up; else those that are contiguous in the
+    gradient, whose rows of sums are stored at once; else the more numerous ones, which leave fewer
+    rows to store.
     """
     inputs, outputs = product.convolution.input_channels, product.convolution.output_channels
     image = _rounded(outputs, TILE_ROWS) * _rounded(inputs, LANES)
@@ -100,14 +101,14 @@ def _image_is_right(product: Correlation) -> bool:
 
 
 def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
-    """Where the gradient is put, and whether that is in the workspace."""
+    """Place of the gradient, and whether it is in the workspace."""
     if gradient < 0 and is_run(weight):
         return weight.offset, 0
     return gradient, 1
 
 
 def _tiles(left: int, right: int, taps: int, blocks: "_OutputBlocks") -> tuple[int, int]:
-    """Rows of a tile of the gradient, and tiles."""
+    """Rows of a tile of the gradient, and the number of tiles."""
     width = _rounded(right, LANES)
     most = min(_TILE_ELEMENTS // (width * taps), _UNIT_PRODUCTS // (width * blocks.output_pixels))
     tiles = -(-left // max(TILE_ROWS, most))
@@ -116,7 +117,7 @@ def _tiles(left: int, right: int, taps: int, blocks: "_OutputBlocks") -> tuple[i
 
 
 def _sum_rows(left: int, rows: int, tiles: int, blocks: "_OutputBlocks") -> int:
-    """Rows of sums that are kept: those of all tiles, or of one where a single block has them."""
+    """Rows of sums in the workspace: of all tiles, or of one tile for a single block."""
     last_rows = whole_rows(left - (tiles - 1) * rows)
     if blocks.count > 1:
         return (tiles - 1) * rows + last_rows
@@ -124,7 +125,7 @@ def _sum_rows(left: int, rows: int, tiles: int, blocks: "_OutputBlocks") -> int:
 
 
 def _line(product: Correlation, blocks: "_OutputBlocks") -> int:
-    """Values of LANES channels of an entry, for an operand that is not copied at once."""
+    """Values of LANES channels of an entry, for an operand that needs the line."""
     convolution = product.convolution
     pixels = 0
     if not _copied_at_once(product.source, convolution.input_channels):
@@ -141,7 +142,7 @@ def _copied_at_once(operand: Operand, channels: int) -> bool:
 
 
 def _channel_step(operand: Operand) -> int:
-    """How far channels lie apart, if pixels of an entry are a row of equal steps; else 0."""
+    """Distance of channels, if pixels of an entry are a row of equal steps; else 0."""
     (_, step), *more = operand.parts[0]
     _, *axes = operand.parts[1]
     view = operand.view()
@@ -154,7 +155,7 @@ def _channel_step(operand: Operand) -> int:
 def _describe(
     operand: Operand, size: Triple, channels: int, pixels: int, workspace: Workspace
 ) -> OuterOperand:
-    """An operand of so many channels and, in a block, so many pixels."""
+    """An operand with this many channels and, in a block, this many pixels."""
     pitch = pixels * LANES
     return OuterOperand(
         size=size,
@@ -170,17 +171,17 @@ def _describe(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OutputBlocks:
-    """How the output is cut: `batch` entries, or `rows` rows of one along an axis.
+    """The cut of the output: `batch` entries, or `rows` rows of one entry along an axis.
 
     Attributes:
         batch: Entries of a block.
-        axis: The outermost that is longer than 1; only along it are entries cut.
-        rows: Rows of a block, of which others may have fewer.
+        axis: The outermost axis that is longer than 1; only along it are entries cut.
+        rows: Rows of a block; the last block may have fewer.
         row_blocks: Blocks of an entry.
         count: Blocks of a group.
-        image_pixels: Of a block, at most.
-        output_pixels: Of a block, at most.
-        meeting_pixels: Of a block, that meet one of the image under a tap, at most.
+        image_pixels: Pixels of the image in a block, at most.
+        output_pixels: Pixels of the output in a block, at most.
+        meeting_pixels: Pixels of the output in a block that meet the image under a tap, at most.
     """
 
     batch: int
@@ -194,7 +195,7 @@ class _OutputBlocks:
 
     @staticmethod
     def of(convolution: Convolution) -> "_OutputBlocks":
-        """Blocks of about _BLOCK_PIXELS, if the rows of the image overlap by half at most."""
+        """Blocks of about _BLOCK_PIXELS whose image rows overlap by half at most."""
         size, image = convolution.output_size, convolution.input_size
         axis = outermost(size, image)
         pixels_of_row = prod(size[axis + 1 :])
@@ -207,6 +208,7 @@ class _OutputBlocks:
         if row_blocks == 1:
             batches = max(1, round(convolution.batch * prod(size) / _BLOCK_PIXELS))
             batch = -(-convolution.batch // batches)
+        # Blocks at the edges read fewer rows of the image; longest_blocks names the few to compare.
         numbers = longest_blocks(-convolution.padding[axis], rows * stride, row_blocks)
         image_rows = max(
             rows_inside(image[axis], first * stride - convolution.padding[axis], count)

@@ -4,27 +4,27 @@ from typing import NamedTuple
 
 from opserve_kernels.algorithms.correlation.layout import CorrelationStage
 
-DEPTH_BLOCK = 256  # products that are summed in registers before they are added to the total
+DEPTH_BLOCK = 256  # products summed in registers at most, before they are added to the total
 
 
 class PackedStage(NamedTuple):
-    """A product, whose blocks are cut into groups of lines or parts of a line.
+    """A product whose blocks are cut into groups of lines, or of parts of a line.
 
     A step is at most DEPTH_BLOCK products of every total of a phase.
 
     Attributes:
-        product: What direct algorithms share.
-        flat: Whether the padded copy is multiplied where it lies, without panels of pixels.
+        product: Shared fields of the direct algorithms.
+        flat: Whether the micro-kernel reads the padded copy directly, without panels of pixels.
         group_lines: Lines of a group.
         group_width: Positions of a line's part.
         line_parts: Parts of a line.
-        groups_of_lines: Of a block.
-        total_pitch: From the totals of a channel to the next.
-        phase_total: From the totals of a phase to the next.
+        groups_of_lines: Groups of a block.
+        total_pitch: Distance of the totals of two channels.
+        phase_total: Distance of the totals of two phases.
         unit_steps: Steps of a unit.
         step_units: Units of a group.
-        weight_in_place: Whether panels are filled from the weight where it lies.
-        source_in_place: Whether the source is read where it lies, without a padded copy.
+        weight_in_place: Whether panels are filled from the weight in its tensor.
+        source_in_place: Whether the source is read in its tensor, without a padded copy.
         weights: Place of the weight's panels in the workspace.
         panel: Place of a panel of pixels.
         total: Place of the totals.

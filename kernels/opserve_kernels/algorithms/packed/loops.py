@@ -4,16 +4,16 @@
     source, block  ->  padded copy (blocks, padded), split into phases
     copy           ->  panels of pixels (panels), DEPTH_BLOCK taps and channels at a time
     panels         ->  totals (phases, channels, positions of a group of lines)
-    totals of all phases of a stride  ->  the result's view, by way of lines if it is converted
+    totals of all phases of a stride  ->  the result's view, through lines if converted
 
-With FLAT there are no panels of pixels: the micro-kernel reads the padded copy where it lies, and
-also computes the positions between the rows, which are dropped. That pays for few channels.
+With FLAT there are no panels of pixels: the micro-kernel reads the padded copy directly. It also
+computes the positions between the rows, which are dropped. That pays for few channels.
 
 A source that needs no padding, no phases and no conversion is not copied: panels are filled from
-where it lies. A result without phases is one line: its positions are counted over rows and entries.
+its tensor. A result without phases is one line: its positions are counted over rows and entries.
 
-Units: the tables; the weight; then for every block of every group the padded copy, and after it
-some steps at a time of each group of lines; the last steps of a group also store it.
+Units: the tables; the weight; then for every block of every group the padded copy, and behind it
+some steps at a time of each group of lines. The last steps of a group also store it.
 """
 
 import numpy as np
@@ -60,7 +60,7 @@ Six = tuple[int, int, int, int, int, int]
 
 @compiled()
 def _depth(stage: PackedStage, table: Offsets, phase: int) -> int:
-    """Products of a sum of a phase."""
+    """Products of each sum of a phase."""
     product = stage.product
     taps = table[product.table + phase + 1] - table[product.table + phase]
     return int(source_channels(product) * taps)
@@ -68,7 +68,7 @@ def _depth(stage: PackedStage, table: Offsets, phase: int) -> int:
 
 @compiled()
 def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
-    """Phase and first product of a step; a phase without products has one step as well."""
+    """Phase and first product of a step; a phase without products also has one step."""
     for phase in range(result_phases(stage.product)):
         steps = max(1, -(-_depth(stage, table, phase) // DEPTH_BLOCK))
         if step < steps:
@@ -81,11 +81,15 @@ def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
 def _multiply_tile(  # arrays and integers
     stage: PackedStage, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
 ) -> None:
-    """All channels of a tile; numbers are those of the first panel, others a pitch apart."""
+    """Multiplies all channels of a tile; numbers are the first panel's, others a pitch apart."""
     product = stage.product
     count, left, right, offsets, total, adds = numbers
     flagged, flat = scratch[product.flags] != 0, stage.flat
+    # Padding times a weight that is not finite would be NaN. Weights are checked panel by panel,
+    # and only if the flag says that some weight of the call is not finite.
     is_padded = flagged and not stage.source_in_place
+    # Channels are innermost: the panel of pixels stays in the cache while the panels of the weight
+    # pass.
     for m in range(0, result_channels(product), TILE_ROWS):
         rows = min(TILE_ROWS, result_channels(product) - m)
         finite = not is_padded or all_finite(table, left, count * TILE_ROWS)
@@ -116,13 +120,14 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     rows: Triple,
     positions: tuple[int, int],
 ) -> None:
-    """Adds a step to the totals of positions first .. last-1, the first step of a phase sets them.
+    """Adds a step to the totals of positions first .. last-1; a phase's first step sets them.
 
     Positions are counted in the block's rows, with FLAT in those of the padded copy.
     """
     product = stage.product
     (phase, k), (first, last) = step, positions
     depth, total = _depth(stage, table, phase), stage.total + phase * stage.phase_total
+    # No tap meets this phase: its results are zeros.
     if depth == 0:
         fill(scratch, total, stage.phase_total, np.float32(0))
         return
@@ -133,6 +138,7 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     if stage.source_in_place:
         start += group * source_channels(product) * product.channel_pitch
         memory = source
+    # A tile of TILE_COLUMNS positions at a time: its panel has at most DEPTH_BLOCK rows.
     for position in range(first, last, TILE_COLUMNS):
         end = min(position + TILE_COLUMNS, last)
         right = start + position
@@ -153,24 +159,27 @@ def _deal_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     lines: Six,
     places: Triple,
 ) -> None:
-    """Lines of some channels from the totals of the phases that cross them.
+    """Interleaves lines of some channels from the totals of the phases that cross them.
 
     Args:
-        stage: The numbers.
+        stage: The stage.
         scratch: The workspace.
-        target: Where the lines go.
-        channels: The first of the group, and how many.
+        target: Array that receives the lines.
+        channels: First channel of the group, and number of channels.
         depth: The phase along the depth.
-        lines: Where the first starts in a total, how many, from one to the next, positions of
-            each, and how many lines and positions the result has there.
-        places: Where the first line goes, from a channel to the next, from a line to the next.
+        lines: Start of the first line in a total, number of lines, distance of lines, positions of
+            a line, and the numbers of lines and positions that the result has there.
+        places: Place of the first line, and distances of channels and of lines.
     """
     product = stage.product
     start, count, pitch, width, high, wide = lines
     place, channel_step, line_step = places
     height, across = result_stride(product, 1), result_stride(product, 2)
+    # One phase without gaps between lines: all lines are one run.
     if height * across == 1 and (count == 1 or pitch == width == line_step):
         high, wide = 1, count * width
+    # Each phase along the height has every `height`-th line; its phases along the width are
+    # interleaved.
     for h in range(min(height, high)):
         total = stage.total + (depth * height + h) * across * stage.phase_total + start
         total += channels[0] * stage.total_pitch
@@ -192,11 +201,12 @@ def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
     lines: Six,
     line_step: int,
 ) -> None:
-    """Lines of a channel into elements from `index` on, rounded; arguments as for _deal_lines."""
+    """Stores lines of a channel from element `index` on, rounded; arguments as for _deal_lines."""
     product = stage.product
     image = product.result_image
     start, count, pitch, width, high, wide = lines
     place = stage.total + m * stage.total_pitch + start
+    # Lines that phases share, or with a gap between them, are first put together in the workspace.
     if result_phases(product) > 1 or (count > 1 and pitch > width):
         place = product.line
         _deal_lines(stage, scratch, scratch, (m, 1), depth, lines, (place, 0, wide))
@@ -218,7 +228,7 @@ def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
     size: Triple,
     corner: tuple[int, int, int, int],
 ) -> None:
-    """Lines of one plane of the result, from the one at entry, depth, line and column `corner`."""
+    """Stores lines of one plane of the result, from `corner` on: entry, depth, line and column."""
     product = stage.product
     image = product.result_image
     entry, d, h, w = corner
@@ -227,6 +237,7 @@ def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
     step = image.channel_step
     for depth in range(min(result_stride(product, 0), size[0] - d)):
         position = ((d + depth) * size[1] + h) * size[2] + w
+        # A plain result takes all channels in one call; others are converted channel by channel.
         if step:
             place = image.layout.offset + first * step + entry * image.entry_step
             places = (place + position, step, size[2])
@@ -250,17 +261,17 @@ def _store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
     lines: tuple[int, int],
     columns: tuple[int, int],
 ) -> None:
-    """The totals of a group into the result.
+    """Stores the totals of a group.
 
     Args:
-        stage: The numbers.
+        stage: The stage.
         scratch: The workspace.
         floats: The result's buffer as float32 values.
         halves: The same as 16-bit patterns.
         block: Group of channels, first entry of the batch, first row.
-        rows: Of the block.
-        lines: The first and the one behind the last, counted over planes and entries.
-        columns: The first and the one behind the last of each line.
+        rows: Rows of the block.
+        lines: First line and one past the last, counted over planes and entries.
+        columns: First column and one past the last, of each line.
     """
     product = stage.product
     group, first_entry, row = block
@@ -269,6 +280,8 @@ def _store_totals(  # noqa: PLR0913, PLR0917  # arrays and places
     stride = (result_stride(product, 0), result_stride(product, 1), result_stride(product, 2))
     last_column = min(columns[1], rows[2])
     line = lines[0]
+    # A group may begin and end inside planes: each round takes the rest of one plane. With FLAT,
+    # lines and columns between the rows are skipped here.
     while line < lines[1]:
         h, plane = line % grid[1], line // grid[1]
         following = min(line + grid[1] - h, lines[1])
@@ -306,7 +319,7 @@ def _store_line(  # noqa: PLR0913, PLR0917  # arrays and places
     rows: Triple,
     positions: tuple[int, int],
 ) -> None:
-    """The totals of positions first .. last-1 of a block that is one line, entry by entry."""
+    """Stores the totals of positions first .. last-1 of a block that is one line."""
     product = stage.product
     group, first_entry, row = block
     size, axis, entry_size = result_size(product), product.block_axis, rows[0] * rows[1] * rows[2]
@@ -324,7 +337,7 @@ def _store_line(  # noqa: PLR0913, PLR0917  # arrays and places
 
 @compiled()
 def _group_of(stage: PackedStage, entries: int, rows: Triple, part: int) -> tuple[Pair, Pair, Pair]:
-    """Lines, columns and positions of a group, each the first and the one behind the last."""
+    """Lines, columns and positions of a group, each first and one past the last."""
     planes = entries
     if _is_one_line(stage):
         rows, planes = (1, 1, entries * rows[0] * rows[1] * rows[2]), 1
@@ -350,7 +363,7 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
     number: int,
     unit: int,
 ) -> None:
-    """Some steps of a group of lines of a block."""
+    """Runs some steps of a group of lines of a block."""
     product = stage.product
     group, entry, entries, row = block_of(product, number)
     rows = rows_of(product, row)
@@ -359,6 +372,8 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
         return
     begin = unit % stage.step_units * stage.unit_steps
     for step in range(begin, begin + stage.unit_steps):
+        # The last unit of a group may have fewer steps than the others: _step_of returns phase -1
+        # then.
         phase, k = _step_of(stage, table, step)
         if phase >= 0:
             _add_step(stage, scratch, table, source, group, (phase, k), rows, positions)
@@ -384,7 +399,7 @@ def run_packed(  # noqa: PLR0913, PLR0917  # arrays and integers
     first: int,
     last: int,
 ) -> None:
-    """Runs units first .. last-1; the buffers of the tensors come as float32 and as halves."""
+    """Runs units first .. last-1; buffers of the tensors are given as float32 and as halves."""
     product = stage.product
     weight_units = product.groups * -(-product.geometry.output_channels // TILE_ROWS)
     block_units = 1 + stage.groups_of_lines * stage.line_parts * stage.step_units

@@ -1,8 +1,8 @@
-"""Panels of pixels: what the taps read at TILE_COLUMNS positions of the result beside each other.
+"""Panels of pixels: the values under the taps at TILE_COLUMNS neighbouring positions of the result.
 
 Positions of the result are counted without padding: row after row, plane after plane, entry after
-entry of the batch. A tile of them is cut into segments, runs of one row; for each tap of each
-channel a segment is a run of the padded copy, wherever the tap's offset points.
+entry of the batch. A tile of them is cut into segments, runs of one row. For each tap of each
+channel a segment is a run of the padded copy, at the tap's offset.
 
     padded copy     . a b c d .        tap's offset + segment     panel row of that tap
                     . e f g h .   -->  b c d | e f g h     -->    b c d e f g h
@@ -28,7 +28,7 @@ _copy_lanes = copy_lanes(LANES)
 
 @compiled("int64(UniTuple(int64, 3), UniTuple(int64, 3), int64)")
 def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
-    """Where a pixel of a block (entries, *rows) lies in one whose rows are `extent`."""
+    """Place of a pixel of a block (entries, *rows) in a copy whose rows are `extent`."""
     w, line = pixel % rows[2], pixel // rows[2]
     h, plane = line % rows[1], line // rows[1]
     d, entry = plane % rows[0], plane // rows[0]
@@ -37,7 +37,7 @@ def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
 
 @compiled("Tuple((UniTuple(int64, 3), UniTuple(int64, 3)))(UniTuple(int64, 3), UniTuple(int64, 3))")
 def joined(extent: Triple, rows: Triple) -> tuple[Triple, Triple]:
-    """The same positions, in longer rows where one row goes on where the one before it ends."""
+    """Merges rows, or planes, that have nothing between them into longer rows."""
     if extent[2] == rows[2]:
         extent, rows = (extent[0], 1, extent[1] * extent[2]), (rows[0], 1, rows[1] * rows[2])
     if extent[1] == rows[1] and extent[2] == rows[2]:
@@ -55,7 +55,7 @@ def _copy_whole_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     target: int,
     depth: int,
 ) -> None:
-    """A tile that is one segment."""
+    """Copies a tile that is one segment."""
     for j in range(depth):
         at, to = source + table[offsets + j], target + j * TILE_COLUMNS
         _copy_row(memory, scratch, (at, to))
@@ -72,7 +72,8 @@ def _copy_segment(  # noqa: PLR0913, PLR0917  # arrays and integers
     depth: int,
     count: int,
 ) -> None:
-    """A run of at most TILE_COLUMNS values for each of `depth` offsets."""
+    """Copies a run of at most TILE_COLUMNS values for each of `depth` offsets."""
+    # Whole vectors, then the rest by mask: the segment behind it begins in the same vector.
     last = (count - 1) // LANES * LANES
     rest = count - last
     for j in range(depth):
@@ -101,21 +102,22 @@ def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     """Fills a panel (depth, TILE_COLUMNS); columns beyond the last pixel stay as they are.
 
     Args:
-        memory: What holds the padded copy, or the source that is read in place.
+        memory: Array of the padded copy, or of the source that is read in place.
         scratch: The workspace.
         table: The same as int32.
-        source: Where the padded copy starts.
-        offsets: Where the offsets of the panel's rows start.
-        panel: Where the panel starts.
-        depth: Rows of it.
-        extent: Of the padded copy.
-        rows: Of the block of the result.
-        pixels: The tile's first pixel and the one behind its last.
+        source: Start of the padded copy.
+        offsets: Start of the offsets of the panel's rows.
+        panel: Start of the panel.
+        depth: Rows of the panel.
+        extent: Sizes of a phase of the padded copy.
+        rows: Rows of the block of the result.
+        pixels: First pixel of the tile, and one past the last.
     """
     pixel, last = pixels
     while pixel < last:
         count = min(rows[2] - pixel % rows[2], last - pixel)
         start = source + position_in(extent, rows, pixel)
+        # The usual tile lies in one row: whole rows of the panel are copied without a mask.
         if count == TILE_COLUMNS:
             _copy_whole_rows(memory, scratch, table, start, offsets, panel, depth)
         else:

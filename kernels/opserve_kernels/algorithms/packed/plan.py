@@ -20,10 +20,10 @@ from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
-_LEAST_TILES = 3  # whose totals lie beside each other
-_TOTAL_ELEMENTS = 1 << 17  # of a group's totals, 512 KiB
+_LEAST_TILES = 3  # tiles whose totals are contiguous, at least
+_TOTAL_ELEMENTS = 1 << 17  # values of a group's totals, 512 KiB
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
-_BLOCK_PIXELS = 384  # at least so many of a block, if there are
+_BLOCK_PIXELS = 384  # pixels of a block at least, if there are so many
 
 
 def plan_packed(
@@ -43,10 +43,11 @@ def plan_packed(
 
 
 def blocks_of(product: Correlation, algorithm: Algorithm) -> ResultBlocks:
-    """Those with the fewest vectors of positions.
+    """The blocks with the fewest vectors of positions.
 
-    Panels are filled from the source where it lies, if they can. FLAT needs a copy of it, and also
-    computes what lies between entries of a block: often one entry alone takes less.
+    PACKED fills its panels from the source's tensor if it can. FLAT needs a copy of the source, and
+    also computes positions between the entries of a block, so often a block of one entry takes
+    less.
     """
     if algorithm is Algorithm.PACKED:
         return ResultBlocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
@@ -66,7 +67,9 @@ def _describe(
     copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
     source = product.source.offset
     if blocks.channel_step == 0:
+        # The last tile of positions reads up to TILE_COLUMNS values behind the copy.
         source = workspace.reserve(copy + TILE_COLUMNS)
+    # A panel's last row is written up to the last position only.
     last_row = min(TILE_COLUMNS, lines.lines * lines.width)
     panel = (min(DEPTH_BLOCK, lines.depth) - 1) * TILE_COLUMNS + last_row
     flags = workspace.reserve(1)
@@ -100,18 +103,18 @@ def _describe(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lines:
-    """How a block is cut into groups of lines, or lines into parts, and groups into units.
+    """The cut of a block into groups of lines, or of parts of a line, and of groups into units.
 
     Attributes:
         gathers: Whether there are panels of pixels.
-        grid: Positions that are computed: the block's rows, all of the padded copy, or in a result
-            without phases one line of everything.
-        lines: Of a group.
+        grid: Positions that are computed: the block's rows, the whole padded copy, or one line of
+            everything in a result without phases.
+        lines: Lines of a group.
         width: Positions of a line's part.
-        parts: Of a line; more than one only where a group is one line.
-        groups: Of a block.
-        pitch: From the totals of one channel to the next.
-        phase_total: From the totals of one phase to the next.
+        parts: Parts of a line; more than one only where a group is one line.
+        groups: Groups of a block.
+        pitch: Distance of the totals of two channels.
+        phase_total: Distance of the totals of two phases.
         depth: Products of a sum, at most.
         unit_steps: Steps of a unit.
         step_units: Units of a group.
@@ -131,7 +134,8 @@ class _Lines:
 
     @staticmethod
     def of(product: Correlation, blocks: ResultBlocks, algorithm: Algorithm) -> "_Lines":
-        """Groups whose totals fit into the second-level cache, units of about a millisecond."""
+        """Groups whose totals fit into the second-level cache; units of about a millisecond."""
+        # Without phases, rows and entries are one line of positions: full tiles cross their ends.
         inside, entries = blocks.rows, blocks.batch
         if algorithm is Algorithm.PACKED and product.result_phases == 1:
             inside, entries = (1, 1, blocks.batch * prod(blocks.rows)), 1
@@ -141,6 +145,7 @@ class _Lines:
         most = max(_LEAST_TILES * TILE_COLUMNS, fitting // TILE_COLUMNS * TILE_COLUMNS)
         last_plane = (entries - 1) * grid[0] + inside[0] - 1
         all_lines = last_plane * grid[1] + inside[1]
+        # Lines and parts are evened out over the groups; parts are whole tiles.
         lines = max(1, min(most // grid[2], all_lines))
         groups = -(-all_lines // lines)
         lines = -(-all_lines // groups)
@@ -149,6 +154,8 @@ class _Lines:
         width = min(whole, -(-part // TILE_COLUMNS) * TILE_COLUMNS)
         used = (lines - 1) * width + min(width, inside[2])
         pitch = -(-used // LANES) * LANES
+        # A step adds at most DEPTH_BLOCK products to each total of one phase. Phases differ in
+        # depth, so a unit is a number of steps.
         depths = _phases_by_depth(product)
         steps = sum(phases * max(1, -(-depth // DEPTH_BLOCK)) for depth, phases in depths)
         products = rows * lines * width * DEPTH_BLOCK
@@ -169,7 +176,7 @@ class _Lines:
 
 
 def _phases_by_depth(product: Correlation) -> list[tuple[int, int]]:
-    """Products of a sum, and how many phases of the result have so many."""
+    """Products of a sum, with the number of phases of the result that have so many."""
     axes = [product.phases_by_taps(axis).items() for axis in range(SPATIAL_RANK)]
     return [
         (product.source_channels * prod(taps), prod(phases))
@@ -178,8 +185,9 @@ def _phases_by_depth(product: Correlation) -> list[tuple[int, int]]:
 
 
 def _line(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
-    """Values of the rows that are at hand at a time: of the weight, the source or the result."""
+    """Values of the line: of the weight, the source or the result, whichever needs most."""
     taps, channels = product.convolution.taps, product.convolution.input_channels
+    # With phases, the weight's panels are first put in the order of all taps.
     ordered = 0
     if product.result_phases > 1:
         ordered = min(TILE_ROWS, product.convolution.output_channels)

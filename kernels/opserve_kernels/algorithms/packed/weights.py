@@ -1,4 +1,4 @@
-"""The weight as panels of the micro-kernels: TILE_ROWS channels of the result beside each other.
+"""The weight as panels of the micro-kernels: TILE_ROWS channels of the result are contiguous.
 
 W[k, c, tap]  ->  panels (group, phase, channels of the result / TILE_ROWS,
                           channels of the source, taps of the phase, TILE_ROWS)
@@ -38,14 +38,14 @@ def panels_of(stage: PackedStage) -> int:
 
 @compiled()
 def line_pitch(stage: PackedStage) -> int:
-    """From one row W[k, :, :] to the next, with room for whole panels of input channels."""
+    """Distance of two loaded rows W[k, :, :], which end with whole panels of input channels."""
     shape = stage.product.geometry
     return -(-shape.input_channels // TILE_ROWS) * TILE_ROWS * shape.taps
 
 
 @compiled()
 def panel_place(stage: PackedStage, table: Offsets, group: int, phase: int, panel: int) -> int:
-    """Where a panel starts."""
+    """Start of a panel."""
     product = stage.product
     first, last = table[product.table + phase], table[product.table + phase + 1]
     whole = panels_of(stage) * source_channels(product) * TILE_ROWS
@@ -55,7 +55,7 @@ def panel_place(stage: PackedStage, table: Offsets, group: int, phase: int, pane
 
 @compiled()
 def _ordered_values(stage: PackedStage) -> int:
-    """Values that are put in order before they go to the phases that meet their taps."""
+    """Values that are put in order before they are copied to the phases that meet their taps."""
     shape = stage.product.geometry
     if result_phases(stage.product) == 1:
         return 0
@@ -72,7 +72,7 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     row: int,
     rows: int,
 ) -> None:
-    """The taps of a phase out of rows that are in order, into a panel of the phase at `target`."""
+    """Copies the taps of a phase from ordered rows into a panel of the phase at `target`."""
     product = stage.product
     first, last = table[product.table + phase], table[product.table + phase + 1]
     taps = taps_place(product)
@@ -94,20 +94,22 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     k: tuple[int, int],
     lines: tuple[int, int],
 ) -> None:
-    """Rows W[k, :, :] into the panels of all input channels.
+    """Writes rows W[k, :, :] into the panels of all input channels.
 
     Args:
-        stage: The numbers.
-        memory: What holds the rows.
+        stage: The stage.
+        memory: Array of the rows.
         scratch: The workspace.
         table: The same as int32.
-        group: Of channels.
-        k: The first row, and how many.
-        lines: Where the first row is, and from one to the next.
+        group: Group of channels.
+        k: First row, and number of rows.
+        lines: Place of the first row, and distance of rows.
     """
     product = stage.product
     (row, rows), (start, pitch) = k, lines
     taps, phases = product.geometry.taps, result_phases(product)
+    # Input channels become rows of the micro-kernel: TILE_ROWS of them are transposed with their
+    # taps. One tap needs no transposition.
     for panel in range(panels_of(stage)):
         source, target = start + panel * TILE_ROWS * taps, product.line
         if phases == 1:
@@ -134,7 +136,7 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     rows: int,
     lines: int,
 ) -> None:
-    """Rows W[k, :, :] to lines of the workspace; what panels have beyond them is zero."""
+    """Loads rows W[k, :, :] into lines of the workspace; panels are filled up with zeros."""
     product = stage.product
     shape = product.geometry
     length, pitch = shape.input_channels * shape.taps, line_pitch(stage)
@@ -151,7 +153,7 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
 def pack_weights(
     stage: PackedStage, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, unit: int
 ) -> None:
-    """TILE_ROWS rows W[k, :, :] of a group; raises the flag if one is not finite."""
+    """Packs TILE_ROWS rows W[k, :, :] of a group; raises the flag if a value is not finite."""
     product = stage.product
     shape = product.geometry
     length = shape.input_channels * shape.taps
@@ -163,6 +165,7 @@ def pack_weights(
     if not stage.weight_in_place:
         memory, lines, pitch = scratch, product.line + _ordered_values(stage), line_pitch(stage)
         _load_rows(stage, scratch, floats, halves, first, rows, lines)
+    # Checked here, where the values are in the cache; the flag only matters beside padding.
     if not are_finite(memory[lines : lines + (rows - 1) * pitch + length]):
         scratch[product.flags] = np.float32(1)
     if product.direction == GATHER:

@@ -1,4 +1,4 @@
-"""The records of the stage that measures ranges: the plan fills the one, the loops the other."""
+"""Records of the stage that measures ranges: the plan fills one, the loops the other."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,9 +15,9 @@ class RangedOperand(NamedTuple):
     """One of the two operands.
 
     Attributes:
-        length: Elements.
-        number_format: What they are rounded to.
-        layout: Their view.
+        length: Number of elements.
+        number_format: Format that they are rounded to.
+        layout: View of the elements.
     """
 
     length: int
@@ -26,7 +26,7 @@ class RangedOperand(NamedTuple):
 
 
 class RangesStage(NamedTuple):
-    """A stage.
+    """The stage that measures both operands.
 
     Attributes:
         flag: Place in the workspace of the flag.
@@ -45,14 +45,14 @@ class RangesStage(NamedTuple):
 
 @dataclass(slots=True)
 class RangeState:
-    """What is found so far; magnitudes and exponents as float32 stores them.
+    """The measured range so far; magnitudes and exponents as float32 stores them.
 
     Attributes:
-        greatest: Magnitude.
-        exponents: Their sum.
-        nonzero: Elements that are not 0.
-        below_least: The least magnitude of those, less 1.
-        least_of_one: The least exponent of the first operand.
+        greatest: Greatest magnitude.
+        exponents: Sum of the exponents.
+        nonzero: Number of elements that are not 0.
+        below_least: Least magnitude of those elements, less 1.
+        least_of_one: Least exponent of the first operand.
     """
 
     greatest: int

@@ -1,15 +1,15 @@
 """The range of operands, measured before Winograd's algorithm runs.
 
-    operand  ->  greatest, least magnitude and mean exponent of what is not 0  ->  flag
+    operand  ->  greatest and least magnitude, and mean exponent, of the elements not 0  ->  flag
 
 The transforms spread the error of an element over a tile, so they suit operands whose elements are
-of like size. The flag is raised for others: an element that is not a number, infinite or not below
-LIMIT, or a greatest magnitude whose exponent is more than RANGE_BITS above the mean exponent. It is
-raised as well where transforms or products could underflow: an exponent below LEAST_EXPONENT, or
-least exponents of both operands with a sum below LEAST_PRODUCT_EXPONENT.
+of similar size. The flag is raised for others: an element that is not a number, infinite or not
+below LIMIT, or a greatest magnitude whose exponent is more than RANGE_BITS above the mean exponent.
+It is also raised where transforms or products could underflow: for an exponent below
+LEAST_EXPONENT, or for least exponents of both operands with a sum below LEAST_PRODUCT_EXPONENT.
 docs/explanation/error-bounds.md derives the error bound from these limits.
 
-Units: chunks of the one operand, then of the other; the first clears the flag.
+Units: chunks of the first operand, then of the second; the first unit clears the flag.
 """
 
 import numpy as np
@@ -44,11 +44,13 @@ _NONE = 2**32 - 1  # least magnitude of no elements, less 1
 def _measure(patterns: Patterns, state: RangeState) -> None:
     """Adds elements to the greatest and least magnitudes, the sum of exponents and the count.
 
-    The sums of a chunk fit 32 bits, so whole vectors of them are added. The least magnitude is kept
-    less 1: as an unsigned number, that of an element 0 is the greatest, so zeros do not count.
+    The sums of a chunk fit into 32 bits, so whole vectors of them are added. The least magnitude is
+    stored less 1: as an unsigned number, that of an element 0 is the greatest, so zeros do not
+    count.
     """
     greatest, exponents, count = np.int32(0), np.int32(0), np.int32(0)
     below_least = np.uint32(_NONE)
+    # One pass, and only integer operations that vectors have: maxima, sums and minima of 32 bits.
     for i in range(patterns.size):
         magnitude = np.int32(patterns[i] & _MAGNITUDE)
         greatest = max(greatest, magnitude)
@@ -63,13 +65,14 @@ def _measure(patterns: Patterns, state: RangeState) -> None:
 
 @compiled()
 def _least_exponent(state: RangeState) -> int:
-    """Of the elements that are not 0; of none of them more than any exponent."""
+    """Least exponent of the elements that are not 0; without such elements, above any exponent."""
     return int((state.below_least + 1) >> _MANTISSA_BITS) - _BIAS
 
 
 @compiled()
 def _is_wide(state: RangeState) -> bool:
-    """Whether the operand is not one for transforms."""
+    """Whether an operand's range is too wide for transforms."""
+    # The mean is compared without a division: both sides are multiplied by the count.
     above_mean = (state.greatest >> _MANTISSA_BITS) * state.nonzero - state.exponents
     return bool(
         state.greatest > _GREATEST_BITS
@@ -99,6 +102,8 @@ def run_ranges(  # noqa: PLR0913, PLR0917  # arrays and integers
         operand = stage.other if is_other else stage.one
         begin = (unit - chunks if is_other else unit) * CHUNK
         if begin == 0:
+            # Slices may begin at any unit, so the state is in the workspace, and the first chunk of
+            # each operand resets it.
             state.greatest, state.exponents, state.nonzero = 0, 0, 0
             state.below_least = _NONE
         line = scratch[stage.line :][: min(CHUNK, operand.length - begin)]
@@ -109,6 +114,7 @@ def run_ranges(  # noqa: PLR0913, PLR0917  # arrays and integers
         _measure(line.view(np.int32), state)
         if begin + line.size < operand.length:
             continue
+        # Both least exponents are known behind the last chunk of the second operand.
         least = _least_exponent(state)
         underflows = is_other and state.least_of_one + least < LEAST_PRODUCT_EXPONENT
         state.least_of_one = least

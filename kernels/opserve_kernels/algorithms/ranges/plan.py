@@ -19,9 +19,9 @@ def plan_ranges(
 
     Args:
         kind: The stage's number.
-        operands: Both sides of a product; each has elements.
-        flag: Place in the workspace; the value there is 0 afterwards, or 1.
-        workspace: Gets what is needed.
+        operands: Both factors of a product; each has elements.
+        flag: Place in the workspace; its value is 0 or 1 afterwards.
+        workspace: Provides the parts that the stage needs.
     """
     one, other = operands
     longest = max(one.count, other.count)

@@ -1,4 +1,4 @@
-"""Blocks of tiles: where they are, and their padded copies."""
+"""Blocks of tiles: their positions, and their padded copies."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def tiles_of(stage: WinogradStage, block: Quad) -> int:
 
 @compiled()
 def plane_of(stage: WinogradStage, halo: int) -> tuple[int, int]:
-    """Rows and columns of a block's plane, with what its kernels need beyond it if halo is 1."""
+    """Rows and columns of a block's plane; with halo 1, with the values its kernels need."""
     grid = stage.grid
     shape = stage.geometry
     height = grid.results[0] * grid.block_rows + halo * (shape.kernel_size[1] - 1)
@@ -60,10 +60,12 @@ def plane_of(stage: WinogradStage, halo: int) -> tuple[int, int]:
 def fill_tile_offsets(
     stage: WinogradStage, table: Offsets, place: int, block: Quad, halo: int
 ) -> None:
-    """Where the tiles start in planes one behind the other; the last stands for all that lack."""
+    """Fills the starts of tiles in consecutive planes; missing tiles repeat the last one."""
     grid = stage.grid
     height, width = plane_of(stage, halo)
     tiles, across = tiles_of(stage, block), grid.tiles_across
+    # Vectors of tiles are full: lanes without a tile repeat the last one, so that they write the
+    # same results to the same place.
     for tile in range(grid.tiles):
         line, x = min(tile, tiles - 1) // across, min(tile, tiles - 1) % across
         plane, y = line // block[3] * height * width, line % block[3] * grid.results[0]
@@ -72,7 +74,7 @@ def fill_tile_offsets(
 
 @compiled()
 def fill_lane_offsets(table: Offsets, place: int, pitch: int) -> None:
-    """Lanes a pitch apart."""
+    """Fills the places of the lanes, a pitch apart."""
     for lane in range(LANES):
         table[place + lane] = lane * pitch
 
@@ -81,7 +83,7 @@ def fill_lane_offsets(table: Offsets, place: int, pitch: int) -> None:
 def clear_planes(
     stage: WinogradStage, scratch: Floats, halo: int, target: int, copies: int
 ) -> None:
-    """Makes all planes of so many channels padding, what load_planes leaves as it is."""
+    """Sets all planes of some channels to padding, which load_planes leaves unchanged."""
     height, width = plane_of(stage, halo)
     count = stage.grid.block_batch * phases_of(stage) * height * width
     fill(scratch, target, copies * count, PADDING)
@@ -89,7 +91,7 @@ def clear_planes(
 
 @compiled()
 def _inside(size: int, begin: int, step: int, extent: int) -> tuple[int, int]:
-    """The z = first .. last-1 below extent for which an image has the position z * step + begin."""
+    """The z = first .. last-1 below extent for which an image has position z * step + begin."""
     first = max(0, -(begin // step))
     return first, max(first, min((size - 1 - begin) // step + 1, extent))
 
@@ -98,15 +100,15 @@ def _inside(size: int, begin: int, step: int, extent: int) -> tuple[int, int]:
 def _split_rows(
     stage: WinogradStage, scratch: Floats, halo: int, origin: Pair, places: Pair, rows: Triple
 ) -> None:
-    """Rows of an image to the planes of their phases, where they lie inside.
+    """Copies rows of an image to the planes of their phases, up to the planes' edges.
 
     Args:
         stage: Parameters.
         scratch: The workspace.
-        halo: Whether planes have one.
-        origin: The position that the first tile begins with.
-        places: Of the first row, and of the planes.
-        rows: The first row, the one behind the last, and how long they are.
+        halo: Whether planes have a halo.
+        origin: The position at which the first tile begins.
+        places: Places of the first row and of the planes.
+        rows: First row, one past the last, and the length of a row.
     """
     shape = stage.geometry
     (line, planes), (low, high, size) = places, rows
@@ -132,7 +134,7 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     origin: Pair,
     place: Quad,
 ) -> None:
-    """Puts a channel of a block into planes of padding.
+    """Copies a channel of a block into planes of padding.
 
     Args:
         stage: Parameters.
@@ -140,10 +142,10 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
         floats: The tensor's buffer as float32 values.
         halves: The same as 16-bit patterns.
         tensor: The tensor.
-        size: Of its images.
-        origin: The position that the first tile begins with.
-        place: The channel (padding alone if the tensor does not have it), the block, whether
-            planes have a halo, and where they start.
+        size: Size of its images.
+        origin: The position at which the first tile begins.
+        place: The channel (padding alone if the tensor lacks it), the block, whether planes have a
+            halo, and the start of the planes.
     """
     shape = stage.geometry
     channel, number, halo, target = place
@@ -153,6 +155,7 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     if channel >= tensor.channels:
         fill(scratch, target, entries * down * across * height * width, PADDING)
         return
+    # Only the image's rows that the block needs are loaded, entry by entry, and split into phases.
     begin, line = origin[0] + row * stage.grid.results[0] * down, stage.line
     low = min(max(begin, 0), size[0])
     high = max(low, min(begin + height * down, size[0]))

@@ -1,14 +1,14 @@
-"""What Winograd's algorithm costs: nanoseconds of a product, roughly, by what it moves.
+"""Cost of Winograd's algorithm: nanoseconds of a product, roughly, by the values that it moves.
 
     total       tiles x channels x channels x points multiply-adds, in whole vectors and panels
-    tiles       each is read, transformed and written for every channel, at every point
-    kernels     each is transformed once
+    tiles       read, transformed and written for every channel, at every point
+    kernels     transformed once
     range       each value of both operands is read once more
 
-against results x taps multiply-adds for a tile, and a copy of every value that is read; for the
-weight, those of taps that lie in the image. Few channels do not pay for their tiles, few tiles not
-for the kernels. The constants are those of one core with AVX2 or AVX-512; only their relation
-matters.
+A direct algorithm costs results x taps multiply-adds for a tile, and a copy of every value that is
+read; for the weight, only those of taps inside the image. Few channels do not pay for their tiles,
+few tiles not for the kernels. The constants are those of one core with AVX2 or AVX-512; only their
+relation matters.
 """
 
 from math import prod
@@ -22,16 +22,16 @@ from opserve_kernels.gradients import Product
 MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
 _COPY = 0.8  # of a value, for a direct algorithm
 _MEASURE = 0.3  # of a value's range
-_TILE = 2.0  # of finding where it lies, and for each of its points:
+_TILE = 2.0  # of finding its place; and for each of its points:
 _READ_POINT = 0.55
 _WRITE_POINT = 0.35
 _TRANSFORM_POINT = 0.4  # of a kernel
 _COLLECT_POINT = 0.3  # of a kernel's gradient
-_MOST_TAPS = 32  # of an axis that are looked at, evenly spread
+_MOST_TAPS = 32  # taps of an axis that are sampled, evenly spread
 
 
 def transformed_cost(product: Product, convolution: Convolution) -> float:
-    """Of a gradient by Winograd's algorithm."""
+    """Cost of a gradient by Winograd's algorithm."""
     inputs, outputs = convolution.input_channels, convolution.output_channels
     match product:
         case Product.IMAGE:
@@ -45,7 +45,7 @@ def transformed_cost(product: Product, convolution: Convolution) -> float:
 
 
 def direct_cost(product: Product, convolution: Convolution) -> float:
-    """Of a gradient by any direct algorithm that multiplies as fast; there is no stride."""
+    """Cost of a gradient by any direct algorithm of equal speed; there is no stride."""
     inputs, outputs = convolution.input_channels, convolution.output_channels
     read, size, met = inputs + outputs, convolution.output_size, 1.0
     match product:
@@ -63,10 +63,11 @@ def direct_cost(product: Product, convolution: Convolution) -> float:
 
 
 def met_share(convolution: Convolution) -> float:
-    """Of positions of the output and taps, those at which a tap lies in the image."""
+    """Share of the pairs of output position and tap at which the tap is in the image."""
     share = 1.0
     for axis in range(SPATIAL_RANK):
         taps, positions = convolution.kernel_size[axis], convolution.output_size[axis]
+        # A sample of the taps: their number may be as large as an image.
         looked_at = range(0, taps, -(-taps // _MOST_TAPS))
         met = sum(convolution.meeting(axis, tap) for tap in looked_at)
         share *= met / (len(looked_at) * positions)
@@ -85,7 +86,8 @@ def _weight_cost(convolution: Convolution) -> float:
 
 
 def _product_cost(convolution: Convolution, channels: tuple[int, int], size: Triple) -> float:
-    """Of a result of this size; channels of a group are those of source and result."""
+    """Cost of a result of this size; channels of a group are those of source and result."""
+    # The result's channels are rows and its tiles lanes; each is rounded up as the panels are.
     source, result = channels
     tiling = Tiling.of(convolution, size)
     multiplied = _whole(tiling.tiles, LANES) * source * _whole(result, TILE_ROWS)

@@ -6,10 +6,10 @@
     total           ->  lines of taps (A^T)  ->  the result's view
 
 Units, group by group and block by block: the output by channels, the image by channels, and chunks
-of the output's channels. With a single block the total is that of a chunk.
+of the output's channels. With a single block, the total is that of one chunk.
 
-Where the stage of ranges has raised the flag, the units do nothing, and a stage of a direct
-algorithm computes the result.
+If the stage of ranges raised the flag, the units do nothing, and a stage of a direct algorithm
+computes the result.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ def _columns(stage: WinogradStage) -> int:
 
 @compiled()
 def _chunk_of(stage: WinogradStage, chunk: int) -> tuple[int, int, int]:
-    """First channel and channels of a chunk, and where its total starts."""
+    """First channel and channels of a chunk, and the place of its total."""
     channel = chunk * stage.chunk_channels
     channels = min(stage.chunk_channels, stage.geometry.output_channels - channel)
     total = stage.total.place + (channel * _columns(stage) if stage.grid.blocks > 1 else 0)
@@ -89,11 +89,13 @@ def _sizes_of(stage: WinogradStage, side: int) -> Quad:
 def _transform(
     stage: WinogradStage, scratch: Floats, table: Offsets, side: int, tiles: int, planes: Pair
 ) -> None:
-    """LANES channels from one on, whose planes have a width, to the panels of a side."""
+    """Transforms LANES channels, from the given one on, into the panels of a side."""
     grid = stage.grid
     shape = stage.geometry
     channel, width = planes
     lanes, offsets = stage.table + 2 * grid.tiles, stage.table + side * grid.tiles
+    # Lanes are channels here, not tiles: a panel then has its channels contiguous, as the product
+    # of channels with channels reads them.
     if side == _OUTPUT:
         panel, piece = stage.left.place + channel * grid.tiles, grid.tiles * TILE_ROWS
         for tile in range(tiles):
@@ -119,7 +121,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     side: int,
     unit: Triple,
 ) -> None:
-    """Some channels of a side; unit: group, block, part."""
+    """Transforms some channels of a side; unit: group, block, part."""
     stage = _as_stage(encoded)
     grid = stage.grid
     group, number, part = unit
@@ -131,6 +133,8 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     fill_lane_offsets(table, lanes, pitch)
     first = part * stage.loaded
     for begin in range(first, min(first + stage.loaded, channels), LANES):
+        # The first channels clear the planes; the copies behind them leave the padding as it is.
+        # The last ones clear them again where lanes have no channel.
         if begin == first or begin + LANES > channels:
             clear_planes(stage, scratch, halo, stage.copies, LANES)
         for lane in range(min(LANES, channels - begin)):
@@ -149,6 +153,8 @@ def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int) -> No
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
     channel, channels, total = _chunk_of(stage, chunk)
     columns, all_tiles = _columns(stage), grid.tiles
+    # Point by point: at each one, this is a matrix product of its own. A panel of the right side,
+    # at most PANEL_VALUES, stays in the first-level cache while the chunk's channels pass.
     for xi in range(grid.points):
         left_plane = stage.left.place + xi * stage.left.pitch + channel * all_tiles
         right_plane = stage.right.place + xi * stage.right.pitch
@@ -185,7 +191,7 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
     group: int,
     chunk: int,
 ) -> None:
-    """The total of a chunk, transformed, to the result."""
+    """Transforms the total of a chunk and stores the result."""
     stage = _as_stage(encoded)
     shape = stage.geometry
     channel, channels, total = _chunk_of(stage, chunk)
@@ -213,9 +219,9 @@ def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
     first: int,
     last: int,
 ) -> None:
-    """Runs units first .. last-1; the buffers of the tensors come as float32 and as halves.
+    """Runs units first .. last-1; buffers of the tensors are given as float32 and as halves.
 
-    Units are called one by one: a loop that holds them all would be compiled for long.
+    Python calls the units one by one: a compiled loop with all of them would take long to compile.
     """
     stage = decode(WinogradStage, encoded)
     shape, blocks = stage.geometry, stage.grid.blocks

@@ -8,10 +8,10 @@
 
 Units, group by group: the weight by chunks of the result's channels; then for every block the
 source by channels, and each chunk. With a single block, a chunk transforms its weight itself, so
-that it is read while it is in the cache.
+that the weight is read while it is in the cache.
 
-Where the stage of ranges has raised the flag, the units do nothing, and a stage of a direct
-algorithm computes the result.
+If the stage of ranges raised the flag, the units do nothing, and a stage of a direct algorithm
+computes the result.
 """
 
 import numpy as np
@@ -77,7 +77,7 @@ def _chunk_of(stage: WinogradStage, chunk: int) -> tuple[int, int]:
 
 @compiled()
 def _left_place(stage: WinogradStage, channel: int) -> int:
-    """Where the left side of a chunk starts, whose first channel is given."""
+    """Start of the left side of the chunk with this first channel."""
     return stage.left.place + (channel * stage.left_depth if stage.grid.blocks > 1 else 0)
 
 
@@ -100,7 +100,7 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     group: int,
     part: Pair,
 ) -> None:
-    """A left side whose weight has a row for each channel of the source; kernels are turned.
+    """Transforms a left side whose weight has a row for each source channel; kernels are turned.
 
     Args:
         encoded: The integers of the stage.
@@ -108,7 +108,7 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
         table: The same as int32.
         floats: The weight's buffer as float32 values.
         halves: The same as 16-bit patterns.
-        group: Of channels.
+        group: Group of channels.
         part: The chunk, and the first of the LEFT_DEPTH channels of the source.
     """
     stage = _as_stage(encoded)
@@ -117,6 +117,8 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     place, line, taps = _left_place(stage, channel), stage.line, shape.taps
     count, row_pitch = channels * taps, shape.kernel_size[2]
     tensor, lanes = stage.left_tensor, stage.table + 2 * stage.grid.tiles
+    # Lanes are the result's channels: taps of neighbouring channels are `taps` values apart. Lanes
+    # behind the last channel read zeros.
     fill_lane_offsets(table, lanes, taps)
     fill(scratch, line + count, LANES * taps, np.float32(0))
     for k in range(min(depth, _depth_of(stage) - part[1])):
@@ -147,6 +149,8 @@ def _transform_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     place, line, taps = _left_place(stage, channel), stage.line, shape.taps
     pitch, row_pitch = LINE_DEPTH * taps, shape.kernel_size[2]
     tensor, lanes = stage.left_tensor, stage.table + 2 * stage.grid.tiles
+    # Rows of LANES result channels are loaded for LINE_DEPTH source channels at a time: lanes are
+    # then a line's pitch apart, and the lines stay in the cache.
     fill_lane_offsets(table, lanes, pitch)
     fill(scratch, line, (LANES + 1) * pitch, np.float32(0))
     end = min(depth, _depth_of(stage) - part[1])
@@ -181,7 +185,7 @@ def _result_size(stage: WinogradStage) -> Pair:
 
 @compiled()
 def _origin_of(stage: WinogradStage) -> tuple[int, int]:
-    """The position of the source that the first tile of the result begins with."""
+    """The position of the source at which the first tile of the result begins."""
     shape = stage.geometry
     y, x = shape.padding[1], shape.padding[2]
     if stage.direction == SCATTER:
@@ -202,7 +206,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     number: int,
     unit: int,
 ) -> None:
-    """Some channels of the right side of a block."""
+    """Transforms some channels of the right side of a block."""
     stage = _as_stage(encoded)
     block, depth = block_of(stage, number), _depth_of(stage)
     if unit == 0:
@@ -214,6 +218,8 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     for k in range(first, min(first + stage.loaded, depth)):
         place = (group * depth + k, number, 1, stage.copies)
         load_planes(stage, scratch, floats, halves, source, size, origin, place)
+        # Lanes are tiles: one vector transforms LANES tiles of a channel, whose columns of the
+        # panel are contiguous.
         for tile in range(0, tiles, LANES):
             panel = tile // TILE_COLUMNS * depth + k
             target = stage.right.place + panel * TILE_COLUMNS + tile % TILE_COLUMNS
@@ -223,12 +229,14 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 @entry()
 def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
-    """Adds what LEFT_DEPTH channels of the source, from one on, give to the total of a chunk."""
+    """Adds the products of LEFT_DEPTH source channels, from `begin` on, to the total of a chunk."""
     stage = _as_stage(encoded)
     grid = stage.grid
     (channel, channels), depth = _chunk_of(stage, chunk), _depth_of(stage)
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
     held, pitch = stage.left_depth, grid.tiles
+    # Point by point, a matrix product each. A panel of the right side, at most PANEL_VALUES, stays
+    # in the first-level cache while the chunk's channels pass.
     for xi in range(grid.points):
         left_plane = _left_place(stage, channel) + xi * stage.left.pitch
         right_plane = stage.right.place + xi * stage.right.pitch
@@ -254,7 +262,7 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     block: Quad,
     planes: int,
 ) -> None:
-    """The planes of a channel of the result, if the tensor has it, to their place there."""
+    """Stores the planes of a channel of the result, if the tensor has the channel."""
     shape = stage.geometry
     entry, entries, row, rows = block
     tensor, (height, width) = stage.result_tensor, _result_size(stage)
@@ -268,6 +276,7 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     for i in range(entries):
         source = planes + i * down * across * plane_height * pitch
         place = source
+        # Planes of several phases, or wider than the result, are first put into rows of the image.
         if down * across > 1 or pitch != width:
             place = stage.line
             for y in range(first, last):
@@ -291,7 +300,7 @@ def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
     number: int,
     chunk: int,
 ) -> None:
-    """The total of a chunk, transformed, to the result."""
+    """Transforms the total of a chunk and stores the result."""
     stage = _as_stage(encoded)
     grid = stage.grid
     block, (channel, channels) = block_of(stage, number), _chunk_of(stage, chunk)
@@ -319,9 +328,9 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
     first: int,
     last: int,
 ) -> None:
-    """Runs units first .. last-1; the buffers of the tensors come as float32 and as halves.
+    """Runs units first .. last-1; buffers of the tensors are given as float32 and as halves.
 
-    Units are called one by one: a loop that holds them all would be compiled for long.
+    Python calls the units one by one: a compiled loop with all of them would take long to compile.
     """
     stage = decode(WinogradStage, encoded)
     shape, chunks, blocks = stage.geometry, stage.chunks, stage.grid.blocks
@@ -341,6 +350,8 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
         if part < loads:
             _transform_source(encoded, scratch, table, source, source_halves, group, number, part)
             continue
+        # With one block the weight is used once: the part that fits the cache is transformed,
+        # multiplied, and replaced by the next part.
         for k in range(0, depth, stage.left_depth):
             if blocks == 1:
                 transform(encoded, scratch, table, weight, weight_halves, group, (chunk, k))

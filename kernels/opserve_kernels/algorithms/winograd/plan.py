@@ -1,4 +1,4 @@
-"""Plans of Winograd's algorithm: where it fits, its units and workspace."""
+"""Plans of Winograd's algorithm: calls that fit, units and workspace."""
 
 from math import prod
 
@@ -23,16 +23,16 @@ from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
-_LEAST_TILES = TILE_COLUMNS  # of a block, where it has so many
-_LEAST_VALUES = 1 << 18  # of a block's tiles at every point: 1 MiB
+_LEAST_TILES = TILE_COLUMNS  # tiles of a block, if it has so many
+_LEAST_VALUES = 1 << 18  # values of a block's tiles at every point: 1 MiB
 _MOST_VALUES = 5 << 20  # the same where there are many kernels: 20 MiB
-_TOTAL_VALUES = 1 << 18  # of a chunk's total: 1 MiB
+_TOTAL_VALUES = 1 << 18  # values of a chunk's total: 1 MiB
 _UNIT_PRODUCTS = 80_000_000  # multiply-adds of a unit, more than a millisecond
 _UNIT_TILES = 25_000  # tiles that a unit transforms, less than a millisecond
 
 
 def fits(convolution: Convolution) -> bool:
-    """Whether there are transforms for a convolution, and rows of tiles are not too long."""
+    """Whether a convolution has transforms, and rows of tiles that are not too long."""
     pixels = max(convolution.input_pixels, convolution.output_pixels)
     channels = max(convolution.input_channels, convolution.output_channels)
     return (
@@ -52,9 +52,9 @@ def plan_winograd(kind: int, product: Correlation, flag: int, workspace: Workspa
 
     Args:
         kind: The stage's number.
-        product: Of a convolution that fits.
+        product: A product of a convolution that fits.
         flag: Place in the workspace of a value that is 0 if the operands suit transforms.
-        workspace: Gets what is needed.
+        workspace: Provides the parts that the stage needs.
     """
     stage = _product_stage(product, flag, workspace)
     weights = stage.chunks if stage.grid.blocks > 1 else 0
@@ -89,6 +89,8 @@ def _product_stage(product: Correlation, flag: int, workspace: Workspace) -> Win
     tiles = _whole(blocks.tiles, TILE_COLUMNS)
     chunk = _chunk(width, (tiling.points * tiles, tiling.points * depth * tiles), step=LANES)
     held, left = depth, _whole(width, LANES)
+    # With one block, chunks transform their weight themselves, as deep as a panel of the right side
+    # is. More blocks share the weight, which is transformed whole.
     if blocks.count == 1:
         held, left = min(depth, PANEL_VALUES // TILE_COLUMNS), chunk
     return WinogradStage(
@@ -167,7 +169,7 @@ def _grid(tiling: Tiling, blocks: TileBlocks, tiles: int) -> TileGrid:
 
 
 def _points(tiling: Tiling, values: int, workspace: Workspace) -> PointPlanes:
-    """So many values at every point, with the gaps between them."""
+    """Reserves so many values at every point, with the gaps between them."""
     pitch = values + PITCH_GAP
     return PointPlanes(place=workspace.reserve(tiling.points * pitch - PITCH_GAP), pitch=pitch)
 
@@ -181,9 +183,9 @@ def _row_products(convolution: Convolution, channels: int) -> int:
 
 
 def _most_tiles(convolution: Convolution, points: int, channels: int) -> int:
-    """Tiles of a block, of which so many channels are kept at every point.
+    """Tiles of a block, if this many channels are kept at every point.
 
-    The more kernels there are, the more it costs to go through them for every block.
+    Every block passes all kernels once, so blocks are larger where there are more kernels.
     """
     kernels = points * convolution.input_channels * convolution.output_channels
     values = min(max(_LEAST_VALUES, 2 * kernels), _MOST_VALUES)
@@ -201,11 +203,11 @@ def _whole(count: int, step: int) -> int:
 
 
 def _chunk(channels: int, per_channel: tuple[int, int], *, step: int) -> int:
-    """Channels of a unit, a multiple of the step, so that all units are about as large.
+    """Channels of a unit, a multiple of the step, so that units are of nearly equal size.
 
     Args:
-        channels: Of the result's rows.
-        per_channel: Values of the total of one, and its multiply-adds.
+        channels: Rows of the result.
+        per_channel: Values of a channel's total, and its multiply-adds.
         step: Channels that are computed together.
     """
     values, products = per_channel
@@ -215,19 +217,19 @@ def _chunk(channels: int, per_channel: tuple[int, int], *, step: int) -> int:
 
 
 def _plane(tiling: Tiling, blocks: TileBlocks, halo: int) -> int:
-    """Values of a plane of a block, with what its kernels need beyond it if halo is 1."""
+    """Values of a plane of a block; with halo 1, including those that its kernels need."""
     tiles = zip((blocks.rows, blocks.across), tiling.results, tiling.kernel, strict=True)
     return prod(count * results + halo * (taps - 1) for count, results, taps in tiles)
 
 
 def _rows(size: Triple, tiling: Tiling, blocks: TileBlocks, halo: int) -> int:
-    """Values of those rows of an image that a block's planes hold."""
+    """Values of the rows of an image that a block's planes hold."""
     rows = blocks.rows * tiling.results[0] + halo * (tiling.kernel[0] - 1)
     return min(size[1], rows * tiling.dilation[0]) * size[2]
 
 
 def _line(product: Correlation, tiling: Tiling, blocks: TileBlocks, kernels: int) -> int:
-    """Values that are loaded or stored at a time: of the images, or so many kernels."""
+    """Values that are loaded or stored at a time: of the images, or of so many kernels."""
     return max(
         _rows(product.source_size, tiling, blocks, 1),
         _rows(product.result_size, tiling, blocks, 0),

@@ -1,6 +1,6 @@
-"""Tiles in and out of Winograd's transforms: as many at a time as a vector has lanes.
+"""Generate Winograd's tile transforms: as many tiles at a time as a vector has lanes.
 
-What a lane is, a table of offsets says: a tile of one channel, or the same tile of a channel each.
+A table of offsets defines the lanes: tiles of one channel, or the same tile of several channels.
 Four values of a row at a time are loaded for every lane and transposed, four lanes by four values:
 
     lanes 0 4    a0 a1 a2 a3 | e0 e1 e2 e3        a0 b0 c0 d0 | e0 f0 g0 h0    value 0
@@ -10,12 +10,12 @@ Four values of a row at a time are loaded for every lane and transposed, four la
 
 Down the columns, values are transformed before they are transposed; along the rows, after.
 
-All take the memory that everything lies in and a tuple of integers, places counted in float32:
+All take one memory for all operands and a tuple of integers, with places counted in float32:
 
     transform_*   (source, offsets, row_pitch, target, plane_pitch, piece_pitch)
         Lane l reads a tile at source + table[offsets + l], whose rows are row_pitch apart. Point xi
-        of all lanes goes to target + xi * plane_pitch; those for panels of the left side of a
-        product in pieces of TILE_ROWS lanes, piece_pitch apart.
+        of all lanes is stored at target + xi * plane_pitch. For panels of the left side of a
+        product it is stored in pieces of TILE_ROWS lanes, piece_pitch apart.
     collect_*     (source, plane_pitch, target, offsets, row_pitch)
         The reverse: lane l writes its tile to target + table[offsets + l].
 """
@@ -55,12 +55,12 @@ _PIECES = {2: [(0, 2)], 3: [(0, 4)], 4: [(0, 4)], 5: [(0, 4), (1, 4)]}
 def _loading(
     shape: Shape, transform: Callable[[Transforms], Transform], *, piece: int, turned: bool = False
 ) -> Any:  # noqa: ANN401  # numba's
-    """The code of transform_*.
+    """Returns the code of transform_*.
 
     Args:
         shape: Rows and columns of a tile; a single row is not transformed.
-        transform: Along one dimension.
-        piece: Lanes that are stored side by side.
+        transform: The transform along one dimension.
+        piece: Lanes that are stored contiguously.
         turned: Whether rows and columns are taken from the last to the first.
     """
     (rows, columns), step = shape, -1 if turned else 1
@@ -68,6 +68,9 @@ def _loading(
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         source, offsets, row_pitch, target, plane_pitch, piece_pitch = numbers
         places = _lane_places(builder, memory, source, offsets)
+        # First down the columns, on vectors as they are loaded: four values of a row, of LANES / 4
+        # lanes. Then the vectors are transposed, so that each has one value of every lane, and the
+        # rows follow.
         along = transform(Transforms(builder, LANES))
         transformed: Rows = []  # by column: points of the rows
         for first in range(0, columns, _QUAD):
@@ -77,6 +80,7 @@ def _loading(
             across = [_transpose(builder, quad) for quad in zip(*down, strict=True)]
             for column in range(first, min(first + _QUAD, columns)):
                 transformed.append([vectors[column - at] for vectors in across])
+        # Points of the rows, then of the columns: xi counts both, row by row.
         for xi, row in enumerate(zip(*transformed[::step], strict=True)):
             for other, value in enumerate(along(row)):
                 plane = builder.mul(plane_pitch, integer(xi * POINTS_OF_AXIS + other))
@@ -87,7 +91,7 @@ def _loading(
 
 
 def _collecting(shape: Shape) -> Any:  # noqa: ANN401  # numba's
-    """The code of collect_*, for tiles of so many rows and columns."""
+    """Returns the code of collect_*, for tiles of so many rows and columns."""
     rows, columns = shape
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
@@ -98,6 +102,7 @@ def _collecting(shape: Shape) -> Any:  # noqa: ANN401  # numba's
             plane = builder.mul(plane_pitch, integer(xi))
             return lanes.load(ahead(builder, memory, builder.add(source, plane)))
 
+        # Down the columns of points first, then along the rows: the reverse of _loading.
         points = range(0, POINTS_OF_AXIS**2 if rows > 1 else 1, POINTS_OF_AXIS)
         down = [
             _unless_single(
@@ -107,6 +112,8 @@ def _collecting(shape: Shape) -> Any:  # noqa: ANN401  # numba's
         ]
         places = _lane_places(builder, memory, target, offsets)
         found = [transforms.results(row, columns) for row in zip(*down, strict=True)]
+        # Back from vectors of one value of every lane to rows of each lane. 3 columns are one piece
+        # of four, whose last value the next row overwrites; 5 columns are two overlapping pieces.
         for first, count in _PIECES[columns]:
             quads = [
                 _transpose(builder, [values[(first + q) % columns] for q in range(_QUAD)])
@@ -122,7 +129,7 @@ def _collecting(shape: Shape) -> Any:  # noqa: ANN401  # numba's
 
 
 def _unless_single(transform: Transform, values: Sequence[Value]) -> list[Value]:
-    """Transformed, unless there is nothing to transform along this dimension."""
+    """The transformed values; a single value has nothing to transform along this dimension."""
     return transform(values) if len(values) > 1 else list(values)
 
 
@@ -149,7 +156,7 @@ def _load_quads(
 
 
 def _join(builder: Value, parts: Sequence[Value]) -> Value:
-    """One vector of a power of two of them."""
+    """Joins a power of two of vectors into one."""
     joined = list(parts)
     while len(joined) > 1:
         joined = [
@@ -161,6 +168,8 @@ def _join(builder: Value, parts: Sequence[Value]) -> Value:
 
 def _transpose(builder: Value, vectors: Sequence[Value]) -> list[Value]:
     """Value v of quad u of vector q becomes value q of quad u of vector v."""
+    # Two rounds of shuffles within quads of lanes: pairs of values, then pairs of pairs. No value
+    # leaves its quad, which AVX can do without crossing 128-bit halves.
     a, b, c, d = vectors
     quads = range(0, LANES, _QUAD)
     low = [quad + lane for quad in quads for lane in (0, LANES, 1, LANES + 1)]
@@ -228,7 +237,7 @@ _taps_1x3 = _collecting((1, 3))
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64)")
 def transform_image(memory: Floats, numbers: Six, rows: int) -> None:
-    """Tiles of 6 x 6 values, or 1 x 6 for one row of taps, for panels of the right side."""
+    """Transforms tiles of 6 x 6 values, or 1 x 6 for one row of taps, for the right side."""
     if rows > 1:
         _image(memory, numbers)
     else:
@@ -237,7 +246,7 @@ def transform_image(memory: Floats, numbers: Six, rows: int) -> None:
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64)")
 def transform_kernel(memory: Floats, numbers: Six, taps: int) -> None:
-    """Kernels with so many taps, for panels of the left side; values behind a row are ignored."""
+    """Transforms kernels of so many taps for the left side; values behind a row are ignored."""
     if taps == _PLANE:
         _kernel_3x3(memory, numbers)
     elif taps == _LINE:
@@ -259,7 +268,7 @@ def transform_turned_kernel(memory: Floats, numbers: Six, taps: int) -> None:
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64)")
 def transform_output(memory: Floats, numbers: Six, taps: int) -> None:
-    """Tiles of an output in the part of a kernel, for panels of the left side."""
+    """Transforms tiles of an output, in the place of a kernel, for the left side."""
     if taps == _PLANE:
         _output_4x4(memory, numbers)
     elif taps == _LINE:
@@ -270,7 +279,7 @@ def transform_output(memory: Floats, numbers: Six, taps: int) -> None:
 
 @compiled("void(float32[::1], UniTuple(int64, 5), int64)")
 def collect_results(memory: Floats, numbers: Five, taps: int) -> None:
-    """Tiles of results of so many taps."""
+    """Writes tiles of results of so many taps."""
     if taps == _PLANE:
         _results_4x4(memory, numbers)
     elif taps == _LINE:
@@ -281,7 +290,7 @@ def collect_results(memory: Floats, numbers: Five, taps: int) -> None:
 
 @compiled("void(float32[::1], UniTuple(int64, 5), int64)")
 def collect_taps(memory: Floats, numbers: Five, taps: int) -> None:
-    """Kernels; lanes go in order, of 3 columns each a value too wide: the next overwrites it."""
+    """Writes kernels, lane by lane; the next lane overwrites what a row of 3 columns exceeds."""
     if taps == _PLANE:
         _taps_3x3(memory, numbers)
     elif taps == _LINE:

@@ -1,4 +1,4 @@
-"""How planes are cut into tiles, and tiles are taken together in blocks."""
+"""The cut of planes into tiles, and of tiles into blocks."""
 
 from dataclasses import dataclass
 from math import prod
@@ -7,7 +7,7 @@ from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
 from opserve_kernels.algorithms.winograd.layout import POINTS_OF_AXIS, TILE_RESULTS
 from opserve_kernels.convolution import Convolution, Triple
 
-_PANEL_COST = 0.5  # of a panel besides its vectors, in vectors
+_PANEL_COST = 0.5  # cost of a panel besides its vectors, in vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +15,9 @@ class Tiling:
     """Tiles of an image whose phases of the dilation are planes.
 
     Attributes:
-        batch: Entries.
+        batch: Entries of the batch.
         kernel: Taps along height and width.
-        dilation: Phases along them.
+        dilation: Phases along height and width.
         down: Rows of tiles of a plane.
         across: Tiles of a row.
     """
@@ -30,12 +30,12 @@ class Tiling:
 
     @property
     def results(self) -> tuple[int, int]:
-        """Of a tile, along height and width."""
+        """Results of a tile, along height and width."""
         return TILE_RESULTS[self.kernel[0]], TILE_RESULTS[self.kernel[1]]
 
     @property
     def points(self) -> int:
-        """Of a tile."""
+        """Points of a tile."""
         return prod(POINTS_OF_AXIS if taps > 1 else 1 for taps in self.kernel)
 
     @property
@@ -68,9 +68,9 @@ class TileBlocks:
 
     Attributes:
         batch: Entries of a block.
-        rows: Rows of tiles.
+        rows: Rows of tiles of a block.
         row_blocks: Blocks of an entry.
-        count: Of all blocks.
+        count: Number of all blocks.
         across: Tiles of a row.
         planes: Planes of a channel in a block.
     """
@@ -89,7 +89,7 @@ class TileBlocks:
 
     @staticmethod
     def of(tiling: Tiling, most: int) -> "TileBlocks":
-        """The cheapest blocks of at most so many tiles, but at least a row of an entry."""
+        """The cheapest blocks of at most so many tiles, but at least one row of an entry."""
         row = tiling.phases * tiling.across
         entry = row * tiling.down
         if entry <= most:
@@ -109,11 +109,11 @@ class TileBlocks:
 
 
 def _part(count: int, tiles: int, most: int) -> int:
-    """Of `count` things with so many tiles each, how many to take together.
+    """Number of things to take together, of `count` things with so many tiles each.
 
-    A vector that is not full costs as much as a full one, and so do, in part, panels. Parts of
-    whole panels waste nothing but in the rest, and no part wastes less. One of any TILE_COLUMNS
-    consecutive parts has whole panels, so the largest parts are enough to look at.
+    A vector that is not full costs as much as a full one, and so do panels, in part. Parts of whole
+    panels waste nothing except in the rest, and no part wastes less. Among any TILE_COLUMNS
+    consecutive parts, one has whole panels, so comparing the largest parts is enough.
     """
 
     def block(part: int) -> float:

@@ -1,15 +1,15 @@
-"""The transforms of Winograd's algorithm, which needs a quarter of a convolution's products.
+"""The transforms of Winograd's algorithm, which takes a quarter of a convolution's products.
 
-A tile of a correlation with a kernel of 3 taps is 4 results of 6 values of an image. As polynomials
-of which 6 points are known, it takes 6 products where the definition takes 12 (and 10 for 2 results
-of 5 taps):
+A tile of a correlation with a kernel of 3 taps is 4 results of 6 values of an image. Evaluated as
+polynomials at 6 points, it takes 6 products where the definition takes 12 (and 10 for 2 results of
+5 taps):
 
     result = A^T [ (G kernel) * (B^T image) ]        kernel (3), image (6), result (4)
 
-and in two dimensions, a dimension at a time, 36 where it takes 144 (100). The gradient of the
-kernel is the same with the parts of kernel and result exchanged: 4 "taps" (a tile of the output's
-gradient) and 3 results (the taps), or 2 and 5. The points are 0, a, -a, 1/a, -1/a and infinity,
-a = POINT: with
+and in two dimensions, a dimension at a time, 36 where the definition takes 144 (100). For the
+gradient of the kernel, kernel and result exchange their parts: 4 "taps" (a tile of the output's
+gradient) and 3
+results (the taps), or 2 and 5. The points are 0, a, -a, 1/a, -1/a and infinity, a = POINT: with
 
     M(x) = x (x^2 - a^2) (x^2 - a^-2),    M_p(x) = M(x) / (x - p)
 
@@ -64,6 +64,7 @@ class Transforms:
         """B^T times 6 values."""
         d0, d1, d2, d3, d4, d5 = values
         middle = -(_SQUARE + _INVERSE_SQUARE)
+        # Rows of p and -p have the same even and odd parts, so each pair costs the parts once.
         near = self._pair(
             self._add_scaled(-_INVERSE_SQUARE, d2, d4),
             self._add_scaled(-_INVERSE_SQUARE, d1, d3),
@@ -88,6 +89,7 @@ class Transforms:
     def results(self, products: Sequence[Value], count: int) -> list[Value]:
         """A^T times 6 products: 2 to 5 results, powers of the finite points and the last point."""
         p0, p1, p2, p3, p4, last = products
+        # Sums and differences of p and -p: even powers take the sums, odd powers the differences.
         near = self._lanes.add(p1, p2), self._builder.fsub(p1, p2)
         far = self._lanes.add(p3, p4), self._builder.fsub(p3, p4)
         results = [self._lanes.add(p0, self._lanes.add(near[0], far[0]))]
@@ -117,6 +119,7 @@ class Transforms:
         return self._builder.fmul(self._constant(factor), value)
 
     def _add_scaled(self, factor: Fraction, value: Value, total: Value) -> Value:
+        # Without fused multiply-add the compiler would call a slow library function for it.
         if HOST.plain:
             return self._lanes.add(self._scaled(factor, value), total)
         return self._lanes.multiply_add(self._constant(factor), value, total)
