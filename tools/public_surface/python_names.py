@@ -59,7 +59,8 @@ def exports(module: str) -> Iterator[Export]:
         if not isinstance(value, type):
             yield Export(name + _parameters(value), ())
         elif name.startswith("Async"):
-            yield Export(name, ())  # members as of the blocking class: tests/client/test_package.py
+            # tests/client/test_package.py compares the members.
+            yield Export(name, (f"as {name.removeprefix('Async')}",))
         else:
             bases = tuple(one for one in value.__mro__[1:] if one in classes)
             called = _parameters(value) if name in CONSTRUCTED else ""

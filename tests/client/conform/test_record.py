@@ -56,6 +56,16 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [one.case for one in again.failures] == [RECORD.results[1].case]
 
 
+def test_a_record_of_the_first_release_is_read() -> None:
+    again = read_record(Path(__file__).with_name("record-0.1.0.jsonl"))
+    assert again.header.tool == "0.1.0"
+    assert again.tally.counts == {Status.PASSED: 1, Status.FAILED: 1}
+    assert [one.case.id for one in again.results] == [one.case.id for one in RECORD.results]
+    (output,) = again.failures[0].verdict.outputs
+    assert [element.index for element in output.first] == [(0, 0, 0, 0), (0, 0, 0, 1)]
+    assert len(output.maps) == 2
+
+
 def test_maps_are_kept_of_what_is_wrong_only(tmp_path: Path) -> None:
     write_record(RECORD, tmp_path / "run")
     right, wrong = read_record(tmp_path / "run").results
