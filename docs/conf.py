@@ -19,12 +19,13 @@ exclude_patterns = [".*", "benchmarks", "build", "client", "protos", "server", "
 html_theme = "furo"
 html_title = "opserve"
 html_extra_path = ["site"]
+html_static_path = ["static"]
+html_css_files = ["opserve.css"]
 html_copy_source = False
 html_show_copyright = False
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
 
-STYLE = "background: #fff; overflow-x: auto; padding: 0.5em; text-align: center"
 BELOW = {"ARCHITECTURE": "/docs/decisions/*", "docs/reference/operators": "/kernels/**/README"}
 """Pages that the index does not link one by one, by the page below which they are."""
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n?)*)", re.MULTILINE)
@@ -40,7 +41,7 @@ class Mermaid(Directive):
         """The diagram as SVG."""
         drawn = mermaidx.render("\n".join(self.content)).svg()
         unique = drawn.replace("my-svg", f"diagram-{self.lineno}")
-        return [nodes.raw("", f'<div style="{STYLE}">{unique}</div>', format="html")]
+        return [nodes.raw("", f'<div class="diagram">{unique}</div>', format="html")]
 
 
 def navigate(app: Sphinx, page: str, source: list[str]) -> None:

@@ -13,9 +13,9 @@ HEAD = f"""# Settings
 
 For operators of a service.
 
-Every setting of the service is an environment variable. `opserve serve` has options for those that
-are set most; an option wins over its variable. A value out of bounds ends the service with exit
-status 2 and one line that names the setting, what was given and what is allowed.
+Every setting of the service is an environment variable. `opserve serve` has options for the most
+common ones; an option overrides its variable. A value out of bounds ends the service with exit
+status 2 and one line that names the setting, the given and the allowed value.
 
 ```sh
 export {PREFIX}REST_ADDRESS=127.0.0.1:9090
@@ -23,11 +23,11 @@ export {PREFIX}DEVICES='["ascend910b", "ascend910b"]'
 .venv/bin/opserve serve
 ```
 
-Compiled kernels are kept inside the installed package or, where that cannot be written, in
+Compiled kernels are cached inside the installed package or, where that is not writable, in
 `$XDG_CACHE_HOME/opserve` (`~/.cache/opserve`). `NUMBA_CACHE_DIR` names another folder, and
 `opserve warmup` fills it, so that no start of the service has to compile.
 
-This page is generated from the settings: `make settings` writes it, `make check` compares it.
+`make settings` generates this page, and `make check` compares it.
 
 | variable | unit | default | meaning |
 |---|---|---|---|

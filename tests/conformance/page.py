@@ -16,48 +16,48 @@ from conformance.survey import PRODUCTS_LIMIT, Seen, small_cases, survey
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/conformance-faults.md"
 SUITES = ("smoke", "standard")
 CHECKS = {
-    "exact": "integers whose sums every order makes alike",
+    "exact": "integers whose sums are equal in every order",
     "rounding": "the bound of each element's sum",
-    "written": "an output held a NaN that is still there",
+    "written": "an output still has a NaN from before the call",
     "gaps": "storage between elements changed",
     "untouched": "an input or a masked output changed",
-    "repeats": "equal calls gave different bits",
-    "status": "a refusal is missing or has another code",
+    "repeats": "equal calls returned different bits",
+    "status": "an error is missing or has another code",
 }
 _INTRODUCTION = f"""# Faults that the suites catch
 
 For kernel developers who want to know what the suites can see.
 
-Written by `make faults-page`, not by hand. Each row is a kernel that is right but for one
-fault (tests/conformance/faulty), run on the calls of a suite with seed 0, those of at most
-{PRODUCTS_LIMIT:,} products. *Caught* is in how many cases something complains, of those where the
-fault changes a bit or a code at all; then of which operators those of `standard` are, and which
-layers and checks complain in how many.
+`make faults-page` generates this page. Each row is a right kernel with one planted fault
+(tests/conformance/faulty). It runs the calls of a suite with seed 0 that have at most
+{PRODUCTS_LIMIT:,} products. *Caught by* is the number of cases that fail, of those in which the
+fault changes a bit or a code at all. *Operators* and *layers and checks* count the caught cases of
+`standard`.
 
 """
 _MISSES = f"""
-What is left over is no wrong result: a sum that is rounded twice, or flushed to 0, may well be as
-near to the right one as a sum in another order is; a bit that a race changes may be one of those;
-where the operands' infinities and NaNs make every sum no number, nothing else can be seen.
-`smoke` draws integers only, whose sums most precisions have exactly: it sees hardly any rounding.
+The remaining cases have no wrong result. A sum that is rounded twice, or flushed to 0, may be as
+close to the right one as a sum in another order. A bit that a race changes may be one of those.
+Where the operands' infinities and NaNs make every sum NaN, nothing else can be seen. `smoke` draws
+integers only, and most precisions sum those exactly, so it sees hardly any rounding.
 
-The same command runs kernels that are right over 20 seeds of `standard`: our own on every profile,
-PyTorch's and ONNX Runtime's on the CPU (the targets `torch` and `onnxruntime`) in FLOAT and BF16.
-None may be accused. Cases of at most {PRODUCTS_LIMIT:,} products run on each seed, the others on
-one of them, which follows from the id: no case is left out. A seed takes some 25 s of one core.
-What those libraries do otherwise than the contract says is told, and is no false alarm:
+`make conformance-faults` also runs right kernels over 20 seeds of `standard`: our own on every
+profile, PyTorch's and ONNX Runtime's on the CPU (the targets `torch` and `onnxruntime`) in FLOAT
+and BF16. None of them may fail. Cases of at most {PRODUCTS_LIMIT:,} products run on each seed, the
+others on one seed, which follows from the id: no case is left out. A seed takes some 25 s of one
+core. These libraries deviate from the contract in three ways, which are no false alarms:
 
 - PyTorch adds partial sums of FLOAT16 in FLOAT16, in convolutions and where columns are folded, and
-  folds columns of BF16 in BF16, which the target does in FLOAT: with `accumulator="float16"` for
-  the rounding layer all passes that fails with seed 0.
-- PyTorch multiplies the padding in FLOAT: 0 by an infinity is no number. Those calls are left out.
-- Processors with instructions for BF16 take its subnormal numbers for 0: by an infinity that is no
-  number, where the product is an infinity. Calls with both are left out.
+  folds columns of BF16 in BF16, which the target does in FLOAT. With `accumulator="float16"` for
+  the rounding layer, all cases pass that fail with seed 0.
+- PyTorch multiplies the padding in FLOAT: 0 times infinity is NaN. Those calls are left out.
+- Processors with instructions for BF16 flush its subnormal numbers to 0. Times infinity that is
+  NaN, where the product is an infinity. Calls with both are left out.
 """
 _EXAMPLES = """
 ## Cases to try
 
-For each fault a case of every operator, layer and check that catches it:
+For each fault, one case of every operator, layer and check that catches it:
 
 """
 _CELLS = 8  # between and around the bars of a row of the table
@@ -87,7 +87,7 @@ def page(seen: Mapping[str, Mapping[str, Seen]]) -> str:
     head = ("fault", "what is wrong", *counts, "operators", "layers and checks")
     cases = "".join(_cases(name, row) for name, row in seen["standard"].items() if row.examples)
     return (
-        f"{_INTRODUCTION}| layer or check | what it goes by |\n|---|---|\n{told}\n"
+        f"{_INTRODUCTION}| layer or check | it reports |\n|---|---|\n{told}\n"
         f"| {' | '.join(head)} |\n{'|---' * len(head)}|\n{rows}{_MISSES}{_EXAMPLES}{cases}"
     )
 
