@@ -15,6 +15,18 @@ KINDS = ("tutorial", "how-to", "reference", "explanation")
 UNLISTED = ("docs/decisions", "docs/ci", "docs/grafana")
 """Folders of docs/ that the index need not list file by file."""
 README_LINES = 100
+STILTED = re.compile(
+    r"\b(?:told|tells?|whoever|nobody|somebody|asks?|asked|stranger|refus\w+|face|desk)\b",
+    re.IGNORECASE,
+)
+"""Words with a plainer standard term; generated pages and the changelog have texts of the code."""
+GENERATED = {
+    "settings.md",
+    "public-surface.md",
+    "conformance-faults.md",
+    "CHANGELOG.md",
+    "STYLE.md",
+}
 FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(\s*<?([^)>\s]+)>?[^)]*\)")
@@ -135,3 +147,18 @@ def test_every_page_that_a_file_names_is_there() -> None:
 
 def test_readme_is_short() -> None:
     assert len(text(Path("README.md")).splitlines()) <= README_LINES
+
+
+def test_pages_use_standard_terms() -> None:
+    pages = [path for path in PAGES if path in DOCS or path.parent == Path()]
+    written = [
+        path for path in pages if path.name not in GENERATED and "decisions" not in path.parts
+    ]
+    found = {(path, word) for path in written for word in STILTED.findall(wording(text(path)))}
+    assert found == set()
+
+
+def wording(page: str) -> str:
+    """Sentences of the page: neither code nor tables, which quote names and messages."""
+    lines = CODE.sub("", prose(page)).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("|"))

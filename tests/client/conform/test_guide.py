@@ -1,6 +1,5 @@
 """The examples of docs/tutorial/first-verdict.md and then of docs/how-to/conformance.md."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.service_with_keys import empty_store
+from opserve_client.conform.record import read_record, record_path
 from opserve_client.private_service import Addresses, private_service
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -44,9 +44,7 @@ def test_the_examples_run(kept: Addresses, tmp_path: Path) -> None:
 
 
 def statuses_of(folder: Path) -> Counter[str]:
-    (record,) = folder.glob("*.jsonl")
-    _, *results = map(json.loads, record.read_text().splitlines())
-    return Counter(result["status"] for result in results)
+    return read_record(record_path(folder)).tally.counts
 
 
 def run_page(page: Path, service: Addresses, folder: Path) -> str:
