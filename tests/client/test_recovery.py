@@ -115,9 +115,11 @@ def test_what_a_lost_session_had_is_said_to_be_gone(
     fake.restart()
     if reopened:
         session.run(convolution())
-    with pytest.raises(SessionLost, match="its buffers, streams and queued work are gone") as told:
+    with pytest.raises(
+        SessionLost, match="its buffers, streams and queued work are gone"
+    ) as raised:
         use(session, tensor, buffer)
-    assert (told.value.code, told.value.parameter) == (107017, "session")
+    assert (raised.value.code, raised.value.parameter) == (107017, "session")
     assert len(fake.openings) == 1 + reopened
 
 
@@ -143,9 +145,9 @@ def test_a_session_that_was_released_is_not_opened_again(
         with pytest.raises(SessionLost):
             session.allocate(8)
     for _ in range(2):
-        with pytest.raises(SessionLost, match="which ended: it was released") as told:
+        with pytest.raises(SessionLost, match="which ended: it was released") as raised:
             session.run(convolution())
-        assert told.value.ended == "it was released"
+        assert raised.value.ended == "it was released"
     assert len(fake.openings) == 1
 
 

@@ -71,9 +71,9 @@ async def run_two_phases(
 async def refused(session: AnySession, sample: Sample, memory: Mapping[str, Bytes]) -> Refusal:
     """The refusal that a call ends in, whose bytes nobody reads; nothing is left behind."""
     async with _allocated(session, memory) as buffers:
-        with pytest.raises(OpserveError) as told:
+        with pytest.raises(OpserveError) as raised:
             await _execute(session, sample, buffers)
-        return refusal(told.value)
+        return refusal(raised.value)
 
 
 @asynccontextmanager

@@ -174,9 +174,11 @@ def test_a_taken_address_is_told_before_a_worker_starts(
 
 def test_an_address_of_another_machine_is_told_in_one_line() -> None:
     address = "192.0.2.1:1"  # a documentation address: no machine has it
-    with pytest.raises(StartFailed, match=rf"^grpc_address: {address} cannot be bound: .*") as told:
+    with pytest.raises(
+        StartFailed, match=rf"^grpc_address: {address} cannot be bound: .*"
+    ) as raised:
         serving._listen("grpc_address", address)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(

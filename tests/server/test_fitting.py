@@ -32,9 +32,9 @@ def test_threads_and_processes_are_no_more_than_the_processors(
 
 
 def test_a_device_with_more_memory_than_the_container_is_a_start_error() -> None:
-    with pytest.raises(SettingRefused) as told:
+    with pytest.raises(SettingRefused) as raised:
         fitted(settings(device_memory_bytes=2 * GIB + 1))
-    assert str(told.value) == (
+    assert str(raised.value) == (
         f"device_memory_bytes: given {2 * GIB + 1}, allowed {2 * GIB}, the memory limit of the "
         "container; set by OPSERVE_DEVICE_MEMORY_BYTES or --device-memory-bytes"
     )

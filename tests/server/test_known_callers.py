@@ -76,10 +76,10 @@ def shown(key: str | None) -> Credentials:
 
 
 async def refused_start(start: Start, chosen: Settings) -> str:
-    with pytest.raises((SettingRefused, StartFailed)) as told:
+    with pytest.raises((SettingRefused, StartFailed)) as raised:
         await start.of(chosen)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 async def test_a_configured_store_without_tables_is_a_start_error(start: Start, url: str) -> None:

@@ -243,8 +243,8 @@ def test_files_that_are_no_certificates_are_told_in_one_line(
     if content is not None:
         path.write_bytes(content)
     chosen = settings(tmp_path, files, client_ca=True).model_copy(update={wrong: f"{path}"})
-    with pytest.raises(SettingRefused) as told:
+    with pytest.raises(SettingRefused) as raised:
         tls_of(chosen)
     named = "tls_certificate_file" if wrong == "tls_key_file" and content is not None else wrong
-    assert str(told.value).startswith(f"{named}: given ")
-    assert "\n" not in str(told.value)
+    assert str(raised.value).startswith(f"{named}: given ")
+    assert "\n" not in str(raised.value)
