@@ -28,8 +28,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(map(_reason, terminalreporter.stats.get("skipped", [])))
     if reasons:
-        told = "; ".join(f"{count} tests: {reason}" for reason, count in sorted(reasons.items()))
-        terminalreporter.write_line(f"not run here: {told}")
+        summary = "; ".join(f"{count} tests: {reason}" for reason, count in sorted(reasons.items()))
+        terminalreporter.write_line(f"not run here: {summary}")
 
 
 def _reason(report: pytest.TestReport) -> str:

@@ -180,9 +180,9 @@ def test_the_first_key_is_made_once_and_read_by_the_smoke_client(
     assert key == same
     assert is_well_formed(key.strip())
     assert (tmp_path / "admin.key").stat().st_mode & 0o777 == 0o600
-    told = tmp_path / "told.py"
-    told.write_text("import os, sys\nprint(os.environ['OPSERVE_API_KEY'], *sys.argv[1:])\n")
-    said = command_in(tmp_path, compose.services["smoke"], smoke=told)
+    script = tmp_path / "told.py"
+    script.write_text("import os, sys\nprint(os.environ['OPSERVE_API_KEY'], *sys.argv[1:])\n")
+    said = command_in(tmp_path, compose.services["smoke"], smoke=script)
     assert said.split() == [key.strip(), "service:50051", "http://service:8080"]
     (tmp_path / "admin.key").unlink()
     command_in(tmp_path, compose.services["bootstrap"])

@@ -30,18 +30,18 @@ TESTS = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
-    ("forbidden", "code", "told"),
+    ("forbidden", "code", "message"),
     [
         ("", 0, "not run here: 1 tests: frob is missing (apt-get install frob-tools)"),
         ("1", 1, f"skipped, which {FORBID} forbids: frob is missing"),
     ],
 )
 def test_a_missing_program_is_named_or_a_failure(
-    tmp_path: Path, forbidden: str, code: int, told: str
+    tmp_path: Path, forbidden: str, code: int, message: str
 ) -> None:
     done = pytest_of(SKIPPED, tmp_path, plugin="skips", **{FORBID: forbidden})
     assert done.returncode == code, done.stdout
-    assert told in done.stdout
+    assert message in done.stdout
 
 
 def test_what_no_installation_brings_is_left_out_even_if_skips_are_forbidden(

@@ -106,9 +106,9 @@ def test_no_function_is_longer_than_40_lines() -> None:
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines of a function without its docstring."""
-    told = function.body[0]
+    first = function.body[0]
     documented = ast.get_docstring(function) is not None
-    docstring = (told.end_lineno or 0) - told.lineno + 1 if documented else 0
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
     return (function.end_lineno or 0) - function.lineno + 1 - docstring
 
 

@@ -220,10 +220,10 @@ def test_a_schema_loads_no_plan(name: str) -> None:
         f"import opserve_kernels.operators.{name}.schema;"
         "print([one for one in sys.modules if one.endswith(('plan', 'kernel', 'checks'))])"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert told.stdout == "[]\n"
+    assert done.stdout == "[]\n"
 
 
 EDITED = (
@@ -309,7 +309,7 @@ def test_skeleton_passes_the_linter_once_in_place(repository: Path) -> None:
         for path in files_of("my_operator")
         if path.suffix == ".py"
     }
-    assert {path: told for path, told in found.items() if told} == {}
+    assert {path: complaints for path, complaints in found.items() if complaints} == {}
 
 
 def test_skeleton_replaces_nothing(repository: Path) -> None:

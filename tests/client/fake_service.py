@@ -156,8 +156,8 @@ class FakeService:
     def _operators(self, request: Message) -> Message | None:
         match request:
             case operator_pb2.ListOperatorsRequest():
-                told = [one for one in self.described if request.operator in {"", one.call}]
-                return operator_pb2.ListOperatorsResponse(operators=told)
+                listed = [one for one in self.described if request.operator in {"", one.call}]
+                return operator_pb2.ListOperatorsResponse(operators=listed)
             case command_pb2.SubmitRequest():
                 return self._submit(request)
             case operator_pb2.GetWorkspaceSizeRequest():

@@ -97,8 +97,8 @@ def test_records_and_dropped_work_are_instants_and_waits_are_slices() -> None:
         entry(3, started_s=None, **aborted),
     )
     assert_well_formed(found)
-    told = [(event["ph"], event["name"]) for event in found if event["ph"] != "M"]
-    assert told == [("i", "record event 7"), ("X", "wait event 7"), ("i", "im2col_backward")]
+    kinds = [(event["ph"], event["name"]) for event in found if event["ph"] != "M"]
+    assert kinds == [("i", "record event 7"), ("X", "wait event 7"), ("i", "im2col_backward")]
     assert found[-1]["args"] == {
         "number": 3,
         "handle": 7,

@@ -136,10 +136,10 @@ def test_operators_are_shown_with_whole_names_and_marks_of_the_source(
     lines = shown()
     assert f"{LONG_NAME} (very_long_backward)" in lines
     assert "plain" in lines
-    told = " ".join(lines)
-    assert "ascend910b FLOAT, BF16*" in told
-    assert "ascend310 FLOAT16" in told
-    assert told.endswith("* only in the vendor's newer source, not on its page.")
+    output = " ".join(lines)
+    assert "ascend910b FLOAT, BF16*" in output
+    assert "ascend310 FLOAT16" in output
+    assert output.endswith("* only in the vendor's newer source, not on its page.")
 
 
 def test_without_such_dtypes_there_is_no_footnote(fake: FakeService) -> None:

@@ -48,8 +48,8 @@ def test_csv_has_no_formula_and_no_control_character(capsys: pytest.CaptureFixtu
 def test_no_cell_of_csv_begins_as_a_formula(start: str, capsys: pytest.CaptureFixture[str]) -> None:
     cells: list[Cell] = [f"{start}cmd|' /C calc'!A0", -1.5]
     show([{"a": cell} for cell in cells], columns=["a"], output=Form.CSV)
-    _, told, number = csv.reader(io.StringIO(capsys.readouterr().out))
-    assert told[0][0] not in "=+-@\t\r"
+    _, row, number = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert row[0][0] not in "=+-@\t\r"
     assert number == ["-1.5"], "numbers are no text"
 
 

@@ -174,24 +174,24 @@ DECONV_MISTAKES: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "parameter", "told"), MISTAKES)
+@pytest.mark.parametrize(("call", "parameter", "message"), MISTAKES)
 def test_a_mistake_in_a_tbe_call_is_a_tbe_error(
-    session: Session, fake: FakeService, call: Any, parameter: str, told: str
+    session: Session, fake: FakeService, call: Any, parameter: str, message: str
 ) -> None:
     before = list(fake.calls)
-    with pytest.raises(TbeError, match=told) as raised:
+    with pytest.raises(TbeError, match=message) as raised:
         session.run(call)
     assert (raised.value.code, raised.value.name) == ("E60038", "E60038")
     assert raised.value.parameter == parameter
     assert fake.calls == before
 
 
-@pytest.mark.parametrize(("call", "parameter", "told"), DECONV_MISTAKES)
+@pytest.mark.parametrize(("call", "parameter", "message"), DECONV_MISTAKES)
 def test_a_mistake_in_a_deconvolution_is_a_deconv_error(
-    session: Session, fake: FakeService, call: Any, parameter: str, told: str
+    session: Session, fake: FakeService, call: Any, parameter: str, message: str
 ) -> None:
     before = list(fake.calls)
-    with pytest.raises(DeconvError, match=told) as raised:
+    with pytest.raises(DeconvError, match=message) as raised:
         session.run(call)
     assert (raised.value.code, raised.value.name) == (2, "DECONV_PARAM_INVALID")
     assert raised.value.parameter == parameter

@@ -155,6 +155,6 @@ def test_a_record_and_its_summary_tell_the_terms_and_the_broken_rules(
     assert [one.warnings for one in again.results] == [("bias_sizes: given [4]",), ()]
     show_summary(Summary(record=again), as_json=False)
     assert "page rules broken by accepted calls: 1" in capsys.readouterr().out
-    told = Summary(record=again).to_json()
-    assert (told["accuracy"], told["documented_rules"]) == ("fast", "warn")
-    assert told["warnings"] == [{"case": first.case.id, "warnings": ["bias_sizes: given [4]"]}]
+    summary = Summary(record=again).to_json()
+    assert (summary["accuracy"], summary["documented_rules"]) == ("fast", "warn")
+    assert summary["warnings"] == [{"case": first.case.id, "warnings": ["bias_sizes: given [4]"]}]

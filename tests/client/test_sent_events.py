@@ -21,7 +21,7 @@ TEXT = (
 )
 
 
-def told(lines: list[str]) -> Iterator[WatchStreamResponse]:
+def messages_of(lines: list[str]) -> Iterator[WatchStreamResponse]:
     events = SentEvents()
     for line in lines:
         news = events.take_in(line)
@@ -36,7 +36,7 @@ def check(news: list[WatchStreamResponse]) -> None:
 
 
 def test_comments_ids_and_retries_are_no_news() -> None:
-    check(list(told(TEXT.split("\n"))))
+    check(list(messages_of(TEXT.split("\n"))))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -70,12 +70,12 @@ def test_a_wire_may_cut_anywhere(size: int, end: str) -> None:
 )
 def test_what_is_no_event_of_opserve_is_refused(event: list[str]) -> None:
     with pytest.raises(OpserveError, match="none of opserve's"):
-        list(told([*event, ""]))
+        list(messages_of([*event, ""]))
 
 
 def test_an_event_of_a_kind_that_is_not_known_yet_is_no_news() -> None:
-    assert not list(told(["event: progress", "data: {}", ""]))
+    assert not list(messages_of(["event: progress", "data: {}", ""]))
 
 
 def test_an_event_that_is_cut_off_is_none() -> None:
-    assert not list(told(["event: lost", f"data: {json.dumps(LOST)}"]))
+    assert not list(messages_of(["event: lost", f"data: {json.dumps(LOST)}"]))

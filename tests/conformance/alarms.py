@@ -39,10 +39,10 @@ def main() -> int:
     seeds: int = parser.parse_args().seeds
     judged, alarms = Counts(), list[str]()
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for counts, told, seconds in pool.map(_of_seed, range(seeds), repeat(seeds)):
+        for counts, messages, seconds in pool.map(_of_seed, range(seeds), repeat(seeds)):
             judged += counts
-            alarms += told
-            sys.stdout.write("".join(f"{line}\n" for line in told))
+            alarms += messages
+            sys.stdout.write("".join(f"{line}\n" for line in messages))
             sys.stdout.write(f"{counts.total()} results in {seconds:.0f} s: {dict(counts)}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{seeds} seeds, {len(alarms)} false alarms: {dict(judged)}\n")
@@ -51,13 +51,13 @@ def main() -> int:
 
 def _of_seed(seed: int, seeds: int) -> tuple[Counts, list[str], float]:
     """Results by kernel, alarms, and the seconds it took."""
-    counts, told, started = Counts(), list[str](), perf_counter()
+    counts, messages, started = Counts(), list[str](), perf_counter()
     for case in cases_of_seed(seed, seeds):
         for name, alarm in _results(case, seed):
             counts[name] += 1
             if alarm:
-                told.append(f"{name} seed {seed} {case.id} {case.tags}: {alarm}")
-    return counts, told, perf_counter() - started
+                messages.append(f"{name} seed {seed} {case.id} {case.tags}: {alarm}")
+    return counts, messages, perf_counter() - started
 
 
 def _results(case: Case, seed: int) -> Iterator[tuple[str, str]]:

@@ -70,29 +70,31 @@ def main() -> int:
     is_check = parser.parse_args().check
     seen = {suite: _seen(suite) for suite in SUITES}
     text = page(seen)
-    told = missed(seen["standard"])
+    messages = missed(seen["standard"])
     if not is_check:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:
-        told.append("stale: docs/reference/conformance-faults.md; run python -m conformance.page")
-    sys.stdout.write("".join(f"{line}\n" for line in told))
-    return 1 if told else 0
+        messages.append(
+            "stale: docs/reference/conformance-faults.md; run python -m conformance.page"
+        )
+    sys.stdout.write("".join(f"{line}\n" for line in messages))
+    return 1 if messages else 0
 
 
 def page(seen: Mapping[str, Mapping[str, Seen]]) -> str:
     """The whole page from what was seen in each suite."""
-    told = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in CHECKS.items())
+    checks = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in CHECKS.items())
     rows = "".join(f"| {' | '.join(_row(name, seen))} |\n" for name in FAULTS)
     counts = (f"caught by `{suite}`" for suite in SUITES)
     head = ("fault", "what is wrong", *counts, "operators", "layers and checks")
     cases = "".join(_cases(name, row) for name, row in seen["standard"].items() if row.examples)
     return (
-        f"{_INTRODUCTION}| layer or check | it reports |\n|---|---|\n{told}\n"
+        f"{_INTRODUCTION}| layer or check | it reports |\n|---|---|\n{checks}\n"
         f"| {' | '.join(head)} |\n{'|---' * len(head)}|\n{rows}{_MISSES}{_EXAMPLES}{cases}"
     )
 
 
-def layers_told(text: str) -> dict[str, set[str]]:
+def layers_named(text: str) -> dict[str, set[str]]:
     """The layers and checks that catch each fault, by the page."""
     rows = ([cell.strip() for cell in line.split("|")] for line in text.splitlines())
     counted = {row[1]: row[-2].split(", ") for row in rows if len(row) == _CELLS}
@@ -132,11 +134,11 @@ def _seen(suite: str) -> dict[str, Seen]:
 def _row(name: str, seen: Mapping[str, Mapping[str, Seen]]) -> list[str]:
     rows = [seen[suite][name] for suite in SUITES]
     counts = [f"{row.caught.total()} of {row.shows.total()}" for row in rows]
-    told = [
+    found_by = [
         ", ".join(f"{key} {found[key]}" for key in keys if found[key])
         for keys, found in ((OPERATORS, rows[-1].caught), (CHECKS, rows[-1].by))
     ]
-    return [name, FAULTS[name].told, *counts, *told]
+    return [name, FAULTS[name].description, *counts, *found_by]
 
 
 def _cases(name: str, row: Seen) -> str:

@@ -9,7 +9,7 @@ from conformance.faulty.faults import FAULTS
 from conformance.faulty.forms import OPERATORS
 from conformance.faulty.kernel import Kernel
 from conformance.judging import attempt, findings, memory_of, verdict_of
-from conformance.page import CHECKS, PAGE, examples, layers_told, missed, page
+from conformance.page import CHECKS, PAGE, examples, layers_named, missed, page
 from conformance.survey import (
     PRODUCTS_LIMIT,
     RIGHT,
@@ -23,7 +23,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.cases.sums import multiply_adds
 
-_EXAMPLES, _LAYERS = examples(PAGE.read_text()), layers_told(PAGE.read_text())
+_EXAMPLES, _LAYERS = examples(PAGE.read_text()), layers_named(PAGE.read_text())
 _SAMPLE = 4  # one of so many cases of `smoke` for the right kernel
 
 
@@ -88,6 +88,6 @@ def test_the_page_counts_where_a_fault_shows_and_where_it_is_caught() -> None:
     assert dict(offset.shows) == dict(offset.caught) == {"convolution_backward": 1}
     assert "not caught: output padding of any operator" in missed(seen)
     assert examples(text)["padding"] == [cases[0].id]
-    assert {"exact", "rounding"} & layers_told(text)["group offset"]
-    assert not layers_told(text)["output padding"]
+    assert {"exact", "rounding"} & layers_named(text)["group offset"]
+    assert not layers_named(text)["output padding"]
     assert not {"output padding", "refusal code", "masked output"} & set(examples(text))

@@ -158,8 +158,8 @@ def test_wrong_sums_and_lost_elements_are_told() -> None:
 def test_what_no_operator_computes_is_told(
     tmp_path: Path, attributes: Mapping[str, Any], reason: str
 ) -> None:
-    (told,) = reasons(read_folders(conv(tmp_path, **attributes)))
-    assert told.startswith(reason)
+    (reason_given,) = reasons(read_folders(conv(tmp_path, **attributes)))
+    assert reason_given.startswith(reason)
 
 
 def test_other_nodes_are_told(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ def test_data_in_another_file_are_not_read(tmp_path: Path) -> None:
     tensor.external_data.add(key="location", value="../../secret")
     (folder / "test_data_set_0" / "input_0.pb").write_bytes(tensor.SerializeToString())
 
-    (told,) = reasons(read_folders(folder))
+    (reason_given,) = reasons(read_folders(folder))
 
-    assert told == "input_0.pb: its data are in another file, which is not read"
+    assert reason_given == "input_0.pb: its data are in another file, which is not read"
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_tensors_that_are_too_large_or_incomplete_are_told(
     tensor = TensorProto(dims=dims, data_type=TensorProto.FLOAT, raw_data=b"1234")
     (folder / "test_data_set_0" / "input_0.pb").write_bytes(tensor.SerializeToString())
 
-    (told,) = reasons(read_folders(folder))
+    (reason_given,) = reasons(read_folders(folder))
 
-    assert reason in told
+    assert reason in reason_given
 
 
 def test_files_that_are_missing_or_no_messages_are_told(tmp_path: Path) -> None:

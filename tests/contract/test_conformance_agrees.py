@@ -109,7 +109,7 @@ async def test_a_refusal_is_judged_by_its_code(client: AsyncClient) -> None:
 
 
 async def test_both_apis_refuse_alike(service: Addresses) -> None:
-    told = list[Refusal]()
+    refusals = list[Refusal]()
     for address in (service.grpc, service.rest):
         async with AsyncClient(address) as client:
             ask = client.conformance
@@ -127,10 +127,10 @@ async def test_both_apis_refuse_alike(service: Addresses) -> None:
             for call in calls:
                 with pytest.raises(OpserveError) as caught:
                     await call
-                told.append(refusal(caught.value))
-    half = len(told) // 2
-    assert told[:half] == told[half:]
-    assert [one.code for one in told[:half]] == [107017] * 5 + [100000] * 4
+                refusals.append(refusal(caught.value))
+    half = len(refusals) // 2
+    assert refusals[:half] == refusals[half:]
+    assert [one.code for one in refusals[:half]] == [107017] * 5 + [100000] * 4
 
 
 async def test_blocking_clients_verify_too(service: Addresses) -> None:

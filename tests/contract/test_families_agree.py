@@ -114,8 +114,8 @@ async def test_zeros_and_empty_values_of_a_deconvolution_are_not_absent(
     dsp: Mapping[str, AnySession], arguments: dict[str, Any], name: str, parameter: str
 ) -> None:
     out = np.zeros((1, 16, 1), np.float32)  # which could not be inferred
-    told = await refused(dsp, DeconvGradFilter(**ones(), dw_data=out, **arguments))
-    assert (told.kind, told.name, told.parameter) == (DeconvError, name, parameter)
+    refusal = await refused(dsp, DeconvGradFilter(**ones(), dw_data=out, **arguments))
+    assert (refusal.kind, refusal.name, refusal.parameter) == (DeconvError, name, parameter)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def fields_with(buffer: Any) -> dict[str, Any]:
 async def test_zeros_and_empty_values_inside_para_dict_are_not_absent(
     npu: Mapping[str, AnySession], para_dict: dict[str, Any], parameter: str
 ) -> None:
-    told = await refused(npu, backprop_input(**para_dict))
-    assert (told.kind, told.parameter) == (TbeError, parameter)
-    assert told.code == told.name
-    assert told.name.startswith("E6")
+    refusal = await refused(npu, backprop_input(**para_dict))
+    assert (refusal.kind, refusal.parameter) == (TbeError, parameter)
+    assert refusal.code == refusal.name
+    assert refusal.name.startswith("E6")
 
 
 async def test_the_gradients_of_tbe_are_right_on_every_way(npu: Mapping[str, AnySession]) -> None:
@@ -192,8 +192,12 @@ async def test_groups_of_zero_are_refused_and_not_taken_for_absent(
     npu: Mapping[str, AnySession],
 ) -> None:
     out = np.zeros((1, 1, 16, 16), np.float32)  # which could not be inferred
-    told = await refused(npu, backprop_filter(para_dict={"groups": 0}, res_tensor=out))
-    assert (told.kind, told.name, told.parameter) == (TbeError, "E64002", "para_dict.groups")
+    refusal = await refused(npu, backprop_filter(para_dict={"groups": 0}, res_tensor=out))
+    assert (refusal.kind, refusal.name, refusal.parameter) == (
+        TbeError,
+        "E64002",
+        "para_dict.groups",
+    )
 
 
 async def test_a_file_names_operators_as_the_vendor_does(npu: Mapping[str, AnySession]) -> None:

@@ -152,7 +152,7 @@ async def test_two_runs_are_compared(kept: Addresses, api: str) -> None:
 
 
 async def test_both_apis_refuse_alike_and_keep_nothing(kept: Addresses) -> None:
-    told = list[Refusal]()
+    refusals = list[Refusal]()
     for api in APIS:
         async with client_of(kept, api) as client:
             ask = client.conformance
@@ -180,13 +180,13 @@ async def test_both_apis_refuse_alike_and_keep_nothing(kept: Addresses) -> None:
             for call in calls:
                 with pytest.raises(OpserveError) as caught:
                     await call
-                told.append(refusal(caught.value))
+                refusals.append(refusal(caught.value))
             assert len((await ask.list_runs("refused")).runs) == APIS.index(api) + 1
             for name in ("one", "two", "three"):
                 await ask.delete_baseline(name)
-    half = len(told) // 2
-    assert told[:half] == told[half:]
-    codes = [one.code for one in told[:half]]
+    half = len(refusals) // 2
+    assert refusals[:half] == refusals[half:]
+    codes = [one.code for one in refusals[:half]]
     assert codes == [100000] * 9 + [107017] + [100000] + [107017] * 4 + [207012]
 
 
@@ -200,7 +200,7 @@ async def test_a_run_that_is_too_large_for_a_stream_is_refused(kept: Addresses) 
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "message"),
     [
         ([ReportRunRequest(results=[result(f"a{n}") for n in range(1001)])], "1001 in a message"),
         (
@@ -211,10 +211,10 @@ async def test_a_run_that_is_too_large_for_a_stream_is_refused(kept: Addresses) 
     ],
 )
 async def test_a_stream_that_is_none_is_refused(
-    kept: Addresses, messages: list[ReportRunRequest], told: str
+    kept: Addresses, messages: list[ReportRunRequest], message: str
 ) -> None:
     async with grpc.aio.insecure_channel(kept.grpc) as channel:
-        with pytest.raises(grpc.aio.AioRpcError, match=told):
+        with pytest.raises(grpc.aio.AioRpcError, match=message):
             await ConformanceServiceStub(channel).ReportRun(iter(messages))
 
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.system
 
 
 def of_the_registry() -> list[Mapping[str, Any]]:
-    told = [describe(operator) for operator in OPERATORS.values()]
-    plain: list[Mapping[str, Any]] = json.loads(pydantic_core.to_json(told))
+    descriptions = [describe(operator) for operator in OPERATORS.values()]
+    plain: list[Mapping[str, Any]] = json.loads(pydantic_core.to_json(descriptions))
     return plain
 
 
@@ -33,12 +33,12 @@ def test_rest_tells_what_the_registry_has(service: Addresses) -> None:
 async def test_one_operator_is_told_alike_over_every_way(
     service: Addresses, operator: Operator[Any]
 ) -> None:
-    (told,) = [plain for plain in of_the_registry() if plain["name"] == operator.name]
+    (listed,) = [plain for plain in of_the_registry() if plain["name"] == operator.name]
     for name in (operator.name, operator.call):
         routes = [f"/v1/operators/{name}", f"/v1/operators?operator={name}"]
         one, filtered = (httpx2.get(f"{service.rest}{route}").json() for route in routes)
-        assert one == told
-        assert filtered == {"operators": [told]}
+        assert one == listed
+        assert filtered == {"operators": [listed]}
         for address in (service.grpc, service.rest):
             with Client(address) as client:
                 (described,) = client.list_operators(name)
@@ -74,18 +74,18 @@ def test_a_route_of_an_unknown_operator_names_those_that_there_are(
 
 
 async def test_every_client_is_told_the_same(service: Addresses) -> None:
-    told: list[list[Any]] = []
+    answers: list[list[Any]] = []
     for address in (service.grpc, service.rest):
         with Client(address) as client:
-            told.append(client.list_operators())
+            answers.append(client.list_operators())
         async with AsyncClient(address) as other:
-            told.append(await other.list_operators())
-    assert all(operators == told[0] for operators in told)
+            answers.append(await other.list_operators())
+    assert all(operators == answers[0] for operators in answers)
 
 
 def test_grpc_tells_every_member_of_the_registry(service: Addresses) -> None:
     with Client(service.grpc) as client:
-        told = [
+        listed = [
             MessageToDict(
                 operator,
                 preserving_proto_field_name=True,
@@ -93,7 +93,7 @@ def test_grpc_tells_every_member_of_the_registry(service: Addresses) -> None:
             )
             for operator in client.list_operators()
         ]
-    assert [plain(operator) for operator in told] == of_the_registry()
+    assert [plain(operator) for operator in listed] == of_the_registry()
 
 
 Members = list[tuple[str, Any]]
@@ -108,5 +108,5 @@ def plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_numbers(members: Members) -> dict[str, Any]:
     """A limit without a greatest value says so by null, which protobuf leaves out."""
-    told = {key: int(value) if key in {"least", "most"} else value for key, value in members}
-    return {**told, "most": told.get("most")} if "least" in told else told
+    values = {key: int(value) if key in {"least", "most"} else value for key, value in members}
+    return {**values, "most": values.get("most")} if "least" in values else values

@@ -109,7 +109,7 @@ async def test_each_form_of_lines_is_read(client: AsyncClient) -> None:
 
 
 async def test_both_apis_refuse_alike(service: Addresses) -> None:
-    told = list[Refusal]()
+    refusals = list[Refusal]()
     for address in (service.grpc, service.rest):
         async with AsyncClient(address) as client:
             ask, connection = client.conformance, client.conformance._connection
@@ -132,12 +132,12 @@ async def test_both_apis_refuse_alike(service: Addresses) -> None:
             for call in calls:
                 with pytest.raises(OpserveError) as caught:
                     await call
-                told.append(refusal(caught.value))
-    half = len(told) // 2
-    assert told[:half] == told[half:]
-    assert [one.code for one in told[:half]] == [100000] * 11 + [207012, 107017]
+                refusals.append(refusal(caught.value))
+    half = len(refusals) // 2
+    assert refusals[:half] == refusals[half:]
+    assert [one.code for one in refusals[:half]] == [100000] * 11 + [207012, 107017]
     places = ["definition: profile", "arguments.stride", "definition", "definition", "seed"]
-    assert [one.parameter for one in told[:5]] == places
+    assert [one.parameter for one in refusals[:5]] == places
 
 
 async def test_a_definition_stands_beside_no_name(service: Addresses) -> None:

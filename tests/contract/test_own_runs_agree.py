@@ -96,7 +96,7 @@ async def test_own_cases_follow_the_documented_rules_of_their_run_and_keep_its_w
 
 async def test_both_apis_refuse_alike(kept: Addresses) -> None:
     broken = json.dumps(WRONG.to_json())
-    told = list[Refusal]()
+    refusals = list[Refusal]()
     for address in (kept.grpc, kept.rest):
         async with AsyncClient(address) as client:
             for suite, definitions in (
@@ -107,10 +107,10 @@ async def test_both_apis_refuse_alike(kept: Addresses) -> None:
             ):
                 with pytest.raises(OpserveError) as caught:
                     await client.conformance.run_suite(suite, target="x", definitions=definitions)
-                told.append(refusal(caught.value))
-    half = len(told) // 2
-    assert told[:half] == told[half:]
-    assert [(one.code, one.parameter) for one in told[:half]] == [
+                refusals.append(refusal(caught.value))
+    half = len(refusals) // 2
+    assert refusals[:half] == refusals[half:]
+    assert [(one.code, one.parameter) for one in refusals[:half]] == [
         (100000, "suite"),
         (100000, "suite"),
         (100000, "definitions[1]: definition"),

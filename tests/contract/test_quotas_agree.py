@@ -61,8 +61,8 @@ def in_a_batch_over_grpc(error: errors.OpserveError) -> OpserveError:
 
 
 def in_a_batch_over_rest(error: errors.OpserveError) -> OpserveError:
-    told = json.loads(json.dumps(result_in_json("free", Failed(error=error))))
-    return error_from_result(from_json(told, CommandResult).error)
+    members = json.loads(json.dumps(result_in_json("free", Failed(error=error))))
+    return error_from_result(from_json(members, CommandResult).error)
 
 
 WAYS: Mapping[str, Callable[[errors.OpserveError], OpserveError]] = {
@@ -83,12 +83,16 @@ def a_refusal(resource: Resource) -> errors.QuotaExceeded:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_client_is_told_all_of_a_refusal(way: str, resource: Resource) -> None:
     error = a_refusal(resource)
-    told = WAYS[way](error)
-    assert isinstance(told, QuotaExceeded)
-    assert (told.limit, told.use, told.retry_after_s) == (2**40, 2**40 - 0.5, 0.25)
-    assert (told.parameter, told.given, told.allowed) == (resource, error.given, error.allowed)
-    assert (told.code, told.name) == (error.status.value, error.status.name)
-    assert told.message == error.message
+    members = WAYS[way](error)
+    assert isinstance(members, QuotaExceeded)
+    assert (members.limit, members.use, members.retry_after_s) == (2**40, 2**40 - 0.5, 0.25)
+    assert (members.parameter, members.given, members.allowed) == (
+        resource,
+        error.given,
+        error.allowed,
+    )
+    assert (members.code, members.name) == (error.status.value, error.status.name)
+    assert members.message == error.message
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -73,7 +73,7 @@ async def test_only_the_output_that_changed_travels_again(
 async def test_both_apis_answer_and_refuse_alike(service: Addresses) -> None:
     case = CASES[0]
     ones = np.ones(case.tensors[case.written[0]].shape, np.float32)
-    told = list[SubmitOutputsResponse]()
+    answers = list[SubmitOutputsResponse]()
     refused = list[Refusal]()
     for address in (service.grpc, service.rest):
         async with AsyncClient(address) as client:
@@ -83,7 +83,7 @@ async def test_both_apis_answer_and_refuse_alike(service: Addresses) -> None:
             connection = client.conformance._connection
             known, none = {case.written[0]: digest_of(ones)}, {case.written[1]: "0" * 64}
             for digests in (known, known | none, {}):
-                told.append(await connection.call(SUBMIT_OUTPUTS, submission(digests)))
+                answers.append(await connection.call(SUBMIT_OUTPUTS, submission(digests)))
             unsent = VerifyRequest(suite="smoke", case=case.id, seed=SEED, digests=none)
             for call in (
                 connection.verify(unsent, packed({})),
@@ -93,8 +93,8 @@ async def test_both_apis_answer_and_refuse_alike(service: Addresses) -> None:
                 with pytest.raises(OpserveError) as caught:
                     await call
                 refused.append(refusal(caught.value))
-    assert told[:3] == told[3:]
-    assert [(one.HasField("verified"), list(one.missing)) for one in told[:3]] == [
+    assert answers[:3] == answers[3:]
+    assert [(one.HasField("verified"), list(one.missing)) for one in answers[:3]] == [
         (True, []),
         (False, [case.written[1]]),
         (True, []),

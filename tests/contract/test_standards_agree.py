@@ -38,15 +38,15 @@ async def test_a_standard_is_told_and_as_a_gate_fails_what_the_layers_pass(
             for name in INTEGERS.written
         }
         bare = await ask.verify(REAL, outputs)
-        told = await ask.verify(REAL, outputs, standards=["torch-assert-close", "miopen-rms"])
+        verified = await ask.verify(REAL, outputs, standards=["torch-assert-close", "miopen-rms"])
         gated = await ask.verify(
             REAL, outputs, standards=["miopen-rms"], gates=["torch-assert-close"] * 2
         )
-    assert [one.status for one in (bare, told, gated)] == ["PASSED", "PASSED", "FAILED"]
+    assert [one.status for one in (bare, verified, gated)] == ["PASSED", "PASSED", "FAILED"]
     assert "torch-assert-close" in gated.reason
     layers = [
         [(layer.name, layer.gate) for layer in from_json(json.loads(one.verdict)).outputs[0].layers]
-        for one in (bare, told, gated)
+        for one in (bare, verified, gated)
     ]
     rounding = ("rounding", True)
     assert layers == [

@@ -37,25 +37,25 @@ async def until_it_waits(client: AsyncClient) -> Waiting:
 
 
 async def test_a_client_waits_until_the_device_is_its_alone(lab: AsyncClient) -> None:
-    told = asyncio.Queue[Waiting]()
+    reported = asyncio.Queue[Waiting]()
     first = await lab.open_session()
     waiting = asyncio.ensure_future(
-        _opened(lab, told)  # in many calls
+        _opened(lab, reported)  # in many calls
     )
     listed = await until_it_waits(lab)
     assert (listed.tenant, listed.position, listed.exclusive) == ("lab", 1, True)
     assert listed.priority == 2
     assert "1 sessions, where none may be" in listed.waits_for
-    assert (await asyncio.wait_for(told.get(), 300)).request_id == listed.request_id
+    assert (await asyncio.wait_for(reported.get(), 300)).request_id == listed.request_id
     await first.close()
     async with asyncio.timeout(300):
         assert (await waiting).exclusive
     assert not await lab.list_waiting()
 
 
-async def _opened(client: AsyncClient, told: asyncio.Queue[Waiting]) -> Device:
+async def _opened(client: AsyncClient, reported: asyncio.Queue[Waiting]) -> Device:
     opening = client.open_session(
-        wait_s=60, priority=2, exclusive=True, exclusive_s=30, on_position=told.put_nowait
+        wait_s=60, priority=2, exclusive=True, exclusive_s=30, on_position=reported.put_nowait
     )
     async with opening:
         (device,) = await client.list_devices()

@@ -112,8 +112,8 @@ class Fuzzer:
             code = error.code().name
             late = time.monotonic() - began >= ANSWER_S
             if late or code in WRONG or (code == "INTERNAL" and "internal" in f"{error.details()}"):
-                told = f"{rpc.name}: {code} {error.details()} of {data[:400].hex()}"
-                self.faults.append(told)
+                message = f"{rpc.name}: {code} {error.details()} of {data[:400].hex()}"
+                self.faults.append(message)
         self.codes[code] += 1
         return answer
 

@@ -58,9 +58,9 @@ async def test_no_request_breaks_a_route(tmp_path: Path) -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        told, _ = await fuzzing.communicate()
-        assert fuzzing.returncode == 0, told.decode()
-        assert b"Seed" in told
+        output, _ = await fuzzing.communicate()
+        assert fuzzing.returncode == 0, output.decode()
+        assert b"Seed" in output
         assert process.returncode is None
         async with httpx2.AsyncClient(base_url=addresses.rest) as client:
             assert (await client.get("/readyz")).status_code == 200

@@ -34,7 +34,9 @@ def kernel_of(sample: Sample) -> str:
 
 def is_transformed(sample: Sample, options: PlanOptions = ANY_PLAN) -> bool:
     """Whether Winograd's algorithm computes anything of a call."""
-    return any(told.endswith(": winograd") for told in plan_of(sample, options).algorithms)
+    return any(
+        algorithm.endswith(": winograd") for algorithm in plan_of(sample, options).algorithms
+    )
 
 
 def execute(

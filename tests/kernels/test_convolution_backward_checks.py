@@ -198,11 +198,11 @@ def test_pairs_of_broken_rules_are_many() -> None:
 
 
 def test_documented_limits_are_those_that_the_operator_tells() -> None:
-    cube_math_type, *told = OPERATOR.limits
+    cube_math_type, *limits = OPERATOR.limits
 
     documented = [(one.parameter, one.where, one.least, one.most) for one in DOCUMENTED]
-    assert [(one.parameter, one.where, one.least, one.most) for one in told] == documented
-    assert all(limit.profiles == ("ascend910b",) for limit in told)
+    assert [(one.parameter, one.where, one.least, one.most) for one in limits] == documented
+    assert all(limit.profiles == ("ascend910b",) for limit in limits)
     assert (cube_math_type.least, cube_math_type.most, cube_math_type.profiles) == (0, 3, ())
 
 

@@ -88,7 +88,7 @@ _FAR, _NEAR, _SMALL = 8 + 3, 8 + 1, 1
 
 
 @pytest.mark.parametrize(
-    ("size", "told", "changes"),
+    ("size", "message", "changes"),
     [
         (_SMALL, "grad_output", {"dilation": (2, 2, 4)}),
         (_FAR, "grad_output", {}),
@@ -96,16 +96,16 @@ _FAR, _NEAR, _SMALL = 8 + 3, 8 + 1, 1
     ],
 )
 def test_3d_on_older_profiles_is_refused_between_the_sources_size_and_the_exact_one(
-    size: int, told: str, changes: dict[str, Any]
+    size: int, message: str, changes: dict[str, Any]
 ) -> None:
     sample = resized(transposed(3, 2, output_padding=1), 2, size).but("changed", **changes)
 
-    assert refusal_of(sample, "ascend910").parameter == told
+    assert refusal_of(sample, "ascend910").parameter == message
 
 
-@pytest.mark.parametrize(("size", "told"), [(_FAR, "grad_output"), (_NEAR, "grad_weight")])
+@pytest.mark.parametrize(("size", "message"), [(_FAR, "grad_output"), (_NEAR, "grad_weight")])
 def test_source_refuses_a_grouped_float_grad_weight_before_the_exact_size(
-    size: int, told: str
+    size: int, message: str
 ) -> None:
     sample = resized(transposed(3, 2, output_padding=1), 2, size)
     grouped = sample.but(
@@ -119,7 +119,7 @@ def test_source_refuses_a_grouped_float_grad_weight_before_the_exact_size(
         bias_sizes=(6,),
     )
 
-    assert refusal_of(grouped, "ascend910b").parameter == told
+    assert refusal_of(grouped, "ascend910b").parameter == message
 
 
 def test_grad_output_smaller_than_the_kernel_in_3d_is_told_so_as_the_source_does() -> None:

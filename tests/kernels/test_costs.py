@@ -62,9 +62,9 @@ def test_a_transformed_weight_costs_what_its_page_says() -> None:
     tiling = Tiling.of(one, one.output_size)
     read, kernels = tiling.tiles * 2 * channels, channels**2
     at_point = MULTIPLY_ADD * tiling.tiles * channels**2 + 0.55 * read + 0.3 * kernels
-    told = transformed_cost(Product.WEIGHT, one)
+    cost = transformed_cost(Product.WEIGHT, one)
     measured = 0.3 * (one.image_elements + one.output_elements)
-    assert told == pytest.approx(2.0 * read + tiling.points * at_point + measured)
+    assert cost == pytest.approx(2.0 * read + tiling.points * at_point + measured)
 
 
 def test_the_longest_part_goes_first_so_that_shares_end_together() -> None:

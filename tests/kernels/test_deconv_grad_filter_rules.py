@@ -154,10 +154,13 @@ def test_kernel_of_a_gradient_that_cannot_be_is_told_before_the_gradient(
     if inferred:
         vast = replace(vast, **infer_outputs(vast))
 
-    for arguments, told in ((vast, {"kernel_h", "kernel_w"}), (replace(vast, in_c=3), {"in_c"})):
+    for arguments, parameters in (
+        (vast, {"kernel_h", "kernel_w"}),
+        (replace(vast, in_c=3), {"in_c"}),
+    ):
         with pytest.raises(InvalidArgument) as refusal:
             OPERATOR.plan(arguments, PROFILES["ft78ne"], PlanOptions())
-        assert refusal.value.parameter in told
+        assert refusal.value.parameter in parameters
 
 
 @pytest.mark.parametrize(("kernel_h", "fits"), [(MOST // 3, True), (MOST // 3 + 1, False)])

@@ -41,17 +41,22 @@ def test_tensors_and_outputs_are_told_as_such(name: str) -> None:
 
 @each_operator
 def test_every_parameter_is_described_by_a_sentence_of_its_own(name: str) -> None:
-    told = [parameter.description for parameter in described(name).parameters]
-    assert all(0 < len(text) < LONGEST and text.endswith(".") for text in told)
-    assert len(set(told)) == len(told)
+    descriptions = [parameter.description for parameter in described(name).parameters]
+    assert all(0 < len(text) < LONGEST and text.endswith(".") for text in descriptions)
+    assert len(set(descriptions)) == len(descriptions)
 
 
 def test_members_are_those_of_the_nested_arguments() -> None:
     para_dict = members(described("conv2d_backprop_input").parameters, "para_dict")
     group_dict = members(para_dict, "group_dict")
-    for told, schema in ((para_dict, Conv2dBackpropInputParaDict), (group_dict, GroupDict)):
+    for described_dict, schema in (
+        (para_dict, Conv2dBackpropInputParaDict),
+        (group_dict, GroupDict),
+    ):
         assert is_dataclass(schema)
-        assert [member.name for member in told] == [field.name for field in fields(schema)]
+        assert [member.name for member in described_dict] == [
+            field.name for field in fields(schema)
+        ]
 
 
 def test_a_description_runs_over_the_lines_of_its_entry() -> None:
@@ -67,9 +72,9 @@ def test_a_description_runs_over_the_lines_of_its_entry() -> None:
 
 @each_operator
 def test_support_names_known_profiles_and_the_profiles_name_it(name: str) -> None:
-    told = {row.profile for row in described(name).support}
-    assert told <= set(PROFILES)
-    assert told == {profile for profile in PROFILES if OPERATORS[name] in operators_of(profile)}
+    profiles = {row.profile for row in described(name).support}
+    assert profiles <= set(PROFILES)
+    assert profiles == {profile for profile in PROFILES if OPERATORS[name] in operators_of(profile)}
 
 
 @each_operator
@@ -82,11 +87,11 @@ def test_what_only_the_source_has_is_among_the_dtypes(name: str) -> None:
 def test_errors_have_the_code_name_and_family_of_their_rule(name: str) -> None:
     rules = OPERATORS[name].rules
     assert rules
-    for told, rule in zip(described(name).errors, rules, strict=True):
-        assert (told.code, told.reason) == (int(rule.status), rule.status.name)
-        assert told.domain == rule.status.domain
-        assert (told.parameter, told.broken) == (rule.parameter, rule.broken)
-        assert (told.origin, told.sentence) == (rule.origin.value, rule.sentence)
+    for error, rule in zip(described(name).errors, rules, strict=True):
+        assert (error.code, error.reason) == (int(rule.status), rule.status.name)
+        assert error.domain == rule.status.domain
+        assert (error.parameter, error.broken) == (rule.parameter, rule.broken)
+        assert (error.origin, error.sentence) == (rule.origin.value, rule.sentence)
 
 
 @each_operator

@@ -60,14 +60,14 @@ class Doors:
 
     async def rest_answer(self, verb: str, path: str, key: str | None) -> httpx2.Response:
         """The answer of a route, to a call with a body where it takes one."""
-        told = {"x-request-id": REQUEST_ID, **headers(key)}
+        sent = {"x-request-id": REQUEST_ID, **headers(key)}
         if verb == "PUT":
-            return await self.rest.put(path, content=b"1234", headers=told)
+            return await self.rest.put(path, content=b"1234", headers=sent)
         if path.endswith((":run", ":verify")):
             files = {"args": b"{}", "tensors": b""}
-            return await self.rest.post(path, files=files, headers=told)
+            return await self.rest.post(path, files=files, headers=sent)
         body = next((body for end, body in BODIES.items() if path.endswith(end)), None)
-        return await self.rest.request(verb, path, json=body, headers=told)
+        return await self.rest.request(verb, path, json=body, headers=sent)
 
 
 @asynccontextmanager

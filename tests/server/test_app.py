@@ -164,9 +164,9 @@ def test_a_taken_address_is_told_before_a_worker_starts(
     name = f"OPSERVE_{api.upper()}_ADDRESS"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        status, told = serve(**{name: address})
+        status, output = serve(**{name: address})
     assert status == 1
-    assert told == (
+    assert output == (
         f"opserve: {api}_address: {address} is in use; "
         f"choose another with {name} or --{api}-address\n"
     )
@@ -188,14 +188,14 @@ def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
         raise TimeoutError("planted")
 
     monkeypatch.setattr(Device, "start", start)
-    status, told = serve()
+    status, output = serve()
     assert status == 1
-    assert told.startswith("opserve: devices: ")
-    assert told.count("\n") == 1
+    assert output.startswith("opserve: devices: ")
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         (
             "OPSERVE_DEVICES",
@@ -216,19 +216,19 @@ def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
     ],
 )
 def test_a_setting_out_of_bounds_is_told_in_one_line(
-    name: str, value: str, told: str, serve: Serve
+    name: str, value: str, message: str, serve: Serve
 ) -> None:
-    assert serve(**{name: value}) == (2, f"opserve: {told}\n")
+    assert serve(**{name: value}) == (2, f"opserve: {message}\n")
 
 
 @pytest.mark.parametrize("api", ["grpc", "rest"])
 def test_a_service_without_keys_stays_on_this_machine(api: str, serve: Serve) -> None:
     address = {f"OPSERVE_{api.upper()}_ADDRESS": "0.0.0.0:0"}
-    status, told = serve(**address, OPSERVE_ALLOW_PLAINTEXT="true")
+    status, output = serve(**address, OPSERVE_ALLOW_PLAINTEXT="true")
     assert status == 1
-    assert told.startswith(f"opserve: {api}_address: given 0.0.0.0:0, ")
-    assert "opserve bootstrap" in told
-    assert told.count("\n") == 1
+    assert output.startswith(f"opserve: {api}_address: given 0.0.0.0:0, ")
+    assert "opserve bootstrap" in output
+    assert output.count("\n") == 1
 
 
 def test_the_memory_of_streamed_chunks_is_used_again() -> None:
@@ -257,9 +257,9 @@ import asyncio, gc, sys
 from opserve_server import app
 
 def at_once():
-    told = asyncio.Event()
-    told.set()
-    return told
+    stopped = asyncio.Event()
+    stopped.set()
+    return stopped
 
 app._stopping_on_signals = at_once
 assert app.main() == 0

@@ -157,8 +157,8 @@ async def shared(core: Service) -> AsyncIterator[tuple[Doors, ServiceWithKeys]]:
 
 
 async def opened_by(doors: Doors, key: str, *, request_id: str = "") -> str:
-    told = {"authorization": f"Bearer {key}", "idempotency-key": request_id}
-    answer = await doors.rest.post("/v1/sessions", headers=told)
+    sent = {"authorization": f"Bearer {key}", "idempotency-key": request_id}
+    answer = await doors.rest.post("/v1/sessions", headers=sent)
     session: str = answer.json()["session"]
     return session
 

@@ -32,10 +32,10 @@ EARLY = MANY // 2
 
 
 async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
-    turnstile, passed = FairAdmission(), list[str]()
+    admission, passed = FairAdmission(), list[str]()
 
     async def call(tenant: str) -> None:
-        await turnstile.passed(tenant, object())
+        await admission.passed(tenant, object())
         passed.append(tenant)
 
     await asyncio.gather(*map(call, CALLS))
@@ -43,28 +43,28 @@ async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
 
 
 async def test_who_is_alone_does_not_wait() -> None:
-    turnstile = FairAdmission()
+    admission = FairAdmission()
     for _ in range(3):
         with pytest.raises(StopIteration):
-            turnstile.passed("lab", object()).send(None)
+            admission.passed("lab", object()).send(None)
         await asyncio.sleep(0)
 
 
 async def test_a_call_that_is_answered_in_its_turn_passes_twice_and_no_more() -> None:
-    turnstile, told = FairAdmission(), list[str]()
+    admission, order = FairAdmission(), list[str]()
 
     async def call(tenant: str, times: int) -> None:
         for _ in range(times):
-            await turnstile.passed(tenant, tenant)
-            told.append(tenant)
+            await admission.passed(tenant, tenant)
+            order.append(tenant)
 
     await asyncio.gather(call("lab", 4), call("mill", 1))
-    assert told == ["lab", "lab", "mill", "lab", "lab"]
+    assert order == ["lab", "lab", "mill", "lab", "lab"]
 
 
 async def test_who_gives_up_holds_nobody_up() -> None:
-    turnstile = FairAdmission()
-    waiting = [asyncio.ensure_future(turnstile.passed("lab", object())) for _ in range(5)]
+    admission = FairAdmission()
+    waiting = [asyncio.ensure_future(admission.passed("lab", object())) for _ in range(5)]
     await asyncio.sleep(0)
     waiting[1].cancel()
     waiting[2].cancel()

@@ -83,26 +83,26 @@ async def refused_start(start: Start, chosen: Settings) -> str:
 
 
 async def test_a_configured_store_without_tables_is_a_start_error(start: Start, url: str) -> None:
-    told = await refused_start(start, settings(store_url=SecretStr(url)))
-    assert told.startswith("store_url: ")
-    assert "opserve bootstrap" in told
-    assert told.endswith("set by OPSERVE_STORE_URL")
+    message = await refused_start(start, settings(store_url=SecretStr(url)))
+    assert message.startswith("store_url: ")
+    assert "opserve bootstrap" in message
+    assert message.endswith("set by OPSERVE_STORE_URL")
 
 
 async def test_a_configured_store_without_a_key_is_a_start_error(start: Start, url: str) -> None:
     async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
         await store.tenants.create(ACME, audit=entry())
-    told = await refused_start(start, settings(store_url=SecretStr(url)))
-    assert "has no key: make the first one with `opserve bootstrap`" in told
+    message = await refused_start(start, settings(store_url=SecretStr(url)))
+    assert "has no key: make the first one with `opserve bootstrap`" in message
 
 
 async def test_a_configured_store_whose_file_is_lost_is_a_start_error_and_not_made_anew(
     start: Start, tmp_path: Path
 ) -> None:
     file = tmp_path / "opserve.db"
-    told = await refused_start(start, settings(store_url=SecretStr(f"sqlite:///{file}")))
-    assert f"{file} is missing: " in told
-    assert "opserve bootstrap" in told
+    message = await refused_start(start, settings(store_url=SecretStr(f"sqlite:///{file}")))
+    assert f"{file} is missing: " in message
+    assert "opserve bootstrap" in message
     assert not file.exists()
 
 
@@ -113,9 +113,9 @@ async def test_an_empty_file_is_a_start_error_wherever_it_is(
     default.parent.mkdir()
     default.touch()
     chosen = {"store_url": SecretStr(f"sqlite:///{default}")} if configured else {}
-    told = await refused_start(start, settings(**chosen))
-    assert "is empty: " in told
-    assert "opserve bootstrap" in told
+    message = await refused_start(start, settings(**chosen))
+    assert "is empty: " in message
+    assert "opserve bootstrap" in message
 
 
 async def test_a_service_whose_store_was_never_configured_requires_no_key(
@@ -155,8 +155,8 @@ async def test_without_keys_by_choice_no_key_is_required_on_loopback_alone(
     await identity.refresh()
     assert await admitted(guard, shown(None), Scope.OPERATE) is LOCAL
     reached = {"allow_plaintext": True, "rest_address": "0.0.0.0:0"}
-    told = await refused_start(start, settings(**chosen, **reached))
-    assert told.startswith("rest_address: given 0.0.0.0:0, which other machines can reach, ")
+    message = await refused_start(start, settings(**chosen, **reached))
+    assert message.startswith("rest_address: given 0.0.0.0:0, which other machines can reach, ")
 
 
 async def test_without_any_store_no_key_is_required_on_loopback_alone(start: Start) -> None:
@@ -165,8 +165,8 @@ async def test_without_any_store_no_key_is_required_on_loopback_alone(start: Sta
     assert identity is None
     assert guard.keyless
     reached = {"allow_plaintext": True, "grpc_address": "0.0.0.0:0"}
-    told = await refused_start(start, settings(**chosen, **reached))
-    assert "opserve bootstrap" in told
+    message = await refused_start(start, settings(**chosen, **reached))
+    assert "opserve bootstrap" in message
 
 
 @pytest.mark.parametrize("had_keys", [True, False])
@@ -175,9 +175,9 @@ async def test_an_empty_store_url_is_a_start_error_unless_no_keys_are_wanted(
 ) -> None:
     if had_keys:
         await key_made(f"sqlite:///{default}")
-    told = await refused_start(start, settings(store_url=SecretStr("")))
-    assert told.startswith("store_url: given nothing, allowed a store that `opserve bootstrap` ")
-    assert told.endswith("set by OPSERVE_STORE_URL")
+    message = await refused_start(start, settings(store_url=SecretStr("")))
+    assert message.startswith("store_url: given nothing, allowed a store that `opserve bootstrap` ")
+    assert message.endswith("set by OPSERVE_STORE_URL")
 
 
 @pytest.mark.parametrize("lost", ["missing", "empty", "lost by default"])
@@ -192,8 +192,8 @@ async def test_a_configured_store_is_not_made_anew_without_keys_either(
         await key_made(f"sqlite:///{default}")
         default.unlink()
         chosen = {}
-    told = await refused_start(start, settings(**chosen, no_keys=True))
-    assert "opserve bootstrap" in told
+    message = await refused_start(start, settings(**chosen, no_keys=True))
+    assert "opserve bootstrap" in message
     assert default.exists() == (lost == "empty")
 
 

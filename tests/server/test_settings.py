@@ -90,7 +90,7 @@ def test_a_setting_out_of_bounds_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "beginning"),
     [
         ("DEVICES", "ascend910b", "given ascend910b, allowed a JSON list of profiles, "),
         ("DEVICES", "[]", "given [], allowed a list of at least 1; "),
@@ -106,13 +106,13 @@ def test_a_setting_out_of_bounds_is_refused(
     ],
 )
 def test_a_refusal_names_setting_given_allowed_and_where_it_is_set(
-    name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, beginning: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"OPSERVE_{name}", value)
     with pytest.raises(SettingRefused) as caught:
         settings_of_environment()
     message = str(caught.value)
-    assert message.startswith(f"{name.lower()}: {told}")
+    assert message.startswith(f"{name.lower()}: {beginning}")
     assert f"; set by OPSERVE_{name}" in message
     assert "\n" not in message
 
@@ -142,8 +142,8 @@ def test_a_password_in_a_setting_is_shown_nowhere(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OPSERVE_STORE_URL", "postgresql://ann:sword/fish@db.farm/ops")
     with pytest.raises(SettingRefused) as refused:
         settings_of_environment()
-    told = "store_url: given a text that is not shown, allowed sqlite:///file, or postgresql://"
-    assert str(refused.value).startswith(told)
+    message = "store_url: given a text that is not shown, allowed sqlite:///file, or postgresql://"
+    assert str(refused.value).startswith(message)
     with pytest.raises(ValidationError) as whole:
         Settings()
     assert "fish" not in f"{refused.value} {whole.value}"

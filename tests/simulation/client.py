@@ -274,15 +274,15 @@ class Client:
 
     async def _synchronize(self, lane: Lane) -> None:
         covered = len(lane.history.calls)
-        told = 0
+        failed = 0
         try:
             await self._run(c.SynchronizeStream(stream=lane.handle), safe=False)
         except ExecutionFailed as failure:
-            told = failure.executor
+            failed = failure.executor
             for handle in lane.buffers:  # it is unknown what the failed call left
                 await self._fill(lane, handle)
         at_s = asyncio.get_running_loop().time()
-        lane.history.synchronised.append((covered, at_s, told))
+        lane.history.synchronised.append((covered, at_s, failed))
 
     async def _read(self, lane: Lane) -> None:
         """What is read is what was written last, once no failure is left to be told."""

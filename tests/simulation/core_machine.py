@@ -105,9 +105,11 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def the_device_was_told_to_stop_what_must_stop(self) -> None:
         for handle, stream in self.session.streams.items():
-            told = [held.stopping for held in self.device.held if held.stream == handle]
-            running = list(stream.queue)[: len(told)]
-            assert told == [work.stopped_by is not None for work in running], f"stopped: {told}"
+            stopping = [held.stopping for held in self.device.held if held.stream == handle]
+            running = list(stream.queue)[: len(stopping)]
+            assert stopping == [work.stopped_by is not None for work in running], (
+                f"stopped: {stopping}"
+            )
         for handle, task in self.aborts:
             stopping = any(held.stopping for held in self.device.held if held.stream == handle)
             assert task.done() != stopping, "an abort ends with the last call that it stops"

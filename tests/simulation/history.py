@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from opserve_server.core.history import HistoryEntry, LostEntries, Outcome, WorkKind
-from simulation.watching import Watcher, check_told
+from simulation.watching import Watcher, check_reported
 from simulation.worker import Ran
 
 DEATHS_LIMIT = 2
@@ -148,26 +148,26 @@ def check_events(runs: Runs, stream: StreamHistory) -> None:
 
 def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
     """A synchronise returns when all is over, and tells the first call that was given up, once."""
-    told = 0
+    reported = 0
     for number, (covered, at_s, executor) in enumerate(stream.synchronised):
         calls = stream.calls[:covered]
         for ran in (ran for call in calls for ran in runs.of_call(call)):
             assert ran.end_s <= at_s, f"a synchronise at {at_s} did not wait for {ran}"
-        failed = [call.executor for call in calls[told:] if runs.failed(call)]
+        failed = [call.executor for call in calls[reported:] if runs.failed(call)]
         if number in stream.hurried:  # a call may end while it is being stopped
-            assert executor in [0, *(call.executor for call in calls[told:])]
+            assert executor in [0, *(call.executor for call in calls[reported:])]
             assert executor or not failed, f"told none, failed {failed}"
         else:
             assert executor == (failed[0] if failed else 0), f"told {executor}, failed {failed}"
-        told = covered
+        reported = covered
 
 
 def check_watched(runs: Runs, stream: StreamHistory, watcher: Watcher) -> None:
     """A watcher was told of each call once, in the order of endings, and what it came to."""
-    check_told(watcher.told)
+    check_reported(watcher.reported)
     entries = {
         news.handle: news
-        for news in watcher.told
+        for news in watcher.reported
         if isinstance(news, HistoryEntry) and news.kind is WorkKind.EXECUTE
     }
     done = [call for call in stream.calls if _was_done(entries.get(call.executor))]
@@ -175,7 +175,7 @@ def check_watched(runs: Runs, stream: StreamHistory, watcher: Watcher) -> None:
         assert not runs.failed(call), f"executor {call.executor} was told to be done"
     sequences = [entries[call.executor].sequence for call in done]
     assert sequences == sorted(sequences), "calls were told in another order"
-    if watcher.whole and not any(isinstance(news, LostEntries) for news in watcher.told):
+    if watcher.whole and not any(isinstance(news, LostEntries) for news in watcher.reported):
         answered = [call.executor for call in stream.calls[:-1]]  # the last may have been refused
         assert set(answered) <= set(entries), "a call was never told of"
 

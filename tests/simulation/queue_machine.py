@@ -157,14 +157,14 @@ class LineMachine(RuleBasedStateMachine):
             for wait in self.model.in_order()
         ]
         listed = self.waiting()
-        told = [
+        found = [
             (
                 *(one.tenant, one.request_id, one.priority, one.exclusive),
                 *(one.position, one.waited_s, one.left_s),
             )
             for one in listed
         ]
-        assert wanted == told, f"waiting: {told}, expected {wanted}"
+        assert wanted == found, f"waiting: {found}, expected {wanted}"
         assert all(one.waits_for for one in listed), "a reason to wait is missing"
 
     @invariant()
@@ -186,7 +186,7 @@ class LineMachine(RuleBasedStateMachine):
         priority=st.integers(0, PRIORITIES),
         alone_s=one_of(0, 0, 10, 90),
         wait_s=one_of(0, 7, 45, 290, LONGEST_WAIT_S),
-        way=one_of("once", "named", "told"),
+        way=one_of("once", "named", "notified"),
     )
     def ask(
         self, tenant: str, tags: str, priority: int, alone_s: int, wait_s: int, way: str
@@ -200,7 +200,7 @@ class LineMachine(RuleBasedStateMachine):
             exclusive_s=self.about(alone_s) if alone_s else 0.0,
         )
         now = self.loop.time()
-        limit_s = BOUNDS.device_wait_limit_s if way == "told" else BOUNDS.wait_limit_s
+        limit_s = BOUNDS.device_wait_limit_s if way == "notified" else BOUNDS.wait_limit_s
         wait = ModelWait(
             id="" if way == "once" else f"request {self.model.asked}",
             tenant=tenant,
@@ -212,15 +212,15 @@ class LineMachine(RuleBasedStateMachine):
             turn=(now - priority * BOUNDS.priority_step_s, self.model.asked),
         )
         self.asked[wait] = asked
-        caller = self.call(wait, told=way == "told")
+        caller = self.call(wait, notified=way == "notified")
         wait.callers.append(caller)
         self.model.ask(wait)
 
     @precondition(lambda self: self.named())
-    @rule(which=WHICH, told=st.booleans())
-    def ask_again(self, which: int, told: bool) -> None:
+    @rule(which=WHICH, notified=st.booleans())
+    def ask_again(self, which: int, notified: bool) -> None:
         wait = pick(self.named(), which)
-        caller = self.call(wait, told=told)
+        caller = self.call(wait, notified=notified)
         if not wait.outcome:
             self.model.join(wait, caller)
 
@@ -229,14 +229,14 @@ class LineMachine(RuleBasedStateMachine):
         granted = [wait for wait in self.asked if wait.outcome in TAGS][-BOUNDS.sessions_limit :]
         return [wait for wait in (*self.model.waits, *granted) if wait.id]
 
-    def call(self, wait: ModelWait, *, told: bool) -> ModelCaller:
+    def call(self, wait: ModelWait, *, notified: bool) -> ModelCaller:
         """A call begins."""
         who = Principal(tenant=wait.tenant, name="ann", scopes=frozenset({Scope.OPERATE}))
-        tell_after_s = self.about(4.0) if told else inf
+        tell_after_s = self.about(4.0) if notified else inf
         asked, service = self.asked[wait], self.service
 
         async def opening() -> OpenedSession | WaitingInfo:
-            if not told:
+            if not notified:
                 return await service.open_session(who, asked, request_id=wait.id)
             return await service.ask_for_session(
                 who, asked, request_id=wait.id, tell_after_s=tell_after_s
@@ -307,4 +307,4 @@ def expected_of(client: Client) -> str | int:
     """What the model says that a client was answered."""
     if client.cut_off:
         return "CancelledError"
-    return client.wait.outcome if client.caller.told is None else client.caller.told
+    return client.wait.outcome if client.caller.notified is None else client.caller.notified

@@ -19,7 +19,7 @@ class ModelCaller:
     """
 
     leaves_at: float = inf
-    told: int | None = None
+    notified: int | None = None
 
 
 @dataclass(eq=False)
@@ -231,7 +231,7 @@ class ModelLine:
         self.serve()
 
     def _tell(self, wait: ModelWait, caller: ModelCaller) -> None:
-        caller.told = self.position(wait)
+        caller.notified = self.position(wait)
         self._loses(wait, caller)
 
     def _loses(self, wait: ModelWait, caller: ModelCaller) -> None:

@@ -79,7 +79,7 @@ def test_a_world_is_as_rough_as_it_should_be() -> None:
     assert sum(world.mappings.count for world in worlds) >= 10
     lanes = [lane for world in worlds for client in world.clients for lane in client.finished]
     assert sum(lane.watcher.whole for lane in lanes) >= 50
-    assert sum(len(lane.watcher.told) for lane in lanes) >= 300
+    assert sum(len(lane.watcher.reported) for lane in lanes) >= 300
 
 
 def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class Watcher:
         *,
         random: Random,
     ) -> None:
-        self.told: list[HistoryEntry | LostEntries] = []
+        self.reported: list[HistoryEntry | LostEntries] = []
         self.whole = False
         self._random = random
         self._task = asyncio.create_task(self._follow(service, principal, session, stream))
@@ -66,19 +66,19 @@ class Watcher:
         if self._random.random() < BREAKS:
             return False
         if not isinstance(news, NoNews):
-            self.told.append(news)
+            self.reported.append(news)
         await asyncio.sleep(self._random.uniform(0, PAUSE_S))
         return True
 
     @property
     def _last(self) -> int:
-        return _ends(self.told[-1])[1] if self.told else 0
+        return _ends(self.reported[-1])[1] if self.reported else 0
 
 
-def check_told(told: list[HistoryEntry | LostEntries]) -> None:
+def check_reported(reported: list[HistoryEntry | LostEntries]) -> None:
     """Each entry is told once and in order, or said to be lost."""
     last = 0
-    for news in told:
+    for news in reported:
         first, end = _ends(news)
         assert first == last + 1, f"after entry {last} came {news}"
         last = end

@@ -300,7 +300,7 @@ class SimulatedWorker:
             self._stop_turn(task)
         self._run_queue.remove(task)
         begun = self._begun.pop(task, None)
-        told: tuple[int, ...] = (task.run.call_id, task.used_ns)
+        arguments: tuple[int, ...] = (task.run.call_id, task.used_ns)
         if begun is not None:
             self._write_down(task, begun, OUTCOMES[ending])
         if ending is Done:
@@ -308,8 +308,8 @@ class SimulatedWorker:
             source, target = self._regions(task.run.call)
             self._fill(target, filled_by(self._bytes(source), task.run.call.parameters))
             start_ns, end_ns = (int(at * NANOSECONDS) for at in (begun.start_s, self.loop.time()))
-            told += (start_ns, end_ns, task.used_ns)
-        self._on_message(ending(*told))
+            arguments += (start_ns, end_ns, task.used_ns)
+        self._on_message(ending(*arguments))
         if self._alive:
             self._look_around()
 

@@ -143,8 +143,10 @@ class World:
 
     def history(self) -> str:
         """Everything that happened, to be compared."""
-        told = [lane.history.synchronised for client in self.clients for lane in client.finished]
-        return repr((self.log, told, self.loop.time()))
+        synchronised = [
+            lane.history.synchronised for client in self.clients for lane in client.finished
+        ]
+        return repr((self.log, synchronised, self.loop.time()))
 
     def kill_worker(self) -> None:
         """Kills the worker that lives, if there is one."""
@@ -244,8 +246,8 @@ class World:
         """What is left ends with its lease, and everything comes back."""
         await asyncio.sleep(LEASE_S + 2 * (CALL_TIME_LIMIT_S + SILENCE_LIMIT_S) + 1)
         assert self.device.slabs.free_bytes == DEVICE_BYTES, "memory of a dead client is held"
-        (told,) = self.service.list_devices(LOCAL)
-        assert told.sessions == 0, "a session of a dead client is open"
+        (device,) = self.service.list_devices(LOCAL)
+        assert device.sessions == 0, "a session of a dead client is open"
         self.mappings.check_and_close()
         check_nothing_is_charged(self.service)
         await self.service.stop()

@@ -78,7 +78,7 @@ class Operator:
             check=False,
         )
 
-    def told(self, *arguments: str) -> str:
+    def output_of(self, *arguments: str) -> str:
         """What a command writes that succeeds."""
         done = self.run(*arguments)
         assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ class Operator:
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """The rows of a command in JSON."""
-        rows: list[dict[str, Any]] = json.loads(self.told(*arguments, "--output", "json"))
+        rows: list[dict[str, Any]] = json.loads(self.output_of(*arguments, "--output", "json"))
         return rows
 
 
@@ -94,7 +94,7 @@ class Operator:
 def operator(tmp_path: Path) -> Iterator[Operator]:
     """An operator who has bootstrapped a service that runs."""
     at_terminal = Operator(tmp_path)
-    at_terminal.environment["OPSERVE_API_KEY"] = at_terminal.told("bootstrap").strip()
+    at_terminal.environment["OPSERVE_API_KEY"] = at_terminal.output_of("bootstrap").strip()
     service = subprocess.Popen(
         [sys.executable, "-m", "opserve_server"],
         env=at_terminal.environment,
@@ -116,8 +116,8 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
 def test_an_operator_gives_a_tenant_its_share_and_takes_it_back(operator: Operator) -> None:
     again = operator.run("bootstrap")
     assert (again.returncode, again.stdout) == (1, "")
-    operator.told("tenant", "create", "lab", "--quota", "sessions=1")
-    key = operator.told("key", "create", "lab", "ci").strip()
+    operator.output_of("tenant", "create", "lab", "--quota", "sessions=1")
+    key = operator.output_of("key", "create", "lab", "ci").strip()
     with Client(operator.address, api_key=key) as client:
         with client.open_session() as session:
             assert session.run(CALL).out is not None
@@ -130,10 +130,10 @@ def test_an_operator_gives_a_tenant_its_share_and_takes_it_back(operator: Operat
         (row,) = operator.rows("usage", "lab")
         assert row["calls"] == 1
         assert row["device_s"] > 0
-        page = operator.told("top", "--once")
+        page = operator.output_of("top", "--once")
         assert re.search(r"^lab +1 +[\d.e-]+ +100 +0 +0 +0 ", page, re.MULTILINE), page
         (known,) = operator.rows("key", "list", "lab")
-        operator.told("key", "revoke", known["id"])
+        operator.output_of("key", "revoke", known["id"])
         with pytest.raises(AuthenticationError):
             client.list_devices()
     entries = operator.rows("audit")
@@ -156,7 +156,7 @@ def test_top_shows_what_changes_in_a_terminal_and_leaves_it_at_ctrl_c(operator: 
         first = read_until(ours, b"ascend910b-0")
         assert b"\x1b[?1049h" in first, "it has the whole screen"
         assert b"lab" not in first
-        operator.told("tenant", "create", "lab")
+        operator.output_of("tenant", "create", "lab")
         read_until(ours, b"lab")
         os.close(theirs)
         os.write(ours, b"\x03")

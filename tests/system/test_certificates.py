@@ -49,7 +49,7 @@ async def test_new_certificates_and_authorities_are_taken_and_what_does_not_fit_
     chosen = settings(tmp_path, Files(shown, old.known, old.unknown, old.nobody), client_ca=True)
     caplog.set_level(logging.INFO, logger="opserve_server.tls")
 
-    async def told() -> bool:
+    async def warned() -> bool:
         await asyncio.sleep(0)
         return "TLS stays as it was: tls_certificate_file: given " in caplog.text
 
@@ -62,7 +62,7 @@ async def test_new_certificates_and_authorities_are_taken_and_what_does_not_fit_
     ):
         assert len(await before.list_devices()) == 1
         copy(new.server.certificate, shown.certificate)
-        await until(told)
+        await until(warned)
         assert await every_outcome(addresses, lab, old.known) == {"1 devices"}
         assert await every_outcome(addresses, lab, new.known) == {"ServiceUnreachable"}
         copy(new.server.key, shown.key)
@@ -86,13 +86,13 @@ async def test_a_file_that_vanishes_between_two_reads_ends_nothing(
     assert loaded is not None
     monkeypatch.setattr(Path, "read_bytes", what_was_there)
     Path(f"{getattr(files.server, name)}").unlink()
-    told = asyncio.Event()
+    warned = asyncio.Event()
 
     def tell(*_: object) -> None:
-        told.set()
+        warned.set()
 
     monkeypatch.setattr(tls.log, "warning", tell)
-    looking, telling = (asyncio.create_task(one) for one in (loaded.keep_looking(), told.wait()))
+    looking, telling = (asyncio.create_task(one) for one in (loaded.keep_looking(), warned.wait()))
     done, _ = await asyncio.wait([looking, telling], return_when=asyncio.FIRST_COMPLETED)
     looking.cancel()
     telling.cancel()

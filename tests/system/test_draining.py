@@ -82,9 +82,9 @@ async def seconds_to_end(process: Process, status: int) -> float:
 
 def retry_delay_s(error: grpc.aio.AioRpcError) -> int:
     metadata: dict[str, Any] = dict(error.trailing_metadata())
-    status, told = Status.FromString(metadata["grpc-status-details-bin"]), RetryInfo()
-    assert any(detail.Unpack(told) for detail in status.details)
-    return int(told.retry_delay.seconds)
+    status, retry = Status.FromString(metadata["grpc-status-details-bin"]), RetryInfo()
+    assert any(detail.Unpack(retry) for detail in status.details)
+    return int(retry.retry_delay.seconds)
 
 
 async def test_a_drain_ends_at_its_limit_whatever_runs() -> None:

@@ -47,7 +47,7 @@ async def connected(address: str) -> Wire:
     return await asyncio.open_connection(host, int(port))
 
 
-async def told(wire: Wire) -> dict[str, object]:
+async def problem_of(wire: Wire) -> dict[str, object]:
     """The problem that a connection ends with."""
     answer = await wire[0].read()
     await close(wire)
@@ -110,7 +110,7 @@ async def test_what_is_no_request_is_told_as_a_problem(
 ) -> None:
     wire = await connected(service.rest)
     wire[1].write(sent)
-    problem = await told(wire)
+    problem = await problem_of(wire)
     assert (problem["status"], problem["parameter"]) == (status, parameter)
     await serves(service)
 
@@ -119,7 +119,7 @@ async def test_what_is_no_request_is_told_as_a_problem(
 async def test_a_body_of_too_many_chunks_ends(service: Addresses, piece: bytes) -> None:
     wire = await connected(service.rest)
     wire[1].write(CHUNKED + piece * (4096 // (len(piece) - 1) + 2))
-    assert (await told(wire))["parameter"] == "chunks"
+    assert (await problem_of(wire))["parameter"] == "chunks"
     await serves(service)
 
 

@@ -85,9 +85,9 @@ async def test_messages_nested_too_deep_are_refused(doors: Doors, keyed: Service
 
 
 async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: ServiceWithKeys) -> None:
-    told = {"authorization": f"Bearer {keyed.lab}", "content-type": "application/json"}
+    sent = {"authorization": f"Bearer {keyed.lab}", "content-type": "application/json"}
     for document in (b"[" * 2000 + b"]" * 2000, b'{"a":' * 400 + b"1" + b"}" * 400):
-        answer = await doors.rest.post("/v1/sessions", content=document, headers=told)
+        answer = await doors.rest.post("/v1/sessions", content=document, headers=sent)
         assert answer.status_code == 400
         assert answer.json()["given"] == "text that is not JSON"
 
@@ -124,10 +124,10 @@ async def test_long_lists_are_refused_by_their_length_over_grpc(
 async def test_long_lists_are_refused_by_their_length_over_rest(
     doors: Doors, keyed: ServiceWithKeys
 ) -> None:
-    told = {"authorization": f"Bearer {keyed.lab}"}
+    sent = {"authorization": f"Bearer {keyed.lab}"}
     shape = [1] * (VALUES_LIMIT + 1)
     body = {"arguments": {"grad_output": {"shape": shape}}}
-    answer = await doors.rest.post(PLAN, json=body, headers=told)
+    answer = await doors.rest.post(PLAN, json=body, headers=sent)
     assert answer.status_code == 400
     assert answer.json()["parameter"] == "arguments.grad_output.shape"
     assert answer.json()["allowed"] == f"a list of at most {VALUES_LIMIT}"

@@ -139,8 +139,8 @@ async def test_nothing_that_a_tenant_is_told_names_another(
     for rpc in every_rpc():
         request = request_in(rpc, mine)
         data = b"" if request is None else request.SerializeToString()
-        _, told = await doors.grpc_answer(rpc, data, keyed.mill)
-        seen.append(told.decode(errors="replace"))
+        _, details = await doors.grpc_answer(rpc, data, keyed.mill)
+        seen.append(details.decode(errors="replace"))
     pages = [text for text in seen if not text.startswith("# HELP")]  # /metrics has a scope
     assert len(pages) > 80
     assert [secret for secret in secrets for text in pages if secret and secret in text] == []

@@ -68,8 +68,8 @@ async def served() -> AsyncIterator[tuple[Addresses, BaseProcess]]:
 def sleeps_of_other_threads(worker: BaseProcess) -> int:
     """How often threads of the worker other than its first one have ended work so far."""
     others = Path(f"/proc/{worker.pid}/task").glob("*/status")
-    told = [path.read_text() for path in others if path.parent.name != str(worker.pid)]
-    return sum(int(text.split("voluntary_ctxt_switches:")[1].split()[0]) for text in told)
+    statuses = [path.read_text() for path in others if path.parent.name != str(worker.pid)]
+    return sum(int(text.split("voluntary_ctxt_switches:")[1].split()[0]) for text in statuses)
 
 
 async def test_two_threads_compute_what_one_does(served: tuple[Addresses, BaseProcess]) -> None:

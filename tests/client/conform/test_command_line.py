@@ -58,11 +58,11 @@ def test_a_run_that_is_right_ends_with_0_and_can_be_read(
     service: Addresses, capsys: Capture
 ) -> None:
     assert run(service, RIGHT, "--json", "--folder", "run") == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert told["counts"] == {"PASSED": 2}
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert printed["counts"] == {"PASSED": 2}
     revision = OPERATORS["im2col_backward"].revision
-    assert told["contracts"] == {"im2col_backward": str(revision)}
-    assert told["seed"] == 3
+    assert printed["contracts"] == {"im2col_backward": str(revision)}
+    assert printed["seed"] == 3
     assert conform("compare", "run", "run/record.jsonl") == 0
     assert capsys.readouterr().out == "nothing differs\n"
 
@@ -110,9 +110,9 @@ def test_a_run_that_judges_nothing_says_so_and_is_not_right(
 ) -> None:
     (tmp_path / "none").mkdir()
     assert conform("verify", "none", "--suite", "mine.jsonl", "--server", service.grpc) == 2
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "nothing was judged"
-    assert "2 UNIMPLEMENTED" in told[1]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "nothing was judged"
+    assert "2 UNIMPLEMENTED" in printed[1]
 
 
 def test_a_key_that_interrupts_is_told_how_to_go_on(
@@ -120,8 +120,8 @@ def test_a_key_that_interrupts_is_told_how_to_go_on(
 ) -> None:
     monkeypatch.setattr(options_module, "run_cases", mock.Mock(side_effect=KeyboardInterrupt))
     assert run(service, RIGHT, "--folder", "cut") == 130
-    told = "interrupted: cut has what was judged, and --resume goes on with it"
-    assert told in capsys.readouterr().err
+    message = "interrupted: cut has what was judged, and --resume goes on with it"
+    assert message in capsys.readouterr().err
 
 
 def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_told(
@@ -166,7 +166,7 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("run", "--suite", "other"), "suite: given other, allowed smoke"),
         (("cases", "--seed", str(2**63)), f"seed: given {2**63}, allowed 0 to {2**63 - 1}"),
@@ -187,11 +187,11 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
     ],
 )
 def test_what_is_no_verdict_ends_with_2(
-    arguments: tuple[str, ...], told: str, capsys: Capture
+    arguments: tuple[str, ...], message: str, capsys: Capture
 ) -> None:
     assert conform(*arguments) == 2
     captured = capsys.readouterr()
-    assert told in captured.err
+    assert message in captured.err
     assert "a service is started" not in captured.err
     assert not captured.out
 

@@ -27,14 +27,14 @@ def summary_of(*reasons: str) -> Summary:
 
 
 def test_no_text_becomes_a_link_an_image_or_markup() -> None:
-    told = step_summary(summary_of(HOSTILE)).splitlines()[-1]
-    assert told.endswith(r"| \!\[x\](http://a) \| \`code\` &lt;img src=x> \[b\]: c |")
+    summary = step_summary(summary_of(HOSTILE)).splitlines()[-1]
+    assert summary.endswith(r"| \!\[x\](http://a) \| \`code\` &lt;img src=x> \[b\]: c |")
 
 
 def test_no_text_begins_a_command_of_its_own() -> None:
-    (told,) = annotations(summary_of("100 %\r\n::set-output name=a::b"))
+    (annotation,) = annotations(summary_of("100 %\r\n::set-output name=a::b"))
     case = fold(1).id
-    assert told == f"::error title=ERROR {case}::100 %25%0D%0A::set-output name=a::b"
+    assert annotation == f"::error title=ERROR {case}::100 %25%0D%0A::set-output name=a::b"
 
 
 def test_a_title_ends_where_it_must() -> None:

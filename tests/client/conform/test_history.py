@@ -86,8 +86,8 @@ def test_a_run_comes_into_the_history_and_is_compared_with_there(
     assert conform("baseline", api, "wrong", *server, "--history", f"cli/{api}") == 0
     capsys.readouterr()
     assert conform("compare", f"service:{api}", first, *server, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["fixed"], told["same_suite"]) == ([case.id for case in CASES], True)
+    rows = json.loads(capsys.readouterr().out)
+    assert (rows["fixed"], rows["same_suite"]) == ([case.id for case in CASES], True)
     assert tried(address, WRONG, "--baseline", f"service:{api}") == 0
     with Client(address) as client:
         (moved,) = (one for one in client.conformance.list_baselines() if one.name == api)
@@ -103,15 +103,15 @@ def test_the_history_is_shown_with_its_names_until_one_is_forgotten(
     assert conform("baseline", "shown", "shown", *server, "--history", "shown/one") == 0
     capsys.readouterr()
 
-    def told() -> list[tuple[str, str, str]]:
+    def listed() -> list[tuple[str, str, str]]:
         assert conform("runs", "shown/one", *server, "--output", "json") == 0
         rows = json.loads(capsys.readouterr().out)
         return [(row["target"], row["results"], row["baselines"]) for row in rows]
 
     unnamed = ("shown/one", "2 PASSED", "")
-    assert told() == [("shown/one", "2 PASSED", "shown"), unnamed]
+    assert listed() == [("shown/one", "2 PASSED", "shown"), unnamed]
     assert conform("forget", "shown", *server) == 0
-    assert told() == [unnamed, unnamed]
+    assert listed() == [unnamed, unnamed]
     assert conform("forget", "shown", *server) == 2
     assert conform("runs", *server, "--limit", "1") == 0
     assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["begun", "run", "target"]
@@ -153,7 +153,7 @@ def test_what_the_service_will_not_take_is_told_before_the_run(
     kept: Addresses, service: Addresses, capsys: Capture
 ) -> None:
     with mock.patch.object(history, "send") as send:
-        for server, more, told in (
+        for server, more, message in (
             ("", ("--history", "mine"), "history: given no service, allowed with --server"),
             (kept.grpc, ("--history", "a b"), "target: given 'a b'"),
             (service.grpc, ("--history", "mine"), "a service without a store"),
@@ -162,7 +162,7 @@ def test_what_the_service_will_not_take_is_told_before_the_run(
         ):
             assert tried(server, RIGHT, *more) == 2
             captured = capsys.readouterr()
-            assert told in captured.err
+            assert message in captured.err
             assert not captured.out
     send.assert_not_called()
 
@@ -170,14 +170,14 @@ def test_what_the_service_will_not_take_is_told_before_the_run(
 def test_a_name_is_for_a_run_of_the_service(kept: Addresses, capsys: Capture) -> None:
     server = ("--server", kept.grpc)
     write_record(SAMPLE, Path("sample.jsonl"))
-    for arguments, told in (
+    for arguments, message in (
         (("main", "sample.jsonl"), "allowed with --history"),
         (("main", "service:none"), "run: given none"),
         (("a b", "service:0123456789abcdef"), "name: given 'a b'"),
         (("main", "none"), "No such file"),
     ):
         assert conform("baseline", *arguments, *server) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def sent(kept: Addresses, *results: Result, target: str) -> list[tuple[str, str, int]]:
@@ -187,14 +187,14 @@ def sent(kept: Addresses, *results: Result, target: str) -> list[tuple[str, str,
     record = replace(record, header=replace(record.header, digest=digest))
     begun = history.send(record, target, Access(address=kept.grpc))
     with Client(kept.grpc) as client:
-        told = client.conformance.list_results(begun.id)
-    return [(one.case, one.reason, len(one.verdict)) for one in told]
+        listed = client.conformance.list_results(begun.id)
+    return [(one.case, one.reason, len(one.verdict)) for one in listed]
 
 
 def test_whatever_a_target_says_can_be_sent(kept: Addresses) -> None:
     reason = "a\n\x1b[31m\0 b" + "é" * 5000
-    (told,) = sent(kept, failed(Status.ERROR, reason), target="hostile")
-    assert told[1] == ("a ?[31m? b" + "é" * 1024)[:1024]
+    (result,) = sent(kept, failed(Status.ERROR, reason), target="hostile")
+    assert result[1] == ("a ?[31m? b" + "é" * 1024)[:1024]
     (other,) = sent(kept, failed(Status.ERROR, "x" * 200_000), target="hostile")
     assert other[1:] == ("x" * 1024, 0)
 

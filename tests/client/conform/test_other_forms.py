@@ -41,9 +41,9 @@ def test_layers_of_others_are_tried_and_what_is_left_out_is_told(
 ) -> None:
     target = f"opserve:{service.grpc}"
     assert conform("run", "--suite", suite, "--target", target, "--server", service.grpc) == 0
-    told = capsys.readouterr()
-    assert f"{passed} PASSED" in " ".join(told.out.split())
-    assert left in told.err
+    captured = capsys.readouterr()
+    assert f"{passed} PASSED" in " ".join(captured.out.split())
+    assert left in captured.err
 
 
 def test_a_case_of_a_problem_has_it_as_its_source_and_is_drawn_by_the_seed() -> None:

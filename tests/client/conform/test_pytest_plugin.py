@@ -119,7 +119,7 @@ def test_what_was_judged_comes_into_the_history(kept: Addresses, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--opserve-history=a b",), "history: .*target: given 'a b'"),
         (("--opserve-history=mine", "--opserve-server="), "allowed with --opserve-server"),
@@ -127,11 +127,11 @@ def test_what_was_judged_comes_into_the_history(kept: Addresses, tmp_path: Path)
     ],
 )
 def test_a_history_that_takes_no_run_is_told_before_any_is_tried(
-    kept: Addresses, tmp_path: Path, options: tuple[str, ...], told: str
+    kept: Addresses, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     target = "--opserve-target=client.conform.kernels:fold"
     done = run_pytest(tmp_path, kept, "--opserve-suite=mine.jsonl", target, *options)
-    assert re.search(told, done.stdout + done.stderr)
+    assert re.search(message, done.stdout + done.stderr)
     assert done.returncode in {2, pytest.ExitCode.USAGE_ERROR}
     assert "mine::" not in "".join(line for line in done.stdout.splitlines() if "PASSED" in line)
 

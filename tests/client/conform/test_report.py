@@ -115,8 +115,8 @@ def test_cases_are_compared_with_a_baseline() -> None:
     before = run(folded(nothing_wrong), *(folded(case=fold(n)) for n in (5, 6)))
     index, (first, second) = unpacked(report_of(now, baseline=before.outcomes))
     names, columns = index["names"], index["columns"]
-    told = [names["change"][place] for place in columns["change"]]
-    assert told == ["new failure", "new case"]
+    changes = [names["change"][place] for place in columns["change"]]
+    assert changes == ["new failure", "new case"]
     assert columns["before"] == [0, None]
     assert (first["before"], second["before"]) == ({"status": "PASSED", "worst": 0}, None)
     assert index["baseline"] == "The baseline has 3 cases; 2 of them are not in this run."

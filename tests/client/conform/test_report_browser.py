@@ -107,20 +107,20 @@ def test_an_address_holds_filters_sort_and_case(open_report: Open) -> None:
         page.click("[data-sort=id]")
         page.locator(ROWS).first.click()
         page.wait_for_selector("#case h3")
-        told = page.inner_text("#case .id code"), statuses(page)
+        shown = page.inner_text("#case .id code"), statuses(page)
         address = page.evaluate("location.hash")
     with open_report(SAMPLE, at=address) as page:
         page.wait_for_selector("#case h3")
-        assert (page.inner_text("#case .id code"), statuses(page)) == told
+        assert (page.inner_text("#case .id code"), statuses(page)) == shown
         assert page.input_value("#status") == "FAILED"
 
 
 def test_a_failure_says_what_is_wrong(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector("#case h3")
-        told = page.inner_text("#case")
-        assert FAILED.verdict.reason in told
-        assert f"out: wrong only at the last w ({LAST_COLUMN} of {LAST_COLUMN + 1})" in told
+        shown = page.inner_text("#case")
+        assert FAILED.verdict.reason in shown
+        assert f"out: wrong only at the last w ({LAST_COLUMN} of {LAST_COLUMN + 1})" in shown
         assert "rounding" in page.inner_text("#case .output table >> nth=0")
         assert "24" in page.inner_text("#case .output :text('Used fraction') ~ .wide")
         elements = page.locator("table:has(th:text-is('Expected')) >> nth=0 >> tbody tr")
@@ -215,8 +215,8 @@ def test_known_failures_and_those_that_pass_are_told(open_report: Open) -> None:
         assert page.locator(f"{ROWS} .reason b").all_inner_texts() == ["known failure passes"]
         page.evaluate("id => { location.hash = `case=${id}` }", FAILED.case.id)
         page.wait_for_selector(f"#case .id:has-text('{FAILED.case.id}')")
-        told = page.text_content("#case .known")
-        assert told == f"known failure: {FAILED.case.id}  # {HOSTILE}"
+        shown = page.text_content("#case .known")
+        assert shown == f"known failure: {FAILED.case.id}  # {HOSTILE}"
         assert page.locator("img").count() == 0
 
 
@@ -279,8 +279,8 @@ def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: P
     with open_report(run(folded(case=case)), at=f"#case={case.id}") as page:
         page.wait_for_selector("#snippet")
         snippet = page.locator("#snippet").text_content() or ""
-        told = page.inner_text("#command")
-        assert told.endswith(f"--seed 7 --target my_kernels:backward --case {case.id}")
+        shown = page.inner_text("#command")
+        assert shown.endswith(f"--seed 7 --target my_kernels:backward --case {case.id}")
     (tmp_path / "snippet.py").write_text(snippet, encoding="utf-8")
     (tmp_path / "mine.py").write_text(
         "import numpy as np\n"

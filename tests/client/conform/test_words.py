@@ -24,7 +24,7 @@ WRONG = {
 }
 
 
-def told(*wrong: Any, shape: tuple[int, ...] = (2, 6, 8, 8)) -> list[str]:
+def described(*wrong: Any, shape: tuple[int, ...] = (2, 6, 8, 8)) -> list[str]:
     expected = np.zeros(shape)
     given = expected.astype(np.float32)
     for index in wrong:
@@ -35,15 +35,15 @@ def told(*wrong: Any, shape: tuple[int, ...] = (2, 6, 8, 8)) -> list[str]:
 
 @pytest.mark.parametrize("pattern", WRONG)
 def test_a_pattern_has_a_sentence(pattern: str) -> None:
-    assert told(WRONG[pattern]) == [pattern]
+    assert described(WRONG[pattern]) == [pattern]
 
 
 def test_a_border_has_a_sentence() -> None:
-    assert told((..., [0, -1]), (..., [0, -1], EVERYTHING)) == ["the border of h, w"]
+    assert described((..., [0, -1]), (..., [0, -1], EVERYTHING)) == ["the border of h, w"]
 
 
 def test_every_axis_with_a_pattern_has_a_sentence() -> None:
-    assert told((1, 5, 2, 3)) == [
+    assert described((1, 5, 2, 3)) == [
         "the last n (1 of 2)",
         "the last c (5 of 6)",
         "h (2 of 8)",
@@ -52,10 +52,10 @@ def test_every_axis_with_a_pattern_has_a_sentence() -> None:
 
 
 def test_there_is_nothing_to_say_of_what_is_right_or_all_wrong() -> None:
-    assert told() == []
-    assert told(...) == []
+    assert described() == []
+    assert described(...) == []
 
 
 def test_a_cell_of_several_entries_is_told_by_its_entries() -> None:
     tail = (EVERYTHING, slice(4002, None))
-    assert told(tail, shape=(1, 4095, 1, 1)) == ["the last c (4000 to 4094 of 4095)"]
+    assert described(tail, shape=(1, 4095, 1, 1)) == ["the last c (4000 to 4094 of 4095)"]

@@ -73,7 +73,7 @@ def in_processes(made: Setup, cases: Sequence[Case]) -> list[Result]:
 def recorded(
     cases: Sequence[Case],
     made: Setup,
-    told: list[str],
+    reported: list[str],
     *,
     jobs: int = 1,
     folder: Path | None = None,
@@ -87,7 +87,7 @@ def recorded(
             workers=workers,
             folder=folder,
             resume=resume,
-            told=lambda result: told.append(result.case.id),
+            told=lambda result: reported.append(result.case.id),
         )
 
 
@@ -175,12 +175,12 @@ def test_a_target_that_is_not_there_is_told_by_the_process(service: Addresses) -
 
 
 def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     made = setup(service.grpc, "client.conform.kernels:fold", CASES)
 
     def run(*, resume: bool) -> list[Status]:
-        told.clear()
-        record = recorded(CASES, made, told, jobs=2, folder=tmp_path / "run", resume=resume)
+        reported.clear()
+        record = recorded(CASES, made, reported, jobs=2, folder=tmp_path / "run", resume=resume)
         assert [result.case for result in record.results] == list(CASES)
         return statuses(list(record.results))
 
@@ -189,10 +189,10 @@ def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) 
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2]) + lines[2][:50])
     assert run(resume=True) == [Status.PASSED] * 3
-    assert len(told) == 2
+    assert len(reported) == 2
     assert len(read_record(path).results) == 3
     assert run(resume=True) == [Status.PASSED] * 3
-    assert not told
+    assert not reported
 
 
 def test_large_cases_are_tried_first_and_recorded_in_the_order_of_the_suite(
@@ -200,10 +200,10 @@ def test_large_cases_are_tried_first_and_recorded_in_the_order_of_the_suite(
 ) -> None:
     sizes = (2, 5, 3)
     cases = [FoldCall(out=(1, 1, size, size), kernel=(2, 2)).case() for size in sizes]
-    told: list[str] = []
+    reported: list[str] = []
     made = setup(service.grpc, "client.conform.kernels:fold", cases)
-    record = recorded(cases, made, told)
-    assert told == [cases[place].id for place in (1, 2, 0)]
+    record = recorded(cases, made, reported)
+    assert reported == [cases[place].id for place in (1, 2, 0)]
     assert [result.case.id for result in record.results] == [case.id for case in cases]
 
 

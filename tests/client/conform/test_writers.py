@@ -66,8 +66,8 @@ def test_junit_tells_failures_errors_and_what_was_left_out(tmp_path: Path) -> No
     kinds = [[child.tag for child in case] for case in suite]
     assert kinds == [["failure"], [], ["failure"], ["skipped"], ["error"]]
     first = SAMPLE.results[0]
-    told = suite[0][0]
-    assert (told.get("type"), told.get("message")) == ("FAILED", first.verdict.reason)
+    failure = suite[0][0]
+    assert (failure.get("type"), failure.get("message")) == ("FAILED", first.verdict.reason)
     about = [suite[0].get(name) for name in ("classname", "name", "time")]
     assert about == ["im2col_backward.ascend910b", first.case.id, "0.250000"]
 
@@ -80,8 +80,8 @@ def test_in_junit_known_failures_are_left_out_and_those_that_pass_are_told(tmp_p
     )
     suite = junit(tmp_path, SAMPLE, *known)
     assert [suite.get(name) for name in ("failures", "skipped")] == ["1", "2"]
-    told = suite[0][0].get("message") or ""
-    assert told.startswith(f"known failure: {wrong.case.id}  # not yet: out: ")
+    message = suite[0][0].get("message") or ""
+    assert message.startswith(f"known failure: {wrong.case.id}  # not yet: out: ")
     assert suite[1][0].tag == "system-out"
     assert suite[1][0].text == f"known failure that passes: {right.case.id}  # mended"
 

@@ -36,7 +36,7 @@ class Fault:
         kernel: The kernel.
     """
 
-    told: str
+    description: str
     kernel: Kernel
 
 
@@ -271,8 +271,8 @@ def _same_code(case: Case) -> AnyStatus | None:
     return None if refused(case) is None else Status.ACLNN_ERR_PARAM_INVALID
 
 
-def _fault(told: str, kernel: Kernel) -> Fault:
-    return Fault(told=told, kernel=kernel)
+def _fault(description: str, kernel: Kernel) -> Fault:
+    return Fault(description=description, kernel=kernel)
 
 
 FAULTS: Mapping[str, Fault] = {

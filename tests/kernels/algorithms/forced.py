@@ -74,8 +74,8 @@ def _convolutions(*samples: Sample) -> Sequence[Sample]:
 def transformed(sample: Sample, options: PlanOptions) -> list[str]:
     """The outputs that Winograd's algorithm computes."""
     names = {"image": "grad_input", "output": "grad_input", "weight": "grad_weight"}
-    told = [algorithm.split(": ") for algorithm in plan_of(sample, options).algorithms]
-    return [names[product] for product, algorithm in told if algorithm == "winograd"]
+    chosen = [algorithm.split(": ") for algorithm in plan_of(sample, options).algorithms]
+    return [names[product] for product, algorithm in chosen if algorithm == "winograd"]
 
 
 def assert_within_the_bound(sample: Sample, options: PlanOptions) -> None:

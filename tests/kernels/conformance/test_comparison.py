@@ -101,9 +101,9 @@ def test_what_failed_then_fails_was_mended_was_left_out_or_is_gone(
     fails = {case for case, outcome in now.items() if outcome.status not in GOOD}
     assert set(found.new_failures) == fails - failed
     assert (failed & now.keys()) - fails - set(found.newly_skipped) == set(found.fixed)
-    told = (*found.new_failures, *found.fixed, *found.newly_skipped)
-    told = (*told, *(drift.case for drift in found.drifts))
-    assert len(set(told)) == len(told)
+    named = (*found.new_failures, *found.fixed, *found.newly_skipped)
+    named = (*named, *(drift.case for drift in found.drifts))
+    assert len(set(named)) == len(named)
     assert found.missing == len(before.keys() - now.keys())
     assert found.exit_code == int(bool(found.new_failures or found.newly_skipped))
 

@@ -136,12 +136,12 @@ def test_standards_are_told_and_only_gates_fail() -> None:
     strict = replace(expected, magnitudes=expected.magnitudes * 1e6)  # so that rounding passes
     (one,) = sums_of(case)
     given = near * np.float32(1 + 1e-5)
-    told = judge_output(case, one, given, strict, Standards(reported=(name,)))
-    assert [(layer.name, layer.gate, layer.passed) for layer in told.layers] == [
+    judged = judge_output(case, one, given, strict, Standards(reported=(name,)))
+    assert [(layer.name, layer.gate, layer.passed) for layer in judged.layers] == [
         ("rounding", True, True),
         (name, False, False),
     ]
-    assert told.status is Status.PASSED
+    assert judged.status is Status.PASSED
     gated = judge_output(case, one, given, strict, Standards(reported=(name,), gates=(name,)))
     assert (gated.status, gated.reason) == (Status.FAILED, f"out: does not meet {name}")
 

@@ -90,8 +90,8 @@ def test_every_standard_is_told(dtype: str) -> None:
     pair = every_pair(dtype)
     for precision, second in product((dtype, "hf32"), (None, pair.given[::-1])):
         subject = Subject(pair=pair, terms=9, precision=precision, of_weight=False, second=second)
-        told = grade(subject, names=list(STANDARDS))
-        assert not any(layer.passed for layer in told)
+        grades = grade(subject, names=list(STANDARDS))
+        assert not any(layer.passed for layer in grades)
 
 
 @DTYPE

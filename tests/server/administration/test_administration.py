@@ -106,13 +106,13 @@ async def test_a_quota_refuses_and_usage_tells_of_it(farm: Farm, client: AsyncCl
     async with farm.client("rest", key) as theirs:
         await theirs.open_session()
         assert isinstance(await refusal(theirs.open_session()), QuotaExceeded)
-        told = await theirs.get_usage()
-        assert told.tenant == "lab"
-        assert [use.resource for use in told.uses] == list(Resource)
-        sessions = next(use for use in told.uses if use.resource == "sessions")
+        usage = await theirs.get_usage()
+        assert usage.tenant == "lab"
+        assert [use.resource for use in usage.uses] == list(Resource)
+        sessions = next(use for use in usage.uses if use.resource == "sessions")
         assert (sessions.limit, sessions.use, sessions.refusals) == (1, 1, 1)
-        assert not told.uses[0].HasField("limit")
-        assert list((await client.admin.get_tenant("lab")).uses) == list(told.uses)
+        assert not usage.uses[0].HasField("limit")
+        assert list((await client.admin.get_tenant("lab")).uses) == list(usage.uses)
         activity = await client.admin.get_activity()
         assert activity.devices[0].sessions == 1
         lab = next(one for one in activity.tenants if one.tenant == "lab")
@@ -131,8 +131,8 @@ async def test_usage_is_the_ledgers_and_what_it_lacks_yet(farm: Farm, client: As
     book.add("lab", "ascend910b", 0.25)
     book.add("mill", "reference", 1.0)
     rows = await client.admin.list_usage()
-    told = [(row.tenant, row.day, row.profile, row.device_s, row.calls) for row in rows]
-    assert told == [
+    days = [(row.tenant, row.day, row.profile, row.device_s, row.calls) for row in rows]
+    assert days == [
         ("lab", today, "ascend910b", 0.75, 2),
         ("mill", today, "reference", 1.0, 1),
     ]
@@ -190,8 +190,8 @@ async def test_a_session_is_seen_and_released_by_its_id(farm: Farm, client: Asyn
         assert not await client.admin.list_sessions()
         assert (await refusal(client.admin.release_session(seen.id))).code == 107017
         assert (await refusal(session.allocate(8))).code == 107017
-    told = [(one.method, one.outcome) for one in await farm.audit()]
-    assert told.count(("ReleaseSession", "OK")) == 1
+    calls = [(one.method, one.outcome) for one in await farm.audit()]
+    assert calls.count(("ReleaseSession", "OK")) == 1
 
 
 @pytest.mark.parametrize("ends", ["released", "closed"])

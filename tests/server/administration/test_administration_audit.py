@@ -30,10 +30,10 @@ async def test_every_call_is_in_the_audit_with_who_and_what(
         ("admin", "bootstrap", api)
     }
     assert all(one.request_id for one in entries)
-    told = sorted((one.method, one.outcome, one.detail or one.reason) for one in entries)
+    outcomes = sorted((one.method, one.outcome, one.detail or one.reason) for one in entries)
     missing, wrong = {"grpc": ("NOT_FOUND", "INVALID_ARGUMENT"), "rest": ("404", "400")}[api]
     name = "1 to 63 lower case letters, digits and hyphens"
-    assert told == sorted(
+    assert outcomes == sorted(
         [
             ("CreateTenant", "OK", "tenant=lab weight=2 sessions=1"),
             (
@@ -175,8 +175,8 @@ async def test_a_call_that_cannot_be_recorded_fails_and_changes_nothing(
     async with engine.begin() as connection:
         await connection.execute(text("ALTER TABLE elsewhere RENAME TO audit"))
     await engine.dispose()
-    told = {entry.method for entry in await farm.audit() if entry.outcome != "OK"}
-    assert told == CALLS.keys() - {"ListAudit"}, "that they were tried is recorded later"
+    methods = {entry.method for entry in await farm.audit() if entry.outcome != "OK"}
+    assert methods == CALLS.keys() - {"ListAudit"}, "that they were tried is recorded later"
 
 
 async def _list_sessions(farm: Farm) -> list[str]:

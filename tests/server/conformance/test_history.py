@@ -81,14 +81,14 @@ async def reported(client: AsyncClient, results: list[CaseResultMessage]) -> Run
 
 @pytest.mark.parametrize("api", APIS)
 async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, api: str) -> None:
-    told = [CaseResultMessage(case="one", status="PASSED")]
+    results = [CaseResultMessage(case="one", status="PASSED")]
     lab_key = await key_of(farm, "lab")
     async with farm.client(api, lab_key) as lab:
-        theirs = await reported(lab, told)
+        theirs = await reported(lab, results)
         await lab.conformance.set_baseline("main", theirs.id)
     async with farm.client(api, await key_of(farm, "mill")) as mill:
         ask, none = mill.conformance, "f" * 16
-        own = await reported(mill, told)
+        own = await reported(mill, results)
         assert not await ask.list_baselines()
         for foreign, missing in (
             (ask.get_run("main"), ask.get_run("none")),
@@ -108,12 +108,12 @@ async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, api: str
 
 @pytest.mark.parametrize("api", APIS)
 async def test_the_oldest_runs_go_unless_they_have_a_name(farm: Farm, api: str) -> None:
-    told = [CaseResultMessage(case="one", status="PASSED")]
+    results = [CaseResultMessage(case="one", status="PASSED")]
     async with farm.client(api, await key_of(farm, "lab")) as lab:
         ask = lab.conformance
         runs = list[str]()
         for number in range(HISTORY_LIMITS.runs + 2):
-            runs.append((await reported(lab, told)).id)
+            runs.append((await reported(lab, results)).id)
             if not number:
                 await ask.set_baseline("main", runs[0])
         assert [run.id for run in (await ask.list_runs()).runs] == [*runs[:1:-1], runs[0]]

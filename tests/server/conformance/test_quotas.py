@@ -41,9 +41,9 @@ async def all_given_back(farm: Farm) -> None:
 async def test_outputs_beyond_the_bytes_under_way_are_refused(farm: Farm, api: str) -> None:
     key = await key_with(farm, bytes_in_flight=100)
     async with farm.client(api, key) as lab:
-        told = await refusal(lab.conformance.verify("any", OUTPUTS))
-    assert isinstance(told, QuotaExceeded)
-    assert (told.parameter, told.limit) == ("bytes_in_flight", 100)
+        raised = await refusal(lab.conformance.verify("any", OUTPUTS))
+    assert isinstance(raised, QuotaExceeded)
+    assert (raised.parameter, raised.limit) == ("bytes_in_flight", 100)
     await all_given_back(farm)
 
 
@@ -56,9 +56,9 @@ async def test_operands_that_wait_for_the_reference_device_are_bytes_under_way(
     each = sum(tensor.storage_elements for tensor in case.tensors.values()) * 8
     key = await key_with(farm, bytes_in_flight=each // 2)
     async with farm.client(api, key) as lab:
-        told = await refusal(lab.conformance.get_golden(canonical(case.to_json())))
-    assert isinstance(told, QuotaExceeded)
-    assert (told.parameter, told.limit) == ("bytes_in_flight", each // 2)
+        raised = await refusal(lab.conformance.get_golden(canonical(case.to_json())))
+    assert isinstance(raised, QuotaExceeded)
+    assert (raised.parameter, raised.limit) == ("bytes_in_flight", each // 2)
     await all_given_back(farm)
 
 
@@ -68,6 +68,6 @@ async def test_calls_beyond_the_rate_are_refused(farm: Farm, api: str) -> None:
     async with farm.client(api, key) as lab:
         ask = lab.conformance
         for call in (ask.list_suites(), ask.get_golden("any"), ask.verify("any", OUTPUTS)):
-            told = await refusal(call)
-            assert isinstance(told, QuotaExceeded)
-            assert told.parameter == "calls_per_s"
+            raised = await refusal(call)
+            assert isinstance(raised, QuotaExceeded)
+            assert raised.parameter == "calls_per_s"

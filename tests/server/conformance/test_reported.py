@@ -51,12 +51,12 @@ def test_what_opserve_judges_is_kept_as_it_is() -> None:
 
 def test_a_verdict_on_what_passed_is_not_kept() -> None:
     right = SAMPLE.results[1].verdict
-    told = CaseResult(case=right.case, status="PASSED", verdict=json.dumps(to_json(right)))
-    assert [one.verdict for one in checked([told])] == [""]
+    result = CaseResult(case=right.case, status="PASSED", verdict=json.dumps(to_json(right)))
+    assert [one.verdict for one in checked([result])] == [""]
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("others", "message"),
     [
         ({"target": "a b"}, "target"),
         ({"target": "t" * 129}, "target"),
@@ -70,9 +70,9 @@ def test_a_verdict_on_what_passed_is_not_kept() -> None:
         ({"results": (PASSED, FAILED, PASSED)}, "each case once"),
     ],
 )
-def test_a_run_that_is_out_of_bounds_is_refused(others: Any, told: str) -> None:
+def test_a_run_that_is_out_of_bounds_is_refused(others: Any, message: str) -> None:
     check_report(REPORT)
-    with pytest.raises(InvalidArgument, match=told):
+    with pytest.raises(InvalidArgument, match=message):
         check_report(replace(REPORT, **others))
 
 

@@ -198,22 +198,22 @@ async def test_a_run_tells_what_is_done_of_it() -> None:
     store, workers = SlowStore(), OneWorker()
     runs, run = await made(store, workers)
 
-    async def told() -> tuple[str, str]:
+    async def progress() -> tuple[str, str]:
         answer = await runs.run(GetRun(run=run))
         assert isinstance(answer, OneRun)
         return answer.run.stage, answer.run.case
 
-    seen = [await told()]
+    seen = [await progress()]
     workers.may_begin.set()
     await workers.asked.wait()
-    seen.append(await told())
+    seen.append(await progress())
     workers.may_end.set()
     await store.asked.acquire()
-    seen.append(await told())
+    seen.append(await progress())
     for _ in range(CASES):
         store.may_end.release()
         await store.asked.acquire()
-    seen.append(await told())  # while its end is being written
+    seen.append(await progress())  # while its end is being written
     store.may_end.release()
     second = smoke(0).cases[1].id
     assert seen == [("WAITING", ""), ("MAKING_SUITE", ""), ("TRYING", second), ("", "")]

@@ -137,12 +137,12 @@ async def test_a_caller_that_leaves_while_outputs_are_digested_waits_until_the_t
 
 async def test_what_another_tenant_sent_is_missing(bench: Bench) -> None:
     assert (await bench.submit("lab", KNOWN)).missing == ["out"]
-    told = await bench.verify("lab", {"out": ONES})
-    assert (await bench.submit("lab", KNOWN)).verified == told
+    verified = await bench.verify("lab", {"out": ONES})
+    assert (await bench.submit("lab", KNOWN)).verified == verified
     assert await bench.submit("mill", KNOWN) == Submitted(verified=None, missing=["out"])
     with pytest.raises(HandleNotFound, match="digests: given that of out, allowed digests of"):
         await bench.verify("mill", {}, **KNOWN)
-    assert await bench.verify("lab", {}, **KNOWN) == told
+    assert await bench.verify("lab", {}, **KNOWN) == verified
 
 
 async def test_what_was_sent_goes_with_its_tenant(bench: Bench) -> None:
@@ -155,14 +155,14 @@ async def test_what_was_sent_goes_with_its_tenant(bench: Bench) -> None:
 async def test_a_verdict_that_is_known_is_not_made_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = await bench.verify("lab", {"out": ONES})
+    verified = await bench.verify("lab", {"out": ONES})
 
     async def never(*_: object) -> None:
         raise AssertionError("judged")
 
     monkeypatch.setattr(WorkersBackend, "do", never)
-    assert (await bench.submit("lab", KNOWN)).verified == told
-    assert await bench.verify("lab", {"out": ONES}) == told
+    assert (await bench.submit("lab", KNOWN)).verified == verified
+    assert await bench.verify("lab", {"out": ONES}) == verified
     with pytest.raises(AssertionError, match="judged"):
         await bench.verify("lab", {"out": ONES + 1})
 
@@ -170,18 +170,18 @@ async def test_a_verdict_that_is_known_is_not_made_again(
 async def test_a_tenant_has_no_more_than_its_limit_kept(tmp_path: Path) -> None:
     one_output = (ONES.nbytes + ENTRY_BYTES) * 8 // 7 + 8
     async with open_bench(tmp_path, one_output) as bench:
-        told = await bench.verify("lab", {"out": ONES})
-        assert len(told.verdict) + ENTRY_BYTES > one_output // 8, "no verdict is kept"
-        assert (await bench.submit("lab", KNOWN)).verified == told
+        verified = await bench.verify("lab", {"out": ONES})
+        assert len(verified.verdict) + ENTRY_BYTES > one_output // 8, "no verdict is kept"
+        assert (await bench.submit("lab", KNOWN)).verified == verified
         await bench.verify("mill", {"out": ONES + 1})
-        assert (await bench.submit("lab", KNOWN)).verified == told
+        assert (await bench.submit("lab", KNOWN)).verified == verified
         await bench.verify("lab", {"out": ONES + 1})
         assert (await bench.submit("lab", KNOWN)).missing == ["out"]
 
 
 async def test_outputs_that_the_case_does_not_write_count_for_nothing(bench: Bench) -> None:
-    told = await bench.verify("lab", {"out": ONES, "more": ONES + 1})
-    assert (await bench.submit("lab", KNOWN | {"other": "0" * 64})).verified == told
+    verified = await bench.verify("lab", {"out": ONES, "more": ONES + 1})
+    assert (await bench.submit("lab", KNOWN | {"other": "0" * 64})).verified == verified
     without = await bench.submit("lab", {})
     assert without.verified is not None
     assert "nothing was given" in without.verified.reason
@@ -214,7 +214,7 @@ def test_of_all_tenants_the_one_with_most_makes_room() -> None:
     accounts.renew(TENANTS)
     lab, mill = (accounts.of(tenant.name) for tenant in TENANTS)
     task = ReferenceDevice(mock.Mock(), LIMITS).task(CASE, SEED)
-    told = Verified(case=CASE.id, status="PASSED", reason="", verdict="")
+    verified = Verified(case=CASE.id, status="PASSED", reason="", verdict="")
     arrays = [np.full(2**14, n, np.float32) for n in range(9)]
     given = [Submission(arrays={"out": one}, digests={"out": digest_of(one)}) for one in arrays]
     output_bytes = arrays[0].nbytes + ENTRY_BYTES
@@ -222,7 +222,7 @@ def test_of_all_tenants_the_one_with_most_makes_room() -> None:
     sent = AllSent(limit_bytes, of_one_bytes=2**20)
 
     def keep(account: Account, number: int) -> None:
-        sent.of(account).keep(task, given[number], told)
+        sent.of(account).keep(task, given[number], verified)
         sent.make_room()
 
     def kept(account: Account) -> list[int]:

@@ -153,7 +153,7 @@ async def test_the_history_of_a_target_tells_what_came_of_each_run(bench: Bench)
         page = await bench.conformance.run(ListRuns(target=target))
         assert isinstance(page, RunPage)
         assert list(page.runs) == runs
-    told = [counts(run) for run in (skipped, nowhere, failed)]
-    assert told == [{"SKIPPED": 1}, {"UNIMPLEMENTED": 1}, {"FAILED": 1}]
+    found = [counts(run) for run in (skipped, nowhere, failed)]
+    assert found == [{"SKIPPED": 1}, {"UNIMPLEMENTED": 1}, {"FAILED": 1}]
     (result,) = (await bench.results(skipped)).results
     assert f"elements of a tensor, allowed {ELEMENTS}" in result.reason

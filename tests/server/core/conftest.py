@@ -17,7 +17,7 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 @pytest.fixture
 async def caller() -> AsyncIterator[Caller]:
     unhandled: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     caller = Caller()
     await caller.open()
     yield caller

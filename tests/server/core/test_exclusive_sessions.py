@@ -84,11 +84,11 @@ async def test_an_exclusive_session_ends_by_itself_and_says_so_to_its_owner_alon
         await asyncio.sleep(11)
         farm.service.keep_alive(LAB, opened.session)
     await asyncio.sleep(6)
-    for who, told in ((LAB, True), (MILL, False)):
+    for who, names_the_reason in ((LAB, True), (MILL, False)):
         refusal = await refused(farm.service.run(who, opened.session, c.QueryStream()))
         assert isinstance(refusal, HandleNotFound)
         reason = "which ended: it had its device alone for 60 s, as was granted"
-        assert (reason in refusal.message) is told
+        assert (reason in refusal.message) is names_the_reason
     assert (await farm.service.open_session(LAB)).session
     await farm.end()
 
@@ -101,8 +101,8 @@ async def test_an_exclusive_session_waits_for_work_that_is_being_stopped() -> No
     alone = asyncio.create_task(caller.service.open_session(LOCAL, ALONE))
     await asyncio.sleep(1)
     assert not alone.done()
-    (told,) = caller.service.list_waiting(LOCAL)
-    assert told.waits_for == "ascend910b-0: a session that ends"
+    (waiting,) = caller.service.list_waiting(LOCAL)
+    assert waiting.waits_for == "ascend910b-0: a session that ends"
     caller.device.finish(caller.device.held[0])
     await closing
     await asyncio.sleep(TURN)

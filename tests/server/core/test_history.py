@@ -27,7 +27,7 @@ async def sequences(caller: Caller, stream: int, after: int) -> list[int]:
     return [entry.sequence async for entry in watching if isinstance(entry, HistoryEntry)]
 
 
-async def told(caller: Caller, count: int) -> list[News]:
+async def news_of(caller: Caller, count: int) -> list[News]:
     """The first entries of the default stream's history."""
     watching = watch(caller, 0, after=0)
     return [await anext(watching) for _ in range(count)]
@@ -41,7 +41,7 @@ async def test_a_history_tells_what_work_came_to_and_when(caller: Caller) -> Non
     await caller.submit(call, call, call, c.RecordEvent(event=event), wait)
     for failure in (None, KernelFailed("planted"), None):
         await caller.finish(failure)
-    done, failed, _, record, waited = await told(caller, 5)
+    done, failed, _, record, waited = await news_of(caller, 5)
     common: dict[str, Any] = {
         "kind": WorkKind.EXECUTE,
         "handle": call.executor,
@@ -84,7 +84,7 @@ async def test_a_history_tells_what_was_aborted_dropped_and_late(caller: Caller)
     await caller.finish()
     await caller.finish()
     await aborting
-    entries = await told(caller, 4)
+    entries = await news_of(caller, 4)
     assert [
         (entry.number, entry.outcome, entry.status)
         for entry in entries
@@ -174,8 +174,8 @@ async def test_a_timeline_holds_every_stream_and_the_latest_copies(caller: Calle
     chunks = caller.service.read(LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=6)
     assert [len(chunk) async for chunk in chunks] == [6]
     timeline = caller.service.timeline(LOCAL, caller.name)
-    told = {one.stream: [entry.kind for entry in one.entries] for one in timeline.streams}
-    assert told == {0: [], stream: [WorkKind.RECORD]}
+    kinds = {one.stream: [entry.kind for entry in one.entries] for one in timeline.streams}
+    assert kinds == {0: [], stream: [WorkKind.RECORD]}
     assert [(copy.kind.value, copy.size_bytes) for copy in timeline.copies] == [
         ("WRITE", 2),
         ("READ", 3),

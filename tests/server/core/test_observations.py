@@ -17,12 +17,12 @@ from server.core.caller import Caller
 from server.core.fakes import LIMITS
 
 
-async def observed(told: list[tuple[str, Observation]]) -> Caller:
+async def observed(observations: list[tuple[str, Observation]]) -> Caller:
     """A caller whose observations are written down, with the request that was at work."""
 
     def observe(observation: Observation) -> None:
         call = CALL.get()
-        told.append((call.request_id if call else "", observation))
+        observations.append((call.request_id if call else "", observation))
 
     caller = Caller()
     caller.service = Service([caller.device], limits=LIMITS, observe=observe)
@@ -35,8 +35,8 @@ def call(request_id: str) -> Call:
 
 
 async def test_work_is_told_in_the_context_of_the_call_that_submitted_it() -> None:
-    told: list[tuple[str, Observation]] = []
-    caller = await observed(told)
+    observations: list[tuple[str, Observation]] = []
+    caller = await observed(observations)
     execute = await caller.repeatable()
     for request_id in ("first", "second", "third"):
         CALL.set(call(request_id))
@@ -49,7 +49,7 @@ async def test_work_is_told_in_the_context_of_the_call_that_submitted_it() -> No
     while caller.device.held:
         await caller.finish()
     await aborting
-    ended = [(who, what.entry.outcome) for who, what in told if isinstance(what, WorkEnded)]
+    ended = [(who, what.entry.outcome) for who, what in observations if isinstance(what, WorkEnded)]
     assert ended[0] == ("first", Outcome.DONE)
     assert sorted(ended[1:]) == [("second", Outcome.ABORTED), ("third", Outcome.ABORTED)]
     await caller.service.stop()
@@ -57,15 +57,15 @@ async def test_work_is_told_in_the_context_of_the_call_that_submitted_it() -> No
 
 
 async def test_copies_and_the_session_of_a_call_are_told() -> None:
-    told: list[tuple[str, Observation]] = []
-    caller = await observed(told)
+    observations: list[tuple[str, Observation]] = []
+    caller = await observed(observations)
     buffer = await caller.buffer()
     at_work = call("copying")
     CALL.set(at_work)
     await caller.run(c.Write(buffer=buffer, data=b"12"))
     async for _ in caller.service.read(LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=3):
         pass
-    copies = [(who, what) for who, what in told if isinstance(what, CopyEnded)]
+    copies = [(who, what) for who, what in observations if isinstance(what, CopyEnded)]
     assert [(who, what.entry.size_bytes, what.inline) for who, what in copies] == [
         ("copying", 2, True),
         ("copying", 3, False),

@@ -29,7 +29,7 @@ async def test_answers_of_many_small_commands_are_bounded_too() -> None:
 
 async def test_requests_that_end_together_leave_nothing_behind() -> None:
     unhandled: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     requests = AnsweredRequests[str](limit=2, retained_bytes_limit=KIB, size_bytes=len)
     late, early = asyncio.Event(), asyncio.Event()
 
@@ -68,10 +68,10 @@ async def test_a_kept_refusal_tells_the_same_and_holds_nothing_of_the_call() -> 
         argument = _Argument()
         alive.append(weakref.ref(argument))
         status = Status.ACL_ERROR_RT_PARAM_INVALID
-        told = InvalidArgument(status, "size: given 3", parameter="size", given=3, allowed="4")
-        raise told from ValueError(argument)
+        refused = InvalidArgument(status, "size: given 3", parameter="size", given=3, allowed="4")
+        raise refused from ValueError(argument)
 
-    async def told() -> tuple[object, ...]:
+    async def error_seen() -> tuple[object, ...]:
         with pytest.raises(InvalidArgument) as refusal:
             await requests.once("id", 0, refused)
         error = refusal.value
@@ -84,8 +84,8 @@ async def test_a_kept_refusal_tells_the_same_and_holds_nothing_of_the_call() -> 
             error.allowed,
         )
 
-    first = await told()
-    assert [await told() for _ in range(2)] == [first, first]
+    first = await error_seen()
+    assert [await error_seen() for _ in range(2)] == [first, first]
     assert len(alive) == 1
     await asyncio.sleep(0)  # the loop still holds what woke this test
     gc.collect()

@@ -69,7 +69,7 @@ async def test_a_session_takes_the_vendors_spellings_of_a_profile(
 
 
 @pytest.mark.parametrize(
-    ("spelling", "told"),
+    ("spelling", "message"),
     [
         ("Ascend310P3", r"given Ascend310P3 \(known, but not served here\), allowed ascend910b"),
         ("tpu", r"given tpu \(not known\), allowed ascend910b"),
@@ -78,9 +78,9 @@ async def test_a_session_takes_the_vendors_spellings_of_a_profile(
     ],
 )
 async def test_a_profile_that_is_not_here_is_refused_by_name(
-    caller: Caller, spelling: str, told: str
+    caller: Caller, spelling: str, message: str
 ) -> None:
-    with pytest.raises(InvalidArgument, match=told) as refusal:
+    with pytest.raises(InvalidArgument, match=message) as refusal:
         await caller.service.open_session(LOCAL, SessionRequest(profile=spelling))
     assert refusal.value.status is Status.ACL_ERROR_RT_INVALID_DEVICEID
     assert refusal.value.allowed == "ascend910b"

@@ -76,8 +76,8 @@ async def test_a_session_without_work_is_released_and_its_owner_alone_is_told_wh
 
 async def test_a_lease_that_ended_is_told(caller: Caller) -> None:
     await asyncio.sleep(LIMITS.lease_default_s + 1)
-    told = (await caller.refused(c.QueryStream())).message
-    assert "which ended: no call within its lease of 30 s" in told
+    message = (await caller.refused(c.QueryStream())).message
+    assert "which ended: no call within its lease of 30 s" in message
 
 
 async def test_what_is_remembered_of_ended_sessions_is_bounded(caller: Caller) -> None:

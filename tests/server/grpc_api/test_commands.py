@@ -246,8 +246,8 @@ async def test_a_request_that_waits_is_told(
     assert service.others == [("ask_for_session", ASKED, "once", 2.0)]
     assert not answer.session
     assert answer.waiting == listed
-    told = {f.name: getattr(listed, f.name) for f in fields(WAITING)}
-    assert told | {"tags": tuple(listed.tags)} == values_of(WAITING)
+    values = {f.name: getattr(listed, f.name) for f in fields(WAITING)}
+    assert values | {"tags": tuple(listed.tags)} == values_of(WAITING)
 
 
 async def test_a_write_streams_into_the_core(

@@ -63,8 +63,8 @@ async def test_all_pools_are_listed(
     service.devices = [DEVICE, replace(DEVICE, profile="other", ready=False)]
     health.tell()
     stub: Any = HealthStub(channel)
-    told = (await stub.List(HealthListRequest())).statuses
-    assert {name: told[name].status for name in told} == {
+    statuses = (await stub.List(HealthListRequest())).statuses
+    assert {name: statuses[name].status for name in statuses} == {
         "": NOT_SERVING,
         "ascend910b": SERVING,
         "other": NOT_SERVING,
@@ -94,7 +94,7 @@ async def test_a_drain_is_told_also_when_it_comes_while_something_else_is(
     watch = health.Watch(HealthCheckRequest(), Mock())
     assert (await anext(watch)).status == SERVING
     health.drain()
-    assert [told.status async for told in watch] == [NOT_SERVING]
+    assert [answer.status async for answer in watch] == [NOT_SERVING]
 
 
 async def test_nobody_who_watches_holds_up_the_end_of_a_service_that_did_not_serve(

@@ -185,13 +185,13 @@ async def test_two_weights_get_their_shares_of_measured_time_and_the_bits_of_bei
     await run(device, lone)
     used: tuple[list[int], list[int]] = [], []
     light, heavy = (  # all at the worker at once, so that none waits for the front
-        [begin(device, call, flow, told) for _ in range(count)]
-        for call, flow, told, count in zip(
+        [begin(device, call, flow, used_by_call) for _ in range(count)]
+        for call, flow, used_by_call, count in zip(
             calls, (Flow(1, 1), Flow(2, 3)), used, (60, 120), strict=True
         )
     )
     await asyncio.wait(heavy[:90])
-    used_ns = [sum(told) for told in used]
+    used_ns = [sum(used_by_call) for used_by_call in used]
     assert not light[-1].done()
     assert used_ns[1] / sum(used_ns) == pytest.approx(0.75, abs=0.03)
     await asyncio.gather(*light, *heavy)

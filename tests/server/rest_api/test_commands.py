@@ -310,9 +310,9 @@ async def test_a_request_that_waits_is_told(
     )
     listed = await client.get("/v1/waiting")
     assert service.others == [("ask_for_session", ASKED, "once", 2.0)]
-    told = asdict(WAITING) | {"tags": list(WAITING.tags)}
-    assert (answer.status_code, answer.json()) == (202, {"waiting": told})
-    assert listed.json() == {"waiting": [told]}
+    waiting = asdict(WAITING) | {"tags": list(WAITING.tags)}
+    assert (answer.status_code, answer.json()) == (202, {"waiting": waiting})
+    assert listed.json() == {"waiting": [waiting]}
 
 
 async def test_a_session_opens_without_a_body(

@@ -73,8 +73,8 @@ class Wire:
 
     @property
     def answers(self) -> list[bytes]:
-        told = b"".join(call.args[0] for call in self.transport.write.call_args_list)
-        return [answer[:3] for answer in told.split(b"HTTP/1.1 ")[1:]]
+        written = b"".join(call.args[0] for call in self.transport.write.call_args_list)
+        return [answer[:3] for answer in written.split(b"HTTP/1.1 ")[1:]]
 
 
 def in_virtual_time(test: Callable[[], Coroutine[None, None, None]]) -> None:

@@ -42,8 +42,8 @@ def test_whatever_changes_the_store_takes_the_entry_of_it() -> None:
     found: set[str] = set()
     for table in (Tenants, Keys, Certificates, Ledger, AuditLog):
         for name, method in inspect.getmembers(table, inspect.iscoroutinefunction):
-            told = "add usage" if table is Ledger and name == "add" else name
-            if told in READ_ALONE | NOTED_BY_THE_SERVICE:
+            called = "add usage" if table is Ledger and name == "add" else name
+            if called in READ_ALONE | NOTED_BY_THE_SERVICE:
                 continue
             found.add(f"{table.__name__}.{name}")
             audit = inspect.signature(method).parameters["audit"]
@@ -94,8 +94,8 @@ def test_an_entry_has_a_column_for_each_field() -> None:
 
 
 async def test_texts_of_strangers_can_be_recorded(store: Store) -> None:
-    told = "a\0b\ud800'; DROP TABLE audit; --"
-    strange = replace(entry(), reason=told, request_id="é\n\r\t" * 999)
+    reason = "a\0b\ud800'; DROP TABLE audit; --"
+    strange = replace(entry(), reason=reason, request_id="é\n\r\t" * 999)
     await store.audit.record([strange])
     (found,) = await recorded(store)
     assert found == replace(strange, reason="a\N{REPLACEMENT CHARACTER}b?'; DROP TABLE audit; --")
@@ -168,10 +168,10 @@ async def test_however_many_are_old_all_are_forgotten_and_no_other(
     monkeypatch.setattr(opserve_server.store.audit, "FORGOTTEN_AT_ONCE", 4)
     await store.audit.record([entry("new", at=NOW)] + [entry("old", at=NOW - 1)] * old)
     assert await store.audit.forget(before=NOW, now=NOW + 9) == old
-    *told, new = await recorded(store)
+    *known, new = await recorded(store)
     assert new.method == "new"
     until = datetime.fromtimestamp(NOW, UTC).isoformat(timespec="seconds")
-    assert [(found.at, found.face, found.method, found.detail) for found in told] == [
+    assert [(found.at, found.face, found.method, found.detail) for found in known] == [
         (NOW + 9, "service", "ForgetAudit", f"entries={old} before={until}")
     ] * bool(old), "what was forgotten is recorded, and nothing else"
 

@@ -80,9 +80,9 @@ async def test_long_verdicts_come_in_shorter_pages(
 async def test_reasons_count_with_the_bytes_that_they_may_have(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = [replace(one, verdict="", reason="\N{GRINNING FACE}") for one in MANY]
-    monkeypatch.setattr(kept, "_PAGE_BYTES", 2 * len(told[0].reason.encode()) + 1)
-    await store.runs.begin(RUN, told, kept=5)
+    results = [replace(one, verdict="", reason="\N{GRINNING FACE}") for one in MANY]
+    monkeypatch.setattr(kept, "_PAGE_BYTES", 2 * len(results[0].reason.encode()) + 1)
+    await store.runs.begin(RUN, results, kept=5)
     page = await store.runs.results(RUN.id, status="", after=-1, limit=9)
     assert [place for place, _ in page] == [0, 1]
 

@@ -28,7 +28,7 @@ async def hasty_store(url: str) -> AsyncGenerator[Store]:
         yield store
 
 
-def check_told(error: StoreUnavailable, log: pytest.LogCaptureFixture) -> None:
+def check_message(error: StoreUnavailable, log: pytest.LogCaptureFixture) -> None:
     """Neither the error nor the log has SQL or values, and the log says why."""
     assert error.message == "store: given no answer, allowed a later try"
     assert error.__suppress_context__
@@ -50,7 +50,7 @@ async def test_a_lock_that_another_holds_is_waited_for_so_long(
             await other.exec_driver_sql("UPDATE tenants SET weight = 5")
             with pytest.raises(StoreUnavailable) as caught:
                 await store.tenants.delete("acme", audit=entry())
-            check_told(caught.value, caplog)
+            check_message(caught.value, caplog)
         await engine.dispose()
         await store.tenants.delete("acme", audit=entry())
 
@@ -62,7 +62,7 @@ async def test_a_connection_is_waited_for_so_long(
         async with store._database.read():
             with pytest.raises(StoreUnavailable) as caught:
                 await store.tenants.all()
-        check_told(caught.value, caplog)
+        check_message(caught.value, caplog)
         assert await store.tenants.all() == []
 
 
@@ -75,7 +75,7 @@ async def test_a_failure_tells_no_statement_and_no_value(
     await engine.dispose()
     with pytest.raises(StoreUnavailable) as caught:
         await store.tenants.create(ACME, audit=entry())
-    check_told(caught.value, caplog)
+    check_message(caught.value, caplog)
 
 
 async def test_a_server_that_went_away_is_found_again(
@@ -92,7 +92,7 @@ async def test_a_server_that_went_away_is_found_again(
         await postgresql_server.run(cut)
         with pytest.raises(StoreUnavailable) as caught:
             await store.tenants.all()
-        check_told(caught.value, caplog)
+        check_message(caught.value, caplog)
 
         await postgresql_server.run("ALTER DATABASE test ALLOW_CONNECTIONS true")
         assert await store.tenants.all() == []

@@ -89,8 +89,8 @@ async def test_a_store_of_a_later_opserve_is_refused_and_untouched(url: str) -> 
     engine = engine_of(url)
     async with engine.begin() as connection:
         await connection.exec_driver_sql("UPDATE opserve_revision SET version_num = '9999'")
-    told = r"store_url: .* has revision 9999 of a later opserve; this opserve knows 0001 to "
-    with pytest.raises(SettingRefused, match=told):
+    message = r"store_url: .* has revision 9999 of a later opserve; this opserve knows 0001 to "
+    with pytest.raises(SettingRefused, match=message):
         async with open_store(url, timeout_s=5.0, connections_limit=1):
             pass
     async with engine.begin() as connection:
@@ -129,5 +129,5 @@ async def test_an_upgrade_that_fails_leaves_nothing(url: str) -> None:
 async def test_a_store_that_is_up_to_date_is_opened_without_alembic(store: Store, url: str) -> None:
     assert await store.tenants.all() == []
     command = [sys.executable, "-c", OPENS_AT_ONCE, url]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: ASYNC221
-    assert told == "False\n"
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: ASYNC221
+    assert output == "False\n"

@@ -39,7 +39,7 @@ class Apis:
             await asyncio.sleep(0)
 
     def _ended(self) -> int:
-        return sum(isinstance(told, CallEnded) for told in self.observed)
+        return sum(isinstance(observation, CallEnded) for observation in self.observed)
 
 
 @pytest.fixture

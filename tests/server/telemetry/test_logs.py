@@ -62,8 +62,8 @@ async def test_a_call_is_one_line_at_debug_with_what_is_known_of_it(
 
 async def test_a_refusal_is_a_line_at_info_by_both_apis(apis: Apis, lines: io.StringIO) -> None:
     status = Status.ACL_ERROR_RT_PARAM_INVALID
-    told = "x: given 1, allowed 2"
-    apis.service.error = InvalidArgument(status, told, parameter="x", given=1, allowed=2)
+    message = "x: given 1, allowed 2"
+    apis.service.error = InvalidArgument(status, message, parameter="x", given=1, allowed=2)
     with pytest.raises(grpc.aio.AioRpcError):
         await MemoryServiceStub(apis.grpc).Free(FreeRequest(session=SESSION))
     await apis.all_ended(calls=1)
@@ -72,8 +72,8 @@ async def test_a_refusal_is_a_line_at_info_by_both_apis(apis: Apis, lines: io.St
     assert first["level"] == second["level"] == "INFO"
     assert first["message"].startswith("Free: INVALID_ARGUMENT in ")
     assert second["message"].startswith("Free: 400 in ")
-    assert first["message"].endswith(told)
-    assert second["message"].endswith(told)
+    assert first["message"].endswith(message)
+    assert second["message"].endswith(message)
 
 
 async def test_a_fault_of_the_service_is_a_warning_behind_its_traceback(
@@ -96,9 +96,9 @@ async def test_no_text_of_a_client_begins_a_line(apis: Apis, lines: io.StringIO)
         status, FORGED, parameter=FORGED, given=FORGED, allowed=FORGED
     )
     await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
-    told = read(lines)
-    assert len(told) == 3
-    assert all(line["message"] != "forged" for line in told)
+    logged = read(lines)
+    assert len(logged) == 3
+    assert all(line["message"] != "forged" for line in logged)
     text = lines.getvalue()
     assert not [letter for letter in text if letter != "\n" and not " " <= letter <= "~"]
 
@@ -124,9 +124,9 @@ def test_a_session_is_told_by_the_start_of_its_name_alone() -> None:
     concerns_operator("im2col_backward")
     line = JsonLines().format(logging.makeLogRecord({"msg": "said", "levelname": "INFO"}))
     CALL.reset(token)
-    told = json.loads(line)
-    assert told["session"] == "01234567"
-    assert (told["device"], told["operator"]) == ("ascend910b-0", "im2col_backward")
+    logged = json.loads(line)
+    assert logged["session"] == "01234567"
+    assert (logged["device"], logged["operator"]) == ("ascend910b-0", "im2col_backward")
     assert name not in line
 
 

@@ -41,8 +41,8 @@ class Heard:
         ):
             observer(observation)
         if isinstance(observation, CallBegan):
-            told = observation.call.headers
-            self.texts += [f"{observation.call!r}{CALL.get()!r}", f"{dict(told)}"]
+            sent = observation.call.headers
+            self.texts += [f"{observation.call!r}{CALL.get()!r}", f"{dict(sent)}"]
 
     async def keep(self, entries: Sequence[AuditEntry]) -> None:
         self.entries += entries
@@ -73,27 +73,27 @@ async def doors(heard: Heard, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
 async def answers(doors: Doors, key: str) -> list[str]:
     """What both APIs answer."""
     answer: httpx2.Response = await doors.rest.get("/v1/devices", headers=headers(key))
-    told = [answer.text, str(answer.headers)]
+    texts = [answer.text, str(answer.headers)]
     stub = SessionServiceStub(doors.channel)
     try:
         await stub.ListDevices(ListDevicesRequest(), metadata=tuple(headers(key).items()))
     except grpc.aio.AioRpcError as error:
         packed = dict(error.trailing_metadata())["grpc-status-details-bin"]
         assert isinstance(packed, bytes)
-        told += [repr(error), str(RpcStatus.FromString(packed))]
-    return told
+        texts += [repr(error), str(RpcStatus.FromString(packed))]
+    return texts
 
 
 async def test_no_key_is_told_anywhere(
     doors: Doors, keyed: ServiceWithKeys, heard: Heard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        told = {key: await answers(doors, key) for key in (keyed.lab, *keyed.closed.values())}
-    everything = "\n".join([await heard.everything(), caplog.text, *map(str, told.values())])
+        answered = {key: await answers(doors, key) for key in (keyed.lab, *keyed.closed.values())}
+    everything = "\n".join([await heard.everything(), caplog.text, *map(str, answered.values())])
     assert "listDevices" in everything, "something was told"
     assert "UNAUTHENTICATED" in everything
     assert heard.entries
-    for key in told:
+    for key in answered:
         for part in (key, key[8:24], key[-12:]):
             assert part not in everything
     assert "authorization': 'B" not in everything

@@ -112,9 +112,9 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
 async def test_the_client_sends_its_span_with_every_call(apis: Apis, api: str) -> None:
     parents: list[str] = []
 
-    def observe(told: Observation) -> None:
-        if isinstance(told, CallBegan):
-            parents.append(str(told.call.headers["traceparent"]))
+    def observe(observation: Observation) -> None:
+        if isinstance(observation, CallBegan):
+            parents.append(str(observation.call.headers["traceparent"]))
 
     apis.observers.append(observe)
     rest = AsyncRestTransport("http://localhost", http=apis.rest)
