@@ -29,7 +29,7 @@ BEARER = {"authorization": f"Bearer {KEY}"}
         ("https://farm.example", True, "https://farm.example", True),
     ],
 )
-def test_an_address_says_the_wire_and_a_key_goes_there(
+def test_an_address_selects_the_protocol_and_a_key_is_sent_over_it(
     address: str, target: str, *, is_rest: bool, secure: bool
 ) -> None:
     access = access_to(address, api_key=KEY, tls=None, allow_plaintext=False)
@@ -68,7 +68,7 @@ def test_what_is_no_key_is_refused_without_being_repeated() -> None:
     assert KEY not in str(refused.value)
 
 
-def test_every_call_over_rest_says_who_calls() -> None:
+def test_every_call_over_rest_identifies_the_caller() -> None:
     seen: list[str | None] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -94,7 +94,9 @@ def test_a_transport_shows_no_key() -> None:
     ("parameter", "kind"),
     [("authorization", AuthenticationError), ("scope", PermissionDeniedError)],
 )
-def test_refusals_of_doors_are_told_apart(parameter: str, kind: type[OpserveError]) -> None:
+def test_refusals_of_entry_points_are_distinguished(
+    parameter: str, kind: type[OpserveError]
+) -> None:
     error = error_for("no", code=207006, parameter=parameter)
     assert type(error) is kind
     assert isinstance(error, AclrtError)

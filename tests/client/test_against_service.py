@@ -264,7 +264,7 @@ def folding(columns: Any, out: Any = None) -> Im2colBackward:
     )
 
 
-def test_no_call_is_warned_of_a_format_that_nobody_named(live: Session) -> None:
+def test_no_call_gets_a_warning_about_a_format_that_it_did_not_name(live: Session) -> None:
     columns = np.ones((2, 4, 4), np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -124,7 +124,7 @@ MAKING: list[Callable[[Any], object]] = [
 
 
 @pytest.mark.parametrize("use", MAKING)
-def test_handles_that_are_used_up_are_told(session: Session, use: Callable[[Any], object]) -> None:
+def test_exhausted_handles_are_reported(session: Session, use: Callable[[Any], object]) -> None:
     most = 2**32 - 1
     session._calls.last = Handles(buffer=most, executor=most, stream=most, event=most)
     with pytest.raises(AclrtError, match=f"given 4294967296, allowed .* to {most}") as raised:

@@ -114,7 +114,7 @@ def test_a_stopped_call_that_lay_behind_another_begins_behind_it() -> None:
     assert found[-1]["ts"] == 1.5e6
 
 
-def test_copies_at_the_same_time_lie_in_rows_of_their_own() -> None:
+def test_concurrent_copies_are_drawn_in_separate_rows() -> None:
     found = events(
         copies=(copy(BEGAN_S, BEGAN_S + 2), copy(BEGAN_S + 1, BEGAN_S + 3), copy(BEGAN_S + 2, 2e6))
     )

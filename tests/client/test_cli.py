@@ -328,7 +328,7 @@ def test_a_function_that_is_named_twice_is_named_alike(
     assert f"arguments.function: given {FUNCTION}, allowed {other}, or none" in text
 
 
-def test_what_the_service_refuses_is_one_line(
+def test_a_refusal_of_the_service_is_one_line(
     tmp_path: Path, fake: FakeService, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     fake.failures["get_workspace_size"] = [refusal(161002, "stride", 0)]

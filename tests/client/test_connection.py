@@ -26,7 +26,7 @@ def test_a_call_with_a_request_id_is_tried_three_times_with_the_same_id(
     assert 0.05 <= pauses[0] <= 0.1 <= pauses[1] <= 0.2
 
 
-def test_after_three_attempts_the_error_is_told(client: Client, fake: FakeService) -> None:
+def test_after_three_attempts_the_error_is_raised(client: Client, fake: FakeService) -> None:
     with client.open_session() as session:
         fake.failures["Allocate"] = away(ATTEMPTS)
         with pytest.raises(ServiceUnreachable):

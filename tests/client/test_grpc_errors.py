@@ -24,7 +24,7 @@ def failed(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", CallTimedOut, False),
     ],
 )
-def test_an_upload_goes_on_after_a_broken_connection_only(
+def test_an_upload_resumes_only_after_a_broken_connection(
     code: grpc.StatusCode, details: str, kind: type[OpserveError], *, resumed: bool
 ) -> None:
     error = from_rpc_error(failed(code, details), address="127.0.0.1:1")

@@ -114,7 +114,7 @@ def address(api: FakeApi) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scheme", ["", "grpc://"])
-def test_a_call_goes_there_and_back(address: str, scheme: str) -> None:
+def test_a_call_survives_a_round_trip(address: str, scheme: str) -> None:
     with Client(scheme + address) as client, client.open_session() as session:
         call = convolution()
         np.testing.assert_array_equal(session.run(call).grad_input, call.input)
@@ -179,7 +179,7 @@ def test_a_failed_execution_names_its_executor(address: str, fake: FakeService) 
     assert raised.value.executor == 7
 
 
-def test_nobody_there_is_service_unreachable() -> None:
+def test_an_unreachable_service_raises_service_unreachable() -> None:
     with (
         Client("127.0.0.1:1") as client,
         pytest.raises(
@@ -197,7 +197,7 @@ def test_no_answer_in_time_is_call_timed_out(address: str, api: FakeApi) -> None
     api.open.set()
 
 
-def test_another_server_is_told_as_an_internal_error() -> None:
+def test_another_server_is_reported_as_an_internal_error() -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -206,7 +206,7 @@ def test_another_server_is_told_as_an_internal_error() -> None:
     server.stop(None).wait()
 
 
-def test_a_message_above_the_limit_is_told_with_the_servers_text(
+def test_a_message_above_the_limit_is_reported_with_the_servers_text(
     address: str, fake: FakeService
 ) -> None:
     with Client(address) as client, client.open_session() as session:
@@ -218,7 +218,7 @@ def test_a_message_above_the_limit_is_told_with_the_servers_text(
         assert fake.calls[before:] == []
 
 
-def test_a_rest_port_is_told_to_one_who_speaks_grpc() -> None:
+def test_a_grpc_client_at_a_rest_port_is_notified() -> None:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{server.server_port}"
@@ -229,7 +229,7 @@ def test_a_rest_port_is_told_to_one_who_speaks_grpc() -> None:
     assert f"write http://{address}" in raised.value.message
 
 
-def test_a_grpc_port_is_told_to_one_who_speaks_rest(address: str) -> None:
+def test_a_rest_client_at_a_grpc_port_is_notified(address: str) -> None:
     with Client(f"http://{address}") as client, pytest.raises(ServiceUnreachable) as raised:
         client.list_devices()
     assert f"if that is a gRPC port, write {address}" in raised.value.message

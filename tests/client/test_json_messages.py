@@ -125,7 +125,7 @@ def test_the_forms_are_those_of_the_contract() -> None:
     assert to_json(FillRequest(session="s")) == {"session": "s"}
 
 
-def test_a_text_that_is_json_comes_as_an_object() -> None:
+def test_a_text_that_is_json_becomes_an_object() -> None:
     answer = from_json({"case": "one", "verdict": {"status": "PASSED"}}, VerifyResponse)
     assert (answer.case, json.loads(answer.verdict)) == ("one", {"status": "PASSED"})
 

@@ -73,7 +73,7 @@ def test_a_restart_in_the_middle_of_a_call_repeats_the_whole_call(
     assert (fake.buffers, fake.executors) == ({}, {})
 
 
-def test_a_session_is_opened_again_as_it_was_asked_for(client: Client, fake: FakeService) -> None:
+def test_a_session_is_reopened_with_its_first_options(client: Client, fake: FakeService) -> None:
     with client.open_session(
         "ascend910",
         lease_s=7.0,
@@ -194,7 +194,7 @@ async def test_calls_that_run_at_once_open_one_session_again(fake: FakeService) 
         await session.close()
 
 
-def test_conform_goes_on_in_a_new_session(client: Client, fake: FakeService) -> None:
+def test_conform_continues_in_a_new_session(client: Client, fake: FakeService) -> None:
     pauses: list[float] = []
     sessions = Sessions(client, Terms(accuracy="fast"), sleep=pauses.append)
 
@@ -287,7 +287,7 @@ def test_a_refusal_of_phase_one_is_the_outcome_of_its_case(
     assert outcome.code.number == 161002
 
 
-def test_conform_goes_on_where_a_lost_session_cannot_be_closed(
+def test_conform_continues_although_a_lost_session_cannot_be_closed(
     client: Client, fake: FakeService
 ) -> None:
     sessions = Sessions(client, Terms(), sleep=lambda _: None)

@@ -47,7 +47,7 @@ def warned(session: Session, fake: FakeService) -> Session:
     return session
 
 
-def test_a_session_is_opened_with_direct_sums_and_rules_as_errors_unless_asked_otherwise(
+def test_a_session_has_direct_sums_and_rules_as_errors_by_default(
     client: Client, fake: FakeService
 ) -> None:
     with client.open_session():
@@ -131,9 +131,7 @@ def test_a_case_keeps_the_broken_rules_of_its_call(warned: Session, rows: int) -
         assert [one.parameter for one in outcome.warnings] == ["bias_sizes"]
 
 
-def test_cases_are_tried_on_the_terms_of_a_plain_session_unless_asked_otherwise(
-    client: Client, fake: FakeService
-) -> None:
+def test_cases_run_with_the_defaults_of_a_session(client: Client, fake: FakeService) -> None:
     sessions = Sessions(client, Terms())
     sessions.on("ascend910b")
     assert (fake.opened.accuracy, fake.opened.documented_rules) == ("", "")
@@ -143,7 +141,7 @@ def test_cases_are_tried_on_the_terms_of_a_plain_session_unless_asked_otherwise(
     assert (fake.opened.accuracy, fake.opened.documented_rules) == ("fast", "warn")
 
 
-def test_a_record_and_its_summary_tell_the_terms_and_the_broken_rules(
+def test_a_record_and_its_summary_report_the_terms_and_the_broken_rules(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = RECORD.results

@@ -100,7 +100,7 @@ BOTH = ("allocate", "get_workspace_size", "execute", "synchronize_stream")
     [(command, False) for command in (*BOTH, "write", "read")]
     + [(command, True) for command in (*BOTH, "set_tensor_buffer", "Write", "Read")],
 )
-def test_whatever_command_fails_all_memory_is_freed(
+def test_all_memory_is_freed_after_any_failed_command(
     session: Session, fake: FakeService, command: str, *, large: bool
 ) -> None:
     fake.failures[command] = [refusal(207001, "memory", 1)]
@@ -202,7 +202,7 @@ def test_malformed_arguments_reach_the_service(
     assert fake.buffers == {}
 
 
-def test_a_lost_connection_is_told_as_such(fake: FakeService) -> None:
+def test_a_lost_connection_is_reported_as_such(fake: FakeService) -> None:
     lost = [refusal(507901, "connection", "lost") for _ in range(3)]
     fake.failures["Submit"] = list(lost)
     client = Client(transport=MemoryTransport(fake), recovery_s=None, sleep=lambda _: None)

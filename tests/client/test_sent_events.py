@@ -41,7 +41,7 @@ def test_comments_ids_and_retries_are_no_news() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_a_wire_may_cut_anywhere(size: int, end: str) -> None:
+def test_a_connection_may_break_at_any_byte(size: int, end: str) -> None:
     body = TEXT.replace("\n", end).encode()
 
     async def pieces() -> AsyncIterator[bytes]:

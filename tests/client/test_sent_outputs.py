@@ -69,14 +69,14 @@ def test_what_the_service_has_dropped_meanwhile_is_sent() -> None:
     assert service.sent[1:] == [(["grad_bias", "grad_weight"], {})]
 
 
-def test_another_refusal_is_told() -> None:
+def test_another_refusal_is_raised() -> None:
     service = Service(AclrtError("planted", code=207012))
     with pytest.raises(AclrtError, match="planted"):
         verdict_of(service)
     assert len(service.sent) == 1
 
 
-def test_a_code_is_told_without_a_question() -> None:
+def test_a_code_is_verified_in_one_request() -> None:
     service = Service()
     verdict_of(service, code="161002")
     assert [type(one) for one in service.asked] == [VerifyRequest]

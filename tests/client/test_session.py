@@ -126,7 +126,7 @@ def test_the_heartbeat_ends_when_the_session_is_gone(fake: FakeService) -> None:
     assert fake.calls.count("KeepAlive") == 1
 
 
-async def test_the_asyncio_heartbeat_ends_when_told_so() -> None:
+async def test_the_asyncio_heartbeat_ends_on_request() -> None:
     beaten: list[int] = []
     last = asyncio.Event()
 
@@ -163,9 +163,7 @@ def test_a_session_that_has_ended_closes_without_an_error(
     assert fake.calls[-1] == "CloseSession"
 
 
-def test_a_failure_to_close_is_told_and_can_be_tried_again(
-    client: Client, fake: FakeService
-) -> None:
+def test_a_failure_to_close_is_raised_and_can_be_retried(client: Client, fake: FakeService) -> None:
     fake.failures["CloseSession"] = [refusal(500000, "session", "odd")]
     session = client.open_session()
     with pytest.raises(AclrtError, match="500000"):

@@ -101,7 +101,7 @@ def test_memory_that_its_owner_could_shrink_is_not_mapped() -> None:
         assert descriptors() <= before, "what came is closed"
 
 
-def test_a_refusal_and_a_wait_are_told_apart() -> None:
+def test_a_refusal_and_a_wait_are_distinguished() -> None:
     answers = [(ANSWER.pack(state, 0, 0, 0, 0), None) for state in (0, 3)]
     with service(answers) as lane:
         assert lane.find(1) is Unmapped.NEVER
@@ -119,7 +119,7 @@ def test_shared_memory_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPa
         assert descriptors() <= before + 3, "two mappings and the listener"
 
 
-def test_where_nobody_listens_it_is_not_tried_again() -> None:
+def test_a_missing_listener_is_not_tried_again() -> None:
     name = secrets.token_hex(16)
     lane = SharedMemory(name, SESSION, TOKEN)
     assert lane.find(1) is Unmapped.NEVER

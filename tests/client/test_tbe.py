@@ -237,7 +237,7 @@ def test_numpy_takes_a_result(data: dict[str, Array]) -> None:
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("parameter", ["filters", "out_backprop"])
-def test_a_result_goes_into_no_other_call(
+def test_a_result_cannot_be_an_argument_of_another_call(
     parameter: str, fake_session: FakeSession, data: dict[str, Array]
 ) -> None:
     result = filter_call(data)
@@ -329,7 +329,7 @@ def test_errors_of_the_session_pass_unchanged(
     assert raised.value.args[0]["errCode"] == "E60011"
 
 
-def test_a_tensor_says_what_it_is_in_one_line(data: dict[str, Array]) -> None:
+def test_a_tensor_is_represented_in_one_line(data: dict[str, Array]) -> None:
     with install(FakeSession(), data):
         tensor = placeholder("filters", data)
     assert isinstance(tensor, Tensor)
@@ -344,7 +344,7 @@ def test_install_works_again_after_uninstall(data: dict[str, Array]) -> None:
     assert (len(first.calls), len(second.calls)) == (1, 1)
 
 
-def test_names_bound_before_go_on_after_uninstall(
+def test_names_bound_before_still_work_after_uninstall(
     fake_session: FakeSession, data: dict[str, Array]
 ) -> None:
     with install(fake_session, data):

@@ -60,13 +60,13 @@ def test_import_lines_work(line: str) -> None:
     exec(line, {})  # noqa: S102  a line of this file
 
 
-def test_the_modules_go_with_the_block(session: Session) -> None:
+def test_the_modules_are_removed_with_the_block(session: Session) -> None:
     with install(session, {}) as installation:
         assert sorted(installation.modules) == sorted(ours()) == sorted(NAMES)
     assert ours() == []
 
 
-def test_the_modules_go_when_the_block_fails(session: Session) -> None:
+def test_the_modules_are_removed_when_the_block_fails(session: Session) -> None:
     with pytest.raises(ZeroDivisionError), install(session, {}):
         raise ZeroDivisionError
     assert ours() == []

@@ -110,7 +110,7 @@ def weight_fractal_z(plain: Halves, groups: int, together: int) -> Halves:
     return shown.reshape(shape).astype(np.float16)
 
 
-def test_line_breaks_come_back_where_statements_start() -> None:
+def test_line_breaks_are_restored_before_statements() -> None:
     line = 'from a import b from c.d import e x = (1, 2) y = f(z=x, k={"from": [3]}) s = x [1]'
     assert with_line_breaks(line).splitlines() == [
         "from a import b",
@@ -240,7 +240,7 @@ else:
         ("filter", {}, {"strides": [1, 1.5]}, "E64004"),
     ],
 )
-def test_what_leaves_the_result_open_is_told_with_the_vendors_code(
+def test_an_undetermined_result_is_refused_with_the_vendors_code(
     call: str, arguments: Mapping[str, Any], steps: Mapping[str, Any], code: str, live: Session
 ) -> None:
     data = {name: small(8, 1, 1, 7, 7, 16) for name in ("out_backprop", "fmap")}

@@ -30,7 +30,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
     NUMPY_DTYPES.values(),
     ids=str,
 )
-def test_every_dtype_comes_back_as_it_went(session: Session, dtype: np.dtype[Any]) -> None:
+def test_every_dtype_survives_a_round_trip(session: Session, dtype: np.dtype[Any]) -> None:
     array = numbers(2, 3).astype(dtype)
     back = session.upload(array).download()
     assert back.dtype == array.dtype
@@ -50,7 +50,7 @@ def test_every_dtype_comes_back_as_it_went(session: Session, dtype: np.dtype[Any
     ],
     ids=["transposed", "sliced", "reversed", "big-endian", "scalar", "empty", "fortran"],
 )
-def test_however_an_array_lies_its_elements_arrive(session: Session, array: Array) -> None:
+def test_elements_arrive_from_an_array_of_any_memory_layout(session: Session, array: Array) -> None:
     back = session.upload(array).download()
     assert back.shape == array.shape
     np.testing.assert_array_equal(back, array)
@@ -185,7 +185,7 @@ def test_an_output_may_name_its_dtype_by_number(session: Session) -> None:
     assert grad_input.dtype == np.float16
 
 
-def test_the_wire_knows_every_dtype_and_format() -> None:
+def test_the_protocol_has_every_dtype_and_format() -> None:
     assert set(map(data_type_on_wire, DataType)) == set(tensor_pb2.DataType.values())
     assert set(map(format_on_wire, Format)) == set(tensor_pb2.Format.values())
     assert data_type_on_wire(DataType.BF16) == tensor_pb2.DATA_TYPE_BF16

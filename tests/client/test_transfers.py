@@ -117,7 +117,7 @@ def through(transport: Transport) -> Connection:
 
 
 @pytest.mark.parametrize("code", [507901, 207004, 507052])
-def test_a_download_goes_on_from_what_came(data: bytes, code: int) -> None:
+def test_a_download_resumes_after_the_bytes_that_arrived(data: bytes, code: int) -> None:
     error = AclrtError("planted", code=code)
     transport = Broken([300, 0, 1, 600, 98], error)
     transport.content[:] = data
@@ -145,7 +145,7 @@ def test_a_transfer_that_gets_nowhere_is_given_up(data: bytes) -> None:
     assert not transport.breaks
 
 
-def test_a_refusal_is_told_at_once(data: bytes) -> None:
+def test_a_refusal_is_returned_at_once(data: bytes) -> None:
     transport = Broken([0] * 9, AclrtError("planted", code=107017))
     with pytest.raises(AclrtError, match="107017"):
         through(transport).write(WriteRequest(session="s", buffer=3), memoryview(data))

@@ -115,7 +115,7 @@ def test_a_run_that_judges_nothing_says_so_and_is_not_right(
     assert "2 UNIMPLEMENTED" in printed[1]
 
 
-def test_a_key_that_interrupts_is_told_how_to_go_on(
+def test_an_interrupting_key_reports_how_to_resume(
     service: Addresses, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(options_module, "run_cases", mock.Mock(side_effect=KeyboardInterrupt))
@@ -124,7 +124,7 @@ def test_a_key_that_interrupts_is_told_how_to_go_on(
     assert message in capsys.readouterr().err
 
 
-def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_told(
+def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_reported(
     service: Addresses, capsys: Capture, tmp_path: Path
 ) -> None:
     (tmp_path / "known").write_text("# all\nim2col_backward.*  # one off\n\n")

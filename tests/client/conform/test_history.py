@@ -61,7 +61,7 @@ def tried(address: str, target: str, *more: str | Path) -> int:
 
 
 @pytest.mark.parametrize("api", ["grpc", "rest"])
-def test_a_run_comes_into_the_history_and_is_compared_with_there(
+def test_a_run_is_stored_in_the_history_and_compared_there(
     kept: Addresses, api: str, capsys: Capture
 ) -> None:
     address = kept.grpc if api == "grpc" else kept.rest
@@ -117,7 +117,7 @@ def test_the_history_is_shown_with_its_names_until_one_is_forgotten(
     assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["begun", "run", "target"]
 
 
-def test_outputs_that_are_verified_come_into_the_history(kept: Addresses, tmp_path: Path) -> None:
+def test_verified_outputs_are_stored_in_the_history(kept: Addresses, tmp_path: Path) -> None:
     (tmp_path / "outputs").mkdir()
     at = ("--suite", "mine.jsonl", "--server", kept.grpc, "--history", "elsewhere")
     assert conform("verify", "outputs", *at) == 2  # there are none, so that none is judged
@@ -149,7 +149,7 @@ def test_a_run_that_cannot_be_sent_stays_and_is_sent_later(
     assert [one.case for one in results] == [case.id for case in CASES]
 
 
-def test_what_the_service_will_not_take_is_told_before_the_run(
+def test_options_that_the_service_rejects_are_reported_before_the_run(
     kept: Addresses, service: Addresses, capsys: Capture
 ) -> None:
     with mock.patch.object(history, "send") as send:
@@ -191,7 +191,7 @@ def sent(kept: Addresses, *results: Result, target: str) -> list[tuple[str, str,
     return [(one.case, one.reason, len(one.verdict)) for one in listed]
 
 
-def test_whatever_a_target_says_can_be_sent(kept: Addresses) -> None:
+def test_any_output_of_a_target_can_be_sent(kept: Addresses) -> None:
     reason = "a\n\x1b[31m\0 b" + "é" * 5000
     (result,) = sent(kept, failed(Status.ERROR, reason), target="hostile")
     assert result[1] == ("a ?[31m? b" + "é" * 1024)[:1024]

@@ -36,7 +36,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("onnx:onnx", 1, "onnx, left/test_data_set_0: image_shape: given "),
     ],
 )
-def test_layers_of_others_are_tried_and_what_is_left_out_is_told(
+def test_foreign_layers_are_converted_and_skipped_ones_are_reported(
     service: Addresses, capsys: Capture, suite: str, passed: int, left: str
 ) -> None:
     target = f"opserve:{service.grpc}"

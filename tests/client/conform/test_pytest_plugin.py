@@ -48,7 +48,7 @@ def run_pytest(
     )
 
 
-def test_every_case_is_a_test_behind_those_of_ones_own(service: Addresses, tmp_path: Path) -> None:
+def test_every_case_is_a_test_after_those_of_the_user(service: Addresses, tmp_path: Path) -> None:
     target = "--opserve-target=client.conform.kernels:fold"
     done = run_pytest(tmp_path, service, "--opserve-suite=mine.jsonl", target)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -105,7 +105,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
         yield addresses
 
 
-def test_what_was_judged_comes_into_the_history(kept: Addresses, tmp_path: Path) -> None:
+def test_judged_results_are_stored_in_the_history(kept: Addresses, tmp_path: Path) -> None:
     target = "--opserve-target=client.conform.kernels:one_wrong"
     chosen = ("--opserve-suite=mine.jsonl", "--opserve-match=im2col*", target)
     done = run_pytest(tmp_path, kept, *chosen, "--opserve-history=plugin")
@@ -126,7 +126,7 @@ def test_what_was_judged_comes_into_the_history(kept: Addresses, tmp_path: Path)
         (("--opserve-history=mine", "-p", "xdist", "-n2"), "allowed without -n"),
     ],
 )
-def test_a_history_that_takes_no_run_is_told_before_any_is_tried(
+def test_a_history_that_accepts_no_run_is_reported_before_any_case_runs(
     kept: Addresses, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     target = "--opserve-target=client.conform.kernels:fold"

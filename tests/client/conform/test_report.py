@@ -104,7 +104,7 @@ def test_the_report_names_no_address() -> None:
     assert re.findall(asking, report_of(SAMPLE)) == []
 
 
-def test_the_same_run_gives_the_same_file(tmp_path: Path) -> None:
+def test_the_same_run_writes_the_same_file(tmp_path: Path) -> None:
     write_report(SAMPLE, tmp_path / "a.html")
     write_report(SAMPLE, tmp_path / "b.html", baseline=None)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()

@@ -147,7 +147,7 @@ def test_the_heat_map_differs_where_the_values_do(open_report: Open) -> None:
         assert orange[0] > orange[2] + 50
 
 
-def test_a_map_tells_index_and_value(open_report: Open) -> None:
+def test_a_map_returns_index_and_value(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)
         reading = page.locator(".map output").nth(1)
@@ -182,7 +182,7 @@ def test_everything_works_by_keys(open_report: Open) -> None:
         page.wait_for_selector("#case h3")
 
 
-def test_a_baseline_is_told(open_report: Open) -> None:
+def test_a_baseline_is_reported(open_report: Open) -> None:
     before = run(folded(nothing_wrong), folded(case=fold(4)), folded(case=fold(9)))
     with open_report(SAMPLE, baseline=before) as page:
         tiles = page.locator("#changes .tile").all_inner_texts()
@@ -198,7 +198,7 @@ def test_a_baseline_is_told(open_report: Open) -> None:
         assert "was FAILED" in page.inner_text("#case .change")
 
 
-def test_known_failures_and_those_that_pass_are_told(open_report: Open) -> None:
+def test_known_failures_and_those_that_pass_are_reported(open_report: Open) -> None:
     known = (
         Known(pattern=FAILED.case.id, reason=HOSTILE),
         Known(pattern=SAMPLE.results[1].case.id, reason="mended"),
@@ -228,7 +228,7 @@ def test_a_projection_has_a_layer_and_names_no_elements(open_report: Open) -> No
         assert page.locator(MAP).count() == 0
 
 
-def test_wrong_outputs_come_first_below_what_the_case_covers(open_report: Open) -> None:
+def test_wrong_outputs_are_listed_first_below_the_coverage_of_the_case(open_report: Open) -> None:
     (wrong,) = FAILED.verdict.outputs
     right = replace(wrong, name="right", status=Status.PASSED)
     case = replace(FAILED.case, tags=("two at once",))

@@ -87,7 +87,7 @@ def test_a_function_that_raises_is_broken() -> None:
     assert re.fullmatch(r"ValueError: no such kernel \(kernels\.py, line \d+\)", outcome.reason)
 
 
-def test_the_line_that_called_the_library_is_told() -> None:
+def test_the_line_that_called_the_library_is_named() -> None:
     def call() -> Any:
         return np.linalg.inv(np.zeros((2, 3)))
 
@@ -124,19 +124,19 @@ def test_a_program_reads_and_writes_files_and_bf16_is_its_bits(tmp_path: Path) -
         ("import signal; signal.pause()", Broken),
     ],
 )
-def test_a_program_that_gives_nothing(text: str, expected: type, tmp_path: Path) -> None:
+def test_a_program_that_returns_nothing(text: str, expected: type, tmp_path: Path) -> None:
     outcome = tried(program(tmp_path, text, timeout_s=20.0 if "pause" not in text else 0.5))
     assert isinstance(outcome, expected)
 
 
-def test_a_program_is_told_the_case(tmp_path: Path) -> None:
+def test_a_program_receives_the_case(tmp_path: Path) -> None:
     text = "import sys, json; raise SystemExit(json.load(open(sys.argv[3]))['id'])"
     outcome = tried(program(tmp_path, text))
     assert isinstance(outcome, Broken)
     assert CASE.id in outcome.reason
 
 
-def test_what_a_program_wrote_last_is_told_in_whole_lines_as_one(tmp_path: Path) -> None:
+def test_the_last_output_of_a_program_is_reported_in_whole_lines_as_one(tmp_path: Path) -> None:
     outcome = tried(
         program(tmp_path, f"raise SystemExit('{'x' * 500} y\\n  call()\\n  ^^^^\\nend')")
     )

@@ -53,7 +53,7 @@ def trial_on(client: Client) -> LocalTrial:
 
 
 @pytest.mark.parametrize(("kind", "calls"), [(Kind.INTEGER, 1), (Kind.NORMAL, 2)])
-def test_magnitudes_are_asked_for_where_a_verdict_needs_them_and_all_is_asked_once(
+def test_magnitudes_are_requested_where_a_verdict_needs_them_and_all_values_once(
     client: Client, fake: FakeService, kind: Kind, calls: int
 ) -> None:
     trial = trial_on(client)

@@ -56,6 +56,6 @@ def test_there_is_nothing_to_say_of_what_is_right_or_all_wrong() -> None:
     assert described(...) == []
 
 
-def test_a_cell_of_several_entries_is_told_by_its_entries() -> None:
+def test_a_cell_of_several_entries_is_described_by_its_entries() -> None:
     tail = (EVERYTHING, slice(4002, None))
     assert described(tail, shape=(1, 4095, 1, 1)) == ["the last c (4000 to 4094 of 4095)"]

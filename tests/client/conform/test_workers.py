@@ -168,13 +168,13 @@ def test_a_service_that_is_not_there_is_no_verdict() -> None:
         contracts_of(Access(address="http://127.0.0.1:9"))
 
 
-def test_a_target_that_is_not_there_is_told_by_the_process(service: Addresses) -> None:
+def test_a_missing_target_is_reported_by_the_process(service: Addresses) -> None:
     made = setup(service.grpc, "no.such.module:fold", CASES[:1])
     with pytest.raises(InfrastructureError, match="No module named 'no'"):
         in_processes(made, CASES[:1])
 
 
-def test_a_run_goes_on_where_it_was_cut_off(service: Addresses, tmp_path: Path) -> None:
+def test_a_run_resumes_where_it_was_interrupted(service: Addresses, tmp_path: Path) -> None:
     reported: list[str] = []
     made = setup(service.grpc, "client.conform.kernels:fold", CASES)
 

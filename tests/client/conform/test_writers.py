@@ -32,7 +32,7 @@ def test_metrics_count_cases_by_operator_and_status() -> None:
     }
 
 
-def test_metrics_tell_the_worst_used_fraction_of_what_passed() -> None:
+def test_metrics_report_the_worst_used_fraction_of_passed_results() -> None:
     near = folded(nothing_wrong, shift=6e-7)
     text = metrics(run(near, folded(nothing_wrong, case=fold(2)), folded(case=fold(4))))
     assert 0.1 < near.verdict.worst < 1
@@ -58,7 +58,7 @@ def junit(folder: Path, record: RunRecord, *known: Known) -> ET.Element:
     return ET.parse(path).getroot()  # noqa: S314  our own file
 
 
-def test_junit_tells_failures_errors_and_what_was_left_out(tmp_path: Path) -> None:
+def test_junit_reports_failures_errors_and_skipped_cases(tmp_path: Path) -> None:
     record = run(*SAMPLE.results, failed(Status.ERROR, "it crashed", channels=9))
     suite = junit(tmp_path, record)
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
@@ -72,7 +72,7 @@ def test_junit_tells_failures_errors_and_what_was_left_out(tmp_path: Path) -> No
     assert about == ["im2col_backward.ascend910b", first.case.id, "0.250000"]
 
 
-def test_in_junit_known_failures_are_left_out_and_those_that_pass_are_told(tmp_path: Path) -> None:
+def test_junit_omits_known_failures_and_reports_those_that_pass(tmp_path: Path) -> None:
     wrong, right = SAMPLE.results[:2]
     known = (
         Known(pattern=wrong.case.id, reason="not yet"),
