@@ -24,7 +24,7 @@ def call(**changes: Any) -> Im2colBackward:
     return Im2colBackward(**given | changes)
 
 
-async def test_every_sample_is_told_and_nothing_is_left(service: Addresses) -> None:
+async def test_every_sample_is_reported_and_nothing_is_left(service: Addresses) -> None:
     async with every_session(service, "ascend910b") as sessions:
         for session in sessions.values():
             result = await settle(session.benchmark(call(), repeats=5))
@@ -48,7 +48,7 @@ async def dead(session: Any) -> Any:
     return buffer
 
 
-async def test_a_sample_lasts_as_long_as_asked(service: Addresses) -> None:
+async def test_a_sample_lasts_as_long_as_configured(service: Addresses) -> None:
     async with every_session(service, "ascend910b") as sessions:
         for session in sessions.values():
             result = await settle(session.benchmark(call(), warmup=1, repeats=2, min_repeat_ms=2.0))

@@ -59,7 +59,7 @@ async def test_inputs_are_those_that_anybody_draws(client: AsyncClient) -> None:
         np.testing.assert_array_equal(found[name], array)
 
 
-async def test_a_wrong_element_is_told_and_right_ones_pass(client: AsyncClient) -> None:
+async def test_a_wrong_element_is_reported_and_right_ones_pass(client: AsyncClient) -> None:
     expected = await client.conformance.get_golden(RAN.id, suite="smoke", seed=3)
     assert np.all(expected["magnitudes.out"] >= np.abs(expected["values.out"]))
     right = expected["values.out"].astype(np.float32)

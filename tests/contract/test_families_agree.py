@@ -91,7 +91,7 @@ async def refused(sessions: Mapping[str, AnySession], call: Any) -> Refusal:
     return first
 
 
-async def test_a_session_is_named_by_its_profile_whatever_the_spelling(
+async def test_a_session_is_named_by_its_profile_in_any_spelling(
     dsp: Mapping[str, AnySession],
 ) -> None:
     assert {session.device.profile for session in dsp.values()} == {"mt7004"}
@@ -215,7 +215,7 @@ async def test_a_file_names_operators_as_the_vendor_does(npu: Mapping[str, AnySe
     np.testing.assert_array_equal(written["res_tensor"], np.full((1, 1, 16, 16), 9, np.float32))
 
 
-def test_one_shot_takes_parts_and_knows_the_formats_of_a_family(service: Addresses) -> None:
+def test_one_shot_takes_parts_and_the_formats_of_a_family(service: Addresses) -> None:
     answer = one_shot(service, padding=[0, 0, 0, 0])
     assert answer.status_code == 200, answer.text
     assert answer.headers["X-Opserve-Dtypes"] == '{"res_tensor": "FLOAT"}'
@@ -225,7 +225,7 @@ def test_one_shot_takes_parts_and_knows_the_formats_of_a_family(service: Address
     assert problem["parameter"] == "para_dict.strides"
 
 
-def test_the_one_shot_form_says_that_it_has_no_buffer_for_temp_space(service: Addresses) -> None:
+def test_the_one_shot_form_rejects_a_buffer_for_temp_space(service: Addresses) -> None:
     tensors = {"dy_data": {"array": "ones"}, "x_data": {"array": "ones"}}
     args = {"profile": "ft78ne", "arguments": tensors | fields_with(1)}
     problem = posted(service, "deconv_grad_filter", args, ones=ones()["x_data"]).json()

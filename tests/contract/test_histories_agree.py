@@ -100,7 +100,7 @@ async def test_a_run_that_was_judged_elsewhere_is_in_the_history(kept: Addresses
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_results_come_in_as_many_messages_as_they_need(
+async def test_results_are_split_into_as_many_messages_as_needed(
     kept: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "_RESULTS", 7)
@@ -111,7 +111,7 @@ async def test_results_come_in_as_many_messages_as_they_need(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_name_stands_for_its_run_until_it_is_taken_away(kept: Addresses, api: str) -> None:
+async def test_a_name_refers_to_its_run_until_it_is_removed(kept: Addresses, api: str) -> None:
     async with client_of(kept, api) as client:
         ask = client.conformance
         first, second = (

@@ -24,13 +24,13 @@ def of_the_registry() -> list[Mapping[str, Any]]:
     return plain
 
 
-def test_rest_tells_what_the_registry_has(service: Addresses) -> None:
+def test_rest_returns_the_registry(service: Addresses) -> None:
     answer = httpx2.get(f"{service.rest}/v1/operators")
     assert answer.json() == {"operators": of_the_registry()}
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=list(OPERATORS))
-async def test_one_operator_is_told_alike_over_every_way(
+async def test_one_operator_is_described_alike_over_every_api(
     service: Addresses, operator: Operator[Any]
 ) -> None:
     (listed,) = [plain for plain in of_the_registry() if plain["name"] == operator.name]
@@ -73,7 +73,7 @@ def test_a_route_of_an_unknown_operator_names_those_that_there_are(
     assert problem["allowed"].startswith("aclnnConvolutionBackward, aclnnIm2colBackward, conv2d_")
 
 
-async def test_every_client_is_told_the_same(service: Addresses) -> None:
+async def test_every_client_receives_the_same_operators(service: Addresses) -> None:
     answers: list[list[Any]] = []
     for address in (service.grpc, service.rest):
         with Client(address) as client:
@@ -83,7 +83,7 @@ async def test_every_client_is_told_the_same(service: Addresses) -> None:
     assert all(operators == answers[0] for operators in answers)
 
 
-def test_grpc_tells_every_member_of_the_registry(service: Addresses) -> None:
+def test_grpc_returns_every_member_of_the_registry(service: Addresses) -> None:
     with Client(service.grpc) as client:
         listed = [
             MessageToDict(

@@ -59,7 +59,7 @@ async def test_outputs_of_an_own_case_are_judged(
     assert other.reason != failed.reason, "another seed draws other inputs"
 
 
-async def test_inputs_of_an_own_case_are_those_that_anybody_draws(client: AsyncClient) -> None:
+async def test_inputs_of_an_own_case_are_reproducible(client: AsyncClient) -> None:
     found = await client.conformance.get_inputs(definition_of(OWN), seed=SEED)
     drawn = plain_inputs(OWN, arrays_of(OWN, SEED))
     np.testing.assert_array_equal(found["grad_output"], drawn["grad_output"])
@@ -140,7 +140,7 @@ async def test_both_apis_refuse_alike(service: Addresses) -> None:
     assert [one.parameter for one in refusals[:5]] == places
 
 
-async def test_a_definition_stands_beside_no_name(service: Addresses) -> None:
+async def test_a_definition_and_a_name_exclude_each_other(service: Addresses) -> None:
     async with AsyncClient(service.grpc) as client:
         asked = GetInputsRequest(definition=definition_of(OWN), suite="smoke")
         with pytest.raises(OpserveError, match="allowed one, or a suite and a case"):

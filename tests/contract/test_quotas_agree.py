@@ -81,7 +81,7 @@ def a_refusal(resource: Resource) -> errors.QuotaExceeded:
 
 @pytest.mark.parametrize("resource", Resource)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_client_is_told_all_of_a_refusal(way: str, resource: Resource) -> None:
+def test_a_client_receives_every_member_of_a_refusal(way: str, resource: Resource) -> None:
     error = a_refusal(resource)
     members = WAYS[way](error)
     assert isinstance(members, QuotaExceeded)
@@ -101,7 +101,7 @@ def test_a_limit_of_the_service_is_no_quota(way: str) -> None:
     assert not isinstance(WAYS[way](error), QuotaExceeded)
 
 
-def test_both_apis_say_when_to_come_again() -> None:
+def test_both_apis_return_the_time_to_retry() -> None:
     error = a_refusal(Resource.CALLS_PER_S)
     answer = refusal(error, path="/", request_id=ID)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")

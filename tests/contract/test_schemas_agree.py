@@ -120,7 +120,7 @@ def test_a_tensor_has_the_same_parts_everywhere() -> None:
     assert parts == {field.name for field in fields(Tensor)}
 
 
-def test_a_session_may_ask_for_what_the_service_has() -> None:
+def test_a_session_may_request_every_option_of_the_service() -> None:
     assert set(ACCURACIES) == set(Accuracy)
     assert set(DOCUMENTED_RULES) == set(DocumentedRules)
     assert set(DETERMINISTIC_LEVELS) == {level.name.lower() for level in DeterministicLevel}

@@ -24,7 +24,7 @@ default allows, 1.3e-6 of the result."""
 
 
 @pytest.mark.parametrize("api", ["gRPC", "REST"])
-async def test_a_standard_is_told_and_as_a_gate_fails_what_the_layers_pass(
+async def test_a_standard_is_reported_and_fails_as_a_gate_what_the_layers_pass(
     service: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opserve_client._async.conformance._DIGESTS_PAY_BYTES", 0)

@@ -51,7 +51,7 @@ async def long_call(session: AnySession) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_aborted_stream_tells_and_can_be_used(
+async def test_an_aborted_stream_reports_the_abort_and_can_be_used(
     sessions: Mapping[str, AnySession], way: str
 ) -> None:
     session = sessions[way]
@@ -74,7 +74,7 @@ async def test_an_aborted_stream_tells_and_can_be_used(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_late_call_is_told_with_its_deadline(
+async def test_a_late_call_is_reported_with_its_deadline(
     sessions: Mapping[str, AnySession], way: str
 ) -> None:
     session = sessions[way]

@@ -62,7 +62,7 @@ async def _opened(client: AsyncClient, reported: asyncio.Queue[Waiting]) -> Devi
         return device
 
 
-async def test_a_client_that_goes_away_is_passed_over_at_once(lab: AsyncClient) -> None:
+async def test_a_client_that_disconnects_is_passed_over_at_once(lab: AsyncClient) -> None:
     first = await lab.open_session(exclusive=True)
     gone = asyncio.ensure_future(_waits(lab))
     await until_it_waits(lab)
