@@ -13,7 +13,7 @@ ALLOCATES = "NRT_MemInfo_alloc"
 """How the names begin of what compiled code asks numba's runtime for memory with."""
 
 
-def test_no_compiled_loop_asks_for_memory() -> None:
+def test_no_compiled_loop_allocates_memory() -> None:
     folders = folders_of(kernel for name in PROFILES for kernel in kernels_of(name).values())
     for module in folders:
         import_module(module)

@@ -165,12 +165,12 @@ def _refusal(sample: Sample) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize(("sample", "broken"), _ALONE)
-def test_each_rule_alone_is_told(sample: Sample, broken: Break) -> None:
+def test_each_broken_rule_is_reported(sample: Sample, broken: Break) -> None:
     assert _refusal(changed(sample, "one broken rule", broken[2])) == broken[:2]
 
 
 @pytest.mark.parametrize(("sample", "first"), _ALONE)
-def test_of_two_broken_rules_the_earlier_is_told(sample: Sample, first: Break) -> None:
+def test_of_two_broken_rules_the_earlier_is_reported(sample: Sample, first: Break) -> None:
     for second in (c for a, b, c in _ALL_PAIRS if a is sample and b is first):
         both = changed(changed(sample, "second", second[2]), f"both, {second}", first[2])
 

@@ -189,7 +189,7 @@ def test_limits_are_those_of_devices(name: str) -> None:
         (_DW_VAST, {}, (_E.E60020, "out_backprop")),
     ],
 )
-def test_sizes_beyond_64_bits_are_told_in_their_place(
+def test_sizes_beyond_64_bits_are_refused_in_their_place(
     sample: Sample, changes: dict[str, Any], refusal: tuple[TbeStatus, str]
 ) -> None:
     assert _refusal(changed(sample, "vast", changes)) == refusal

@@ -148,7 +148,7 @@ def test_a_refusal_says_what_was_given_and_where_the_allowed_is_from(
         (dw.BASE, {"input_x": {"format": Format.NCHW}}, "to_5hd"),
     ],
 )
-def test_a_tensor_in_plain_order_is_told_what_makes_its_format(
+def test_a_tensor_in_plain_order_is_refused_with_the_conversion_to_its_format(
     sample: Sample, changes: Mapping[str, Any], hint: str
 ) -> None:
     assert f"opserve_client.{hint} makes" in _message(sample, changes)

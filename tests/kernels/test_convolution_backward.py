@@ -65,7 +65,7 @@ def test_gradients_of_small_integers_are_exact(sample: Sample) -> None:
         ("vendor's 3-D", ("ascend910b", "reference"), 2, 686, 686),
     ],
 )
-def test_vendors_sample_programs_give_their_derived_values(
+def test_vendors_sample_programs_compute_their_derived_values(
     name: str, profiles: tuple[str, ...], grad_input: float, grad_weight: float, grad_bias: float
 ) -> None:
     for profile in profiles:

@@ -151,7 +151,7 @@ def test_words_of_a_rule_name_the_profiles_where_it_holds() -> None:
 
 
 @pytest.mark.parametrize("first", _IN_ORDER)
-def test_of_two_broken_rules_the_earlier_is_told(first: Change) -> None:
+def test_of_two_broken_rules_the_earlier_is_reported(first: Change) -> None:
     for second in (second for one, second in _PAIRS if one is first):
         broken = BASE_3D.but(f"two broken rules, {second}", **second[1], **first[1])
 
@@ -160,7 +160,7 @@ def test_of_two_broken_rules_the_earlier_is_told(first: Change) -> None:
 
 @pytest.mark.parametrize("profile", OLDER)
 @pytest.mark.parametrize("first", _IN_ORDER_2D)
-def test_of_two_broken_rules_the_earlier_is_told_on_older_profiles(
+def test_of_two_broken_rules_the_earlier_is_reported_on_older_profiles(
     first: Change, profile: str
 ) -> None:
     for second in (second for one, second in _PAIRS_2D if one is first):
@@ -197,7 +197,7 @@ def test_pairs_of_broken_rules_are_many() -> None:
     assert len(_PAIRS_2D) > 280
 
 
-def test_documented_limits_are_those_that_the_operator_tells() -> None:
+def test_documented_limits_are_those_of_the_operator() -> None:
     cube_math_type, *limits = OPERATOR.limits
 
     documented = [(one.parameter, one.where, one.least, one.most) for one in DOCUMENTED]

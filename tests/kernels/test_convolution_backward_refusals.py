@@ -108,14 +108,14 @@ def test_value_beyond_a_limit_is_refused_naming_the_profiles_without_it(
         ("cube_math_type", -1, "a value in [0, 3]"),
     ],
 )
-def test_scalars_are_told_as_scalars(name: str, value: int, range_: str) -> None:
+def test_scalars_are_described_as_scalars(name: str, value: int, range_: str) -> None:
     refusal = refusal_of(BASE.but("scalar", **{name: value}), "reference")
 
     assert (refusal.given, refusal.allowed) == (str(value), range_)
     assert refusal.message == f"{name}: given {value}, allowed {range_}"
 
 
-def test_groups_beyond_their_limit_are_told_as_a_scalar() -> None:
+def test_groups_beyond_their_limit_are_reported_as_a_scalar() -> None:
     refusal = refusal_of(call_with("groups", 4, 0, 65536), "ascend910b")
 
     assert refusal.given == "65536"

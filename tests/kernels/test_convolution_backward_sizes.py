@@ -122,7 +122,7 @@ def test_source_refuses_a_grouped_float_grad_weight_before_the_exact_size(
     assert refusal_of(grouped, "ascend910b").parameter == message
 
 
-def test_grad_output_smaller_than_the_kernel_in_3d_is_told_so_as_the_source_does() -> None:
+def test_grad_output_smaller_than_the_kernel_in_3d_is_refused_as_by_the_source() -> None:
     sample = resized(transposed(3, 2, output_padding=1), 2, _SMALL).but("d", dilation=(2, 2, 4))
 
     assert "the dilated kernel spans" in refusal_of(sample, "ascend910b").allowed

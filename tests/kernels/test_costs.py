@@ -67,7 +67,7 @@ def test_a_transformed_weight_costs_what_its_page_says() -> None:
     assert cost == pytest.approx(2.0 * read + tiling.points * at_point + measured)
 
 
-def test_the_longest_part_goes_first_so_that_shares_end_together() -> None:
+def test_the_longest_part_runs_first_so_that_shares_end_together() -> None:
     product: Any = None  # what is cut does not matter here
     ways = [_Way(product=product, cut=None, bounds=[(0, 1)], cost=cost) for cost in (1.0, 1.0, 2.0)]
     _, shares = _divided(ways, 2)

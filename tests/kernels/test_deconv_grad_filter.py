@@ -186,7 +186,7 @@ def test_row_orders_hold_the_same_values() -> None:
 
 
 @pytest.mark.parametrize("name", ["18 entries", "19 entries", "every field", "the last core"])
-def test_ways_to_say_the_same_give_the_same_plan(name: str) -> None:
+def test_equivalent_arguments_make_the_same_plan(name: str) -> None:
     other = "20 entries, all of them" if name == "every field" else "plain"
 
     assert plan_of(_BY_NAME[name]) == plan_of(_BY_NAME[other])
@@ -210,7 +210,7 @@ def test_rows_of_dy_data_beyond_the_implied_size_are_not_read() -> None:
     np.testing.assert_array_equal(_written(sample, buffers), gradient)
 
 
-def test_taps_that_never_meet_dy_data_are_zero_whatever_x_data_holds() -> None:
+def test_taps_that_never_meet_dy_data_are_zero_for_any_x_data() -> None:
     sample = _BY_NAME["output of one pixel"]
 
     gradient = _written(sample, _given(sample, x_data=np.inf, dy_data=1)).reshape(3, 2, 3, 2)

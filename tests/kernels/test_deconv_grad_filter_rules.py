@@ -121,7 +121,7 @@ def test_error_table_rules_and_samples_have_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize("first", _IN_ORDER)
-def test_of_two_broken_rules_the_earlier_is_told(first: tuple[str, dict[str, Any]]) -> None:
+def test_of_two_broken_rules_the_earlier_is_reported(first: tuple[str, dict[str, Any]]) -> None:
     for second in (second for one, second in _PAIRS if one is first):
         broken = BASE.but(f"two broken rules, {second}", **second[1], **first[1])
 
@@ -133,13 +133,13 @@ def test_pairs_of_broken_rules_are_many() -> None:
 
 
 @pytest.mark.parametrize("function", ["dp_deconv_grad_filter_s", "fp_deconvgradfilter_s"])
-def test_unknown_function_is_told_before_its_missing_core_mask(function: str) -> None:
+def test_unknown_function_is_reported_before_its_missing_core_mask(function: str) -> None:
     refusal = _refusal(BASE.but("unknown", function=function))
 
     assert (refusal.status, refusal.parameter) == (_INVALID, "function")
 
 
-def test_call_of_tensors_only_is_told_the_least_that_it_lacks() -> None:
+def test_call_of_tensors_only_is_refused_with_the_first_missing_argument() -> None:
     bare = BASE.but("bare", kernel_h=None, kernel_w=None, group=None)
 
     assert _refusal(bare).allowed.startswith("kernel_h and kernel_w, or ")
@@ -147,7 +147,7 @@ def test_call_of_tensors_only_is_told_the_least_that_it_lacks() -> None:
 
 @pytest.mark.parametrize("size", [MOST, 2**29])
 @pytest.mark.parametrize("inferred", [True, False])
-def test_kernel_of_a_gradient_that_cannot_be_is_told_before_the_gradient(
+def test_kernel_of_an_impossible_gradient_is_refused_before_the_gradient(
     size: int, *, inferred: bool
 ) -> None:
     vast = BASE.but("vast", kernel_h=size, kernel_w=size, dw_data=None).arguments()
@@ -228,7 +228,7 @@ def test_param_has_18_to_20_entries(length: int) -> None:
 
 
 @pytest.mark.parametrize("name", [*_BY_NAME["every field"].scalars])
-def test_param_stands_beside_no_field_that_it_holds(name: str) -> None:
+def test_param_excludes_the_fields_that_it_contains(name: str) -> None:
     refusal = _refusal(BASE_PARAM.but("both", **{name: 1}))
 
     assert (refusal.status, refusal.parameter) == (_INVALID, "param")

@@ -31,7 +31,7 @@ def test_parameters_are_the_fields_of_the_schema(name: str) -> None:
 
 
 @each_operator
-def test_tensors_and_outputs_are_told_as_such(name: str) -> None:
+def test_tensors_and_outputs_are_described_as_such(name: str) -> None:
     parameters, operator = described(name).parameters, OPERATORS[name]
     tensors = [parameter.name for parameter in parameters if parameter.kind == "tensor"]
     written = [parameter.name for parameter in parameters if parameter.written]

@@ -87,6 +87,6 @@ def test_a_fold_just_below_is_right(profile: str, stride: int, padding: int) -> 
 
 @without_limits
 @pytest.mark.parametrize(("stride", "padding"), BEYOND)
-def test_what_lies_beyond_is_refused(profile: str, stride: int, padding: int) -> None:
+def test_values_beyond_the_limits_are_refused(profile: str, stride: int, padding: int) -> None:
     assert_refused(convolved(profile, stride, padding))
     assert_refused(summed(profile, stride, padding))

@@ -88,7 +88,7 @@ def test_columns_by_entry_stay_within_their_memory(side: Side, progress: mmap.mm
 
 @each_side
 @pytest.mark.parametrize("algorithm", ASKED_FOR)
-def test_an_algorithm_that_is_asked_for_stays_within_its_memory(
+def test_a_requested_algorithm_stays_within_its_memory(
     algorithm: Algorithm, side: Side, progress: mmap.mmap
 ) -> None:
     samples = (*CALLS[algorithm], *CHOOSING)

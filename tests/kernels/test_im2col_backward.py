@@ -52,7 +52,7 @@ def test_image_of_small_integers_is_exact(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_vendors_sample_program_gives_its_derived_value(profile: str) -> None:
+def test_vendors_sample_program_computes_its_derived_value(profile: str) -> None:
     out = results(replace(_BY_NAME["vendor's"], profile=profile))["out"]
 
     assert out.item() == np.float32(6.1) + np.float32(3.1)

@@ -59,7 +59,7 @@ def test_gradients_have_the_wider_dtype_of_grad_output_and_their_own(
     assert tuple(inferred[name].format for name in names) == (Format.NCHW, Format.NCHW, Format.ND)
 
 
-def test_only_what_the_mask_asks_for_is_inferred() -> None:
+def test_only_the_gradients_of_the_mask_are_inferred() -> None:
     sample = convolution("mask", (2, 3, 6, 6), (4, 3, 3, 3), output_mask=(False, True, False))
 
     assert list(_inferred(sample.operator, sample.arguments())) == ["grad_weight"]

@@ -50,7 +50,7 @@ def test_a_call_writes_the_elements_of_its_outputs_and_nothing_else(sample: Samp
 
 
 @every_sample
-def test_slices_of_any_size_and_a_second_run_give_the_same_bytes(sample: Sample) -> None:
+def test_slices_of_any_size_and_a_second_run_compute_the_same_bytes(sample: Sample) -> None:
     first = sample.buffers()
     execute(sample, first)
 

@@ -68,7 +68,7 @@ def test_every_folder_changes_with_how_loops_are_compiled(package: Path) -> None
     assert len(changed(before, folders(package))) == len(before)
 
 
-def test_a_module_stands_behind_those_that_it_imports(package: Path) -> None:
+def test_a_module_follows_those_that_it_imports(package: Path) -> None:
     order = list(folders(package))
 
     assert order[-1] == MODULE
@@ -91,7 +91,7 @@ def test_folders_are_the_users_where_the_package_cannot_be_written(
     assert base_folder() == tmp_path / "opserve"
 
 
-def test_a_chosen_folder_goes_before_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chosen_folder_has_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
 
     assert base_folder() == tmp_path

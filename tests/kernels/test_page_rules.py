@@ -81,7 +81,7 @@ def test_operators_of_the_first_five_pages_reject_what_breaks_the_page(operator:
 
 
 @pytest.mark.parametrize("error", _PAGE_ERRORS, ids=lambda error: error.name)
-def test_rule_of_the_page_alone_is_an_error_by_default_and_a_warning_where_asked_for(
+def test_rule_of_the_page_alone_is_an_error_by_default_and_a_warning_on_request(
     error: ErrorSample,
 ) -> None:
     assert refusal_of(error.sample, PlanOptions()) == (error.status, error.parameter)
@@ -92,13 +92,13 @@ def test_rule_of_the_page_alone_is_an_error_by_default_and_a_warning_where_asked
 
 
 @pytest.mark.parametrize("error", _OTHER_ERRORS, ids=lambda error: error.name)
-def test_rule_of_the_source_is_an_error_whatever_is_asked_for(error: ErrorSample) -> None:
+def test_rule_of_the_source_is_always_an_error(error: ErrorSample) -> None:
     assert refusal_of(error.sample, WARN) == (error.status, error.parameter)
 
 
 @pytest.mark.parametrize("answer", DocumentedRules)
 @pytest.mark.parametrize("error", _CONTRADICTED, ids=lambda error: error.name)
-def test_rule_that_the_vendors_tests_break_is_a_warning_whatever_is_asked_for(
+def test_rule_that_the_vendors_tests_break_is_always_a_warning(
     error: ErrorSample, answer: DocumentedRules
 ) -> None:
     rule = rule_of(error)
@@ -135,7 +135,7 @@ def test_all_broken_rules_of_a_call_are_listed() -> None:
 @pytest.mark.parametrize(
     ("weight", "groups", "transposed"), [((8, 4, 3, 3), 1, False), ((4, 4, 3, 3), 2, True)]
 )
-def test_bias_sizes_of_an_empty_input_are_what_weight_and_groups_give(
+def test_bias_sizes_of_an_empty_input_follow_from_weight_and_groups(
     weight: tuple[int, ...], groups: int, *, transposed: bool
 ) -> None:
     empty = convolution("empty", (0, 4, 5, 5), weight, transposed=transposed, groups=groups)

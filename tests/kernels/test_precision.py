@@ -150,7 +150,7 @@ def test_saturation_begins_where_rounding_would_overflow_and_takes_infinities() 
 
 
 @both_hf32
-def test_hf32_ties_go_away_from_zero(number_format: int, mantissa_bits: int) -> None:
+def test_hf32_ties_are_rounded_away_from_zero(number_format: int, mantissa_bits: int) -> None:
     dropped = 23 - mantissa_bits
     kept = np.arange(0x100, (0x7F800000 >> dropped) - 1, 0x101, dtype=np.uint32)
     ties = (kept << dropped) | (1 << (dropped - 1))

@@ -66,7 +66,7 @@ def test_python_reads_the_fields_of_a_record_by_their_names() -> None:
     assert (record.entries, record.left.step, record.right.sizes[1]) == (1, 5, 21)
 
 
-def test_a_loop_writes_the_fields_of_a_dataclass_where_they_lie() -> None:
+def test_a_loop_writes_the_fields_of_a_dataclass_in_place() -> None:
     numbers = np.array([0, 3], np.int64)
     (state,) = numbers.view(dtype_of(State))
     _find(state, 7)

@@ -102,7 +102,7 @@ def test_gradients_are_float64_sums_rounded_once(sample: Sample) -> None:
 
 @every_sample
 @pytest.mark.parametrize("products", [1, 40])
-def test_work_units_of_any_size_give_the_same_bytes(
+def test_work_units_of_any_size_compute_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, sample: Sample, products: int
 ) -> None:
     whole, cut = sample.buffers(), sample.buffers()

@@ -150,7 +150,7 @@ def test_shares_in_any_order_are_within_the_bound(sample: Sample) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(sample=calls(), threads=st.integers(2, 5))
-def test_any_call_gives_what_one_thread_gives(sample: Sample, threads: int) -> None:
+def test_any_number_of_threads_computes_the_result_of_one(sample: Sample, threads: int) -> None:
     call = Prepared.of(sample, threads, options=PlanOptions())
     call.run_by_turns()
     found = call.results(sample)

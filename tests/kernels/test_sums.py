@@ -19,7 +19,7 @@ def test_one_value_that_is_not_finite_is_found(value: float, place: int) -> None
     assert not are_finite(values)
 
 
-def test_what_lies_between_the_rows_of_a_matrix_may_be_infinite() -> None:
+def test_values_between_the_rows_of_a_matrix_may_be_infinite() -> None:
     matrix = np.full((3, 5), np.inf, dtype=np.float32)
     matrix[:, :4] = -_GREATEST
 

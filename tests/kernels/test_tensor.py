@@ -69,7 +69,7 @@ def test_fractal_z_3d_goes_by_the_vendors_spelling_which_has_no_format_in_it(
     assert member_of("ACL_FORMAT_FRACTAL_Z_3D", Format) is None
 
 
-def test_undefined_goes_by_the_vendors_spellings() -> None:
+def test_undefined_has_the_vendors_spellings() -> None:
     assert member_of("ACL_DT_UNDEFINED", DataType) is DataType.UNDEFINED
     assert member_of("ACL_FORMAT_UNDEFINED", Format) is Format.UNDEFINED
     assert member_of("ACL_UNDEFINED", DataType) is None

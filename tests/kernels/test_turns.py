@@ -77,7 +77,7 @@ def test_gradients_that_take_turns_are_within_the_bound(
 
 
 @each_sample
-def test_they_are_to_the_bit_what_stages_one_by_one_give(sample: Sample) -> None:
+def test_they_equal_stages_one_by_one_to_the_bit(sample: Sample) -> None:
     assert plan_of(sample, APART).parameters[0] != TAKE_TURNS
     apart = results(sample, options=APART)
     for name, array in results(sample).items():

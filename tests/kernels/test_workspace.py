@@ -3,7 +3,7 @@
 from opserve_kernels.workspace import Workspace
 
 
-def test_parts_lie_one_behind_the_other() -> None:
+def test_parts_are_contiguous() -> None:
     workspace = Workspace()
     assert [workspace.reserve(count) for count in (1, 128, 129, 0, 1)] == [0, 128, 256, 512, 512]
     assert workspace.size_bytes == 5 * 512

@@ -45,7 +45,7 @@ def test_usual_calls_are_computed_by_the_algorithm_for_them(
 @pytest.mark.parametrize(
     "sample", EVERY_SAMPLE, ids=lambda sample: f"{sample.operator}: {sample.name}"
 )
-def test_asking_for_what_was_chosen_gives_the_same_plan(sample: Sample) -> None:
+def test_requesting_the_chosen_algorithm_makes_the_same_plan(sample: Sample) -> None:
     plan = plan_of(sample)
     assert plan_of(sample, replace(ANY_PLAN, algorithms=plan.algorithms)) == plan
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_is_refused_with_what_can(
     assert ("winograd" in refusal.value.allowed) == (options.accuracy is Accuracy.FAST)
 
 
-def test_a_call_without_products_has_nothing_to_ask_for() -> None:
+def test_a_call_without_products_requests_no_magnitudes() -> None:
     masked = WIDE.but("only sums", output_mask=(False, False, True))
     with pytest.raises(InvalidArgument, match="a call without any"):
         plan_of(masked, PlanOptions(algorithms=("image: packed",)))
@@ -86,7 +86,7 @@ def test_geometries_beyond_proportion_are_for_columns_only() -> None:
     assert possible(FAR_APART) == ["image: columns", "weight: columns"]
 
 
-def test_what_is_asked_for_stays_under_a_limit_of_the_workspace() -> None:
+def test_requested_algorithms_stay_under_a_limit_of_the_workspace() -> None:
     asked = replace(ANY_PLAN, algorithms=("weight: winograd",), workspace_limit=1)
     assert "weight: winograd" in plan_of(WIDE, asked).algorithms
     assert "image: winograd" not in plan_of(WIDE, asked).algorithms

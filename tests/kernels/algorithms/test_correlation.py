@@ -82,7 +82,7 @@ def test_counting_taps_takes_no_time_of_its_own() -> None:
     rows=st.integers(1, 30),
     last_rows=st.integers(1, 30),
 )
-def test_few_blocks_tell_how_many_rows_the_longest_reads(
+def test_few_blocks_report_how_many_rows_the_longest_reads(
     *, size: int, first: int, step: int, count: int, rows: int, last_rows: int
 ) -> None:
     def read(block: int) -> int:

@@ -104,7 +104,7 @@ def test_it_meets_the_oracle(name: str, algorithm: Algorithm, product: Product) 
 
 @every_algorithm
 @pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups"])
-def test_slices_of_units_give_the_same_bytes(
+def test_slices_of_units_compute_the_same_bytes(
     name: str, algorithm: Algorithm, product: Product
 ) -> None:
     run, _ = _PRODUCTS[product]

@@ -87,7 +87,7 @@ def test_sums_are_taken_in_the_order_that_is_promised(name: str) -> None:
 
 @every_sample
 @pytest.mark.parametrize(("elements", "values"), [(1, 1), (30, 1 << 20), (100, 70), (1 << 14, 1)])
-def test_blocks_and_parts_of_any_size_give_the_same_bytes(
+def test_blocks_and_parts_of_any_size_compute_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, name: str, elements: int, values: int
 ) -> None:
     _, whole = _folded(_SAMPLES[name])

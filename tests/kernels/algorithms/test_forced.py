@@ -43,9 +43,7 @@ def test_every_algorithm_has_calls() -> None:
 
 
 @each_call
-def test_an_algorithm_that_is_asked_for_meets_the_oracle(
-    algorithm: Algorithm, sample: Sample
-) -> None:
+def test_a_requested_algorithm_meets_the_oracle(algorithm: Algorithm, sample: Sample) -> None:
     options = forced(sample, algorithm)
     assert options.algorithms
     assert set(options.algorithms) <= set(plan_of(sample, options).algorithms)
@@ -63,13 +61,13 @@ def test_it_may_be_cut_anywhere(algorithm: Algorithm, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("sample", CHOOSING, ids=lambda sample: f"{sample.operator}: {sample.name}")
-def test_whatever_can_compute_a_sample_is_within_the_bound(sample: Sample) -> None:
+def test_every_algorithm_for_a_sample_is_within_the_bound(sample: Sample) -> None:
     for way in possible(sample):
         assert_within_the_bound(sample, replace(ANY_PLAN, algorithms=(way,)))
 
 
 @pytest.mark.parametrize(("algorithm", "shape"), WITHOUT_PADDING)
-def test_no_part_of_the_workspace_has_padding_that_nobody_asked_for(
+def test_no_part_of_the_workspace_has_unrequested_padding(
     algorithm: Algorithm, shape: tuple[int, int, int]
 ) -> None:
     channels, outputs, taps = shape

@@ -45,7 +45,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("sample", [ORDINARY, *OTHERS], ids=lambda sample: sample.name)
-def test_whatever_it_is_asked_to_compute_is_within_its_bound(sample: Sample) -> None:
+def test_every_requested_output_is_within_its_bound(sample: Sample) -> None:
     options = forced(sample, Algorithm.WINOGRAD)
     assert transformed(sample, options) == ["grad_input", "grad_weight"]
     assert_within_the_bound(sample, options)

@@ -72,7 +72,7 @@ def _problem(text: str) -> tuple[Case, tuple[Row, Row, Row]]:
         ),
     ],
 )
-def test_problem_string_stands_for_a_call(
+def test_problem_string_is_converted_into_a_call(
     text: str, input_: Row, weight: Row, output: Row, steps: dict[str, Any]
 ) -> None:
     case, shapes = _problem(text)
@@ -226,7 +226,7 @@ def test_a_bias_has_its_own_dtype() -> None:
     assert case.outputs["grad_bias"].dtype == DataType.FLOAT
 
 
-def test_a_gradient_that_the_page_has_in_another_dtype_is_told_on_a_product() -> None:
+def test_a_gradient_that_the_page_has_in_another_dtype_is_refused_on_a_product() -> None:
     (refused,) = read_benchdnn(f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}").refused
 
     assert refused.reason == (
@@ -278,7 +278,7 @@ _SAID = st.sampled_from(
 
 
 @given(st.lists(st.one_of(_PROBLEMS.map("ic4oc4ih6kh3".__add__), _PROBLEMS, _SAID)))
-def test_whatever_stands_in_a_batch_file_makes_calls_that_can_be_planned(words: list[str]) -> None:
+def test_every_batch_file_makes_calls_that_can_be_planned(words: list[str]) -> None:
     read = read_benchdnn(" ".join(words) + "\n" + "\n".join(words), most=20)
 
     assert all(plan_of(case).shares is not None for case in read.cases)

@@ -48,7 +48,7 @@ def test_a_bit_that_fell_over_is_seen(tmp_path: Path) -> None:
     assert cache.get(KEYS[0]) is None
 
 
-def test_files_that_were_not_used_for_longest_go(tmp_path: Path) -> None:
+def test_the_least_recently_used_files_are_removed(tmp_path: Path) -> None:
     cache = Cache(tmp_path, limit_bytes=1 << 30)
     for age, key in enumerate(KEYS):
         cache.put(key, ARRAYS)

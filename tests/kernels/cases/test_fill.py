@@ -33,7 +33,7 @@ def _bits(kind: Kind, dtype: DataType, count: int, **changes: Any) -> NDArray[An
 
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_elements_have_the_bits_that_plain_arithmetic_gives(kind: Kind, dtype: DataType) -> None:
+def test_elements_have_the_bits_of_plain_arithmetic(kind: Kind, dtype: DataType) -> None:
     changes = {"bound": 11, "thinning": 2} if kind == Kind.INTEGER else {}
     expected = [
         plain_fill.bits(
@@ -65,7 +65,7 @@ def test_words_of_any_part_are_those_of_the_whole() -> None:
     assert len(set(whole.tolist())) == 1000
 
 
-def test_elements_beyond_one_chunk_go_on_where_it_ended() -> None:
+def test_elements_beyond_one_chunk_continue_at_its_end() -> None:
     far = 600_001
     random = plain_fill.word(CASE, SEED, TENSOR, far)
     expected = plain_fill.bits(random, "FLOAT", "normal", place=far)
@@ -106,7 +106,7 @@ def test_values_are_distributed_as_the_page_says(
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_special_values_all_come_up_with_both_signs(dtype: DataType) -> None:
+def test_all_special_values_occur_with_both_signs(dtype: DataType) -> None:
     given = set(bits_of(drawn(5, 1 << 15, Fill(kind=Kind.SPECIAL), dtype)).tolist())
     sign = 1 << (8 * dtype.size_bytes - 1)
 

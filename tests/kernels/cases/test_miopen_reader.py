@@ -53,7 +53,7 @@ from opserve_kernels.tensor import DataType
         ),
     ],
 )
-def test_command_line_stands_for_a_call(
+def test_command_line_is_converted_into_a_call(
     line: str, input_: Row, weight: Row, output: Row, steps: dict[str, Any]
 ) -> None:
     case = only(read_miopen(line))
@@ -111,7 +111,7 @@ _FLAGS = st.tuples(st.sampled_from("ncHWkyxpquvljg!@$#^%YXmFbzIOf_ZLV"), _NUMBER
     st.lists(_FLAGS, max_size=6),
     st.sampled_from(("", " -m trans", " -z same", " -_ 3", " -I NHWC")),
 )
-def test_whatever_stands_in_a_command_makes_a_call_that_can_be_planned(
+def test_every_command_makes_a_call_that_can_be_planned(
     flags: list[tuple[str, int]], last: str
 ) -> None:
     small = "conv -n 1 -c 4 -k 4 -H 6 -W 6 -! 6"

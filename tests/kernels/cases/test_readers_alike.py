@@ -12,7 +12,7 @@ from opserve_kernels.cases.readers.miopen import read_miopen
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_cases_have_the_profile_and_fill_that_are_asked_for() -> None:
+def test_cases_have_the_requested_profile_and_fill() -> None:
     setting = Setting(profile="reference", kind=Kind.NORMAL, tags=("mine",))
 
     for read in (read_benchdnn("ic4oc4_ih6kh3", setting), read_miopen("conv -n 2", setting)):
@@ -20,7 +20,7 @@ def test_cases_have_the_profile_and_fill_that_are_asked_for() -> None:
         assert (case.profile, case.kind, case.tags) == ("reference", Kind.NORMAL, ("mine",))
 
 
-def test_the_page_tells_the_reasons_that_readers_give() -> None:
+def test_the_page_lists_the_reasons_of_the_readers() -> None:
     page = (ROOT / "docs/reference/conformance-cases.md").read_text()
     rows = re.findall(r"^\| (benchdnn|miopen) \| `(.+)` \| (.+) \|$", page, re.MULTILINE)
 

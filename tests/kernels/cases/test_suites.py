@@ -67,7 +67,7 @@ def test_standard_covers_all_that_every_operator_has() -> None:
         )
 
 
-def test_coverage_tells_what_is_missing() -> None:
+def test_coverage_reports_missing_cases() -> None:
     refused = [case for case in suite_of("standard").cases if case.is_refused]
 
     table = coverage(refused[1:])["convolution_backward"]

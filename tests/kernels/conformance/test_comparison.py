@@ -65,7 +65,7 @@ def test_a_case_is_compared_with_what_it_was(
     assert change(before, now) is expected
 
 
-def test_what_broke_was_mended_left_out_came_and_went_is_told() -> None:
+def test_new_failures_fixes_skips_additions_and_removals_are_reported() -> None:
     before = {"a": RIGHT, "b": WRONG, "c": RIGHT, "d": RIGHT, "e": WRONG}
     now = {"c": SKIPPED, "b": RIGHT, "a": WRONG, "new": WRONG, "right": RIGHT, "e": WRONG}
     found = compare(outcomes(before), outcomes(now, "sha256:01"))

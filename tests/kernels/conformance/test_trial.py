@@ -129,7 +129,7 @@ OUT = view_of(RIGHT.storages["out"], CASE.tensors["out"])
         ({}, {}, Status.FAILED),
     ],
 )
-async def test_what_equal_calls_give_must_be_equal_in_form_too(
+async def test_results_of_equal_calls_must_be_equal_in_form_too(
     first: dict[str, Array], second: dict[str, Array], status: Status
 ) -> None:
     found = await tried(CASE, Ran(outputs=first), Ran(outputs=second))
@@ -174,7 +174,7 @@ async def test_an_accepted_call_passes_if_a_rule_that_may_be_a_warning_is_warned
     assert found.verdict.reason.startswith("accepted with a warning of 161002 ") is passes
 
 
-async def test_expected_values_are_asked_for_once(tmp_path: Path) -> None:
+async def test_expected_values_are_requested_once(tmp_path: Path) -> None:
     backend = Kernels()
     for _ in range(2):
         trial = Trial(target=Scripted([RIGHT]), backend=backend, warns=False)

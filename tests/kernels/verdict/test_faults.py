@@ -151,7 +151,7 @@ def test_a_map_shows_which_columns_and_which_taps_are_wrong() -> None:
 @pytest.mark.parametrize("contract", Overflow)
 @pytest.mark.parametrize("given", Overflow)
 @pytest.mark.parametrize("integers", [True, False], ids=["exact", "rounding"])
-def test_what_lies_beyond_the_range_is_as_the_contract_says(
+def test_values_beyond_the_range_follow_the_contract(
     contract: Overflow, given: Overflow, *, integers: bool
 ) -> None:
     expected = np.array([70000.0, -1e9, 3.0, np.inf])

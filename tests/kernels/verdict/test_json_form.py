@@ -38,7 +38,7 @@ def broken() -> Verdict:
     )
 
 
-def test_a_verdict_comes_back_as_it_was() -> None:
+def test_a_verdict_survives_a_round_trip() -> None:
     verdict = broken()
     read = from_json(json.loads(json.dumps(to_json(verdict), allow_nan=False)))
     assert repr(read) == repr(verdict)  # NaN equals no NaN, but reads the same

@@ -35,7 +35,7 @@ def test_an_element_is_described_by_index_values_and_distances() -> None:
     )
 
 
-def test_first_and_worst_errors_are_told_apart_across_chunks() -> None:
+def test_first_and_worst_errors_are_distinguished_across_chunks() -> None:
     size = 3 * CHUNK
     expected = np.ones(size)
     given = expected.astype(np.float32)
@@ -58,7 +58,7 @@ def test_each_element_has_its_own_magnitude_in_every_chunk() -> None:
     assert [element.index for element in verdict.first] == [(5,)]
 
 
-def test_the_worst_of_right_elements_is_told() -> None:
+def test_the_worst_of_right_elements_is_reported() -> None:
     expected = np.full(3 * CHUNK, 1.0)
     given = expected.astype(np.float32)
     given[CHUNK + 7] += np.float32(2.0**-22)

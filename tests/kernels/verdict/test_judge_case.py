@@ -88,7 +88,9 @@ def test_what_is_right_passes_by_the_layer_that_fits() -> None:
         (np.zeros((2, 2, 4, 3), np.float32), "out: float32 of shape (2, 2, 4, 3) was given"),
     ],
 )
-def test_every_call_must_give_an_array_of_the_right_form(given: Array | None, reason: str) -> None:
+def test_every_call_must_return_an_array_of_the_right_form(
+    given: Array | None, reason: str
+) -> None:
     case = FOLD.case()
     right = memory_of(case)[2]
     wrong = {} if given is None else {"out": given}
@@ -127,7 +129,7 @@ def test_an_output_that_the_mask_leaves_out_must_stay_as_it_was() -> None:
     assert set(layers(verdict)) == {"grad_input", "grad_bias"}
 
 
-def test_standards_are_told_and_only_gates_fail() -> None:
+def test_standards_are_reported_and_only_gates_fail() -> None:
     case = FOLD.case(Setting(kind=Kind.OFFSET))
     expected = expected_of(case, 0)["out"]
     assert expected.magnitudes is not None

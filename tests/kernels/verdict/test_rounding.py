@@ -85,7 +85,7 @@ def test_a_sum_leaves_the_range_of_the_narrowest_dtype_that_it_passes_through() 
 
 
 @pytest.mark.parametrize("operand", [0.0, 2.0**-12])
-def test_a_disputed_error_is_told_from_one_that_no_order_explains(operand: float) -> None:
+def test_a_disputed_error_is_distinguished_from_one_that_no_order_explains(operand: float) -> None:
     terms = 10_000
     likely = (4 * 100 + 2) * 2.0**-24 + 2 * operand
     proven = terms * 2.0**-24 / (1 - terms * 2.0**-24) + 2 * operand

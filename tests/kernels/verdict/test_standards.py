@@ -166,7 +166,7 @@ def test_a_cosine_sees_direction() -> None:
     assert not found.passed
 
 
-def test_mlu_tells_the_share_of_positive_errors() -> None:
+def test_mlu_reports_the_share_of_positive_errors() -> None:
     expected, given = np.ones(4), np.array([1 + ULP, 1 + ULP, 1 - ULP, 1], np.float32)
     assert result("mlu-ops", subject_of(expected, given)).metrics["diff4"] == pytest.approx(2 / 3)
 
@@ -199,7 +199,7 @@ def test_a_saturated_value_is_right_where_the_contract_says_so() -> None:
         assert result("cann-mixed", subject).passed is good
 
 
-def test_standards_are_reported_and_gate_only_when_asked() -> None:
+def test_standards_are_reported_and_gate_only_on_request() -> None:
     expected, given = near(1.0, 2.0**-10, of=10)
     subject = subject_of(expected, given)
     right = Pair(given=expected.astype(np.float32), expected=expected)

@@ -68,7 +68,7 @@ def test_pixels_that_columns_reach_are_counted(call: FoldCall) -> None:
     assert reached_elements(case) == {"out": np.count_nonzero(fold(columns, case.arguments))}
 
 
-def test_sums_of_nothing_are_not_asked_for() -> None:
+def test_sums_of_nothing_are_not_requested() -> None:
     case = ConvolutionCall(input=(0, 3, 4, 4), weight=(2, 3, 3, 3)).case()
     assert set(reached_elements(case).values()) == {0}
     assert statuses(case, expected_zeros(case)) == {Status.PASSED}
@@ -101,7 +101,7 @@ def test_an_output_of_few_elements_counts_with_the_others() -> None:
     assert statuses(case, expected_zeros(case)) == {Status.MISTRUSTED}
 
 
-def test_an_output_of_many_elements_is_asked_for_itself() -> None:
+def test_an_output_of_many_elements_is_requested_by_itself() -> None:
     case = ConvolutionCall(input=(1, 8, 8), weight=(8, 8, 1)).case()
     expected = {**expected_zeros(case), "grad_input": np.ones((1, 8, 8))}
     checks = {check.tensor: check.status for check in check_trust(case, expected)}
@@ -124,7 +124,7 @@ def test_integers_of_the_suites_are_trusted(call: ConvolutionCall) -> None:
         assert statuses(call.case(), values(call.case(), seed)) == {Status.PASSED}
 
 
-def test_real_numbers_are_not_asked() -> None:
+def test_real_numbers_are_not_checked_for_trust() -> None:
     case = CALLS[0].case(Setting(kind=Kind.NORMAL))
     assert statuses(case, expected_zeros(case)) == set()
 

@@ -86,7 +86,7 @@ def test_no_elements_are_judged(dtype: str) -> None:
 
 
 @DTYPE
-def test_every_standard_is_told(dtype: str) -> None:
+def test_every_standard_is_reported(dtype: str) -> None:
     pair = every_pair(dtype)
     for precision, second in product((dtype, "hf32"), (None, pair.given[::-1])):
         subject = Subject(pair=pair, terms=9, precision=precision, of_weight=False, second=second)
@@ -103,7 +103,7 @@ def test_checks_look_at_bits(dtype: str) -> None:
 
 
 @DTYPE
-def test_values_are_rounded_and_told_apart(dtype: str) -> None:
+def test_values_are_rounded_and_distinguished(dtype: str) -> None:
     found = rounded(STRANGE, DTYPES[dtype])
     assert np.isnan(found[-1].astype(np.float64))
     apart = ulps(found, found[::-1].copy(), DTYPES[dtype])
