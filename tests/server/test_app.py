@@ -157,7 +157,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("api", ["grpc", "rest"])
-def test_a_taken_address_is_told_before_a_worker_starts(
+def test_an_address_in_use_is_reported_before_a_worker_starts(
     api: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Device, "start", None)
@@ -172,7 +172,7 @@ def test_a_taken_address_is_told_before_a_worker_starts(
     )
 
 
-def test_an_address_of_another_machine_is_told_in_one_line() -> None:
+def test_an_address_of_another_machine_is_reported_in_one_line() -> None:
     address = "192.0.2.1:1"  # a documentation address: no machine has it
     with pytest.raises(
         StartFailed, match=rf"^grpc_address: {address} cannot be bound: .*"
@@ -181,7 +181,7 @@ def test_an_address_of_another_machine_is_told_in_one_line() -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
+def test_a_worker_that_is_not_ready_in_time_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, serve: Serve
 ) -> None:
     async def start(_: Device) -> None:
@@ -215,7 +215,7 @@ def test_a_worker_that_is_not_ready_in_time_is_told_in_one_line(
         ),
     ],
 )
-def test_a_setting_out_of_bounds_is_told_in_one_line(
+def test_a_setting_out_of_bounds_is_reported_in_one_line(
     name: str, value: str, message: str, serve: Serve
 ) -> None:
     assert serve(**{name: value}) == (2, f"opserve: {message}\n")
@@ -323,7 +323,7 @@ assert not {"grpc", "fastapi", "starlette", "uvicorn"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
-def test_the_clock_of_the_service_tells_less_than_a_millisecond() -> None:
+def test_the_clock_of_the_service_resolves_less_than_a_millisecond() -> None:
     loop = app._Loop()
     try:
         times = {loop.time() for _ in range(1000)}

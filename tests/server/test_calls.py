@@ -4,7 +4,7 @@ from opserve_server.calls import AtWork
 from opserve_server.core.observations import Call, CallBegan, CallEnded, Observation
 
 
-def test_what_came_beside_a_call_is_seen_by_its_observer_and_kept_by_nobody() -> None:
+def test_metadata_of_a_call_reaches_its_observer_and_is_not_kept() -> None:
     seen: list[dict[str, str | bytes]] = []
 
     def observe(observation: Observation) -> None:

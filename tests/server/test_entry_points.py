@@ -126,7 +126,7 @@ async def test_no_route_is_reached_without_a_key_that_opens_it(
     assert (await doors.rest_answer("GET", "/v1/devices", keyed.operate)).status_code == 200
 
 
-async def test_the_document_says_of_every_operation_that_it_asks_for_a_key(doors: Doors) -> None:
+async def test_the_document_states_that_every_operation_requires_a_key(doors: Doors) -> None:
     document = (await doors.rest.get("/openapi.json")).json()
     assert {next(iter(ways)) for ways in document["security"]} == {"key", "certificate"}
     assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"

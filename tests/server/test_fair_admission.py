@@ -42,7 +42,7 @@ async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
     assert passed == ["lab", "mill", *["lab"] * (MANY - 1)]
 
 
-async def test_who_is_alone_does_not_wait() -> None:
+async def test_a_single_tenant_does_not_wait() -> None:
     admission = FairAdmission()
     for _ in range(3):
         with pytest.raises(StopIteration):
@@ -62,7 +62,7 @@ async def test_a_call_that_is_answered_in_its_turn_passes_twice_and_no_more() ->
     assert order == ["lab", "lab", "mill", "lab", "lab"]
 
 
-async def test_who_gives_up_holds_nobody_up() -> None:
+async def test_an_abandoned_request_delays_no_other() -> None:
     admission = FairAdmission()
     waiting = [asyncio.ensure_future(admission.passed("lab", object())) for _ in range(5)]
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def test_who_gives_up_holds_nobody_up() -> None:
     waiting[2].cancel()
     await asyncio.wait(waiting)
     assert [call.cancelled() for call in waiting] == [False, True, True, False, False]
-    await test_who_is_alone_does_not_wait()
+    await test_a_single_tenant_does_not_wait()
 
 
 async def test_of_a_tenants_long_loops_one_slice_runs_in_each_turn() -> None:

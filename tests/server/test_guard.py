@@ -86,13 +86,13 @@ def refused(call: Callable[[], object]) -> OpserveError:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_a_key_says_who_calls(guard: Guard, scheme: str) -> None:
+def test_a_key_identifies_the_caller(guard: Guard, scheme: str) -> None:
     key = new_key()
     guard.refresh(directory(record(key, ALICE)))
     assert admitted(guard, shown(f"{scheme} {key}"), Scope.OPERATE) is ALICE
 
 
-def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock) -> None:
+def test_every_wrong_key_gets_the_same_answer(guard: Guard, clock: Clock) -> None:
     keys = {name: new_key() for name in ("alice", "expired", "revoked", "disabled", "no tenant")}
     guard.refresh(
         directory(
@@ -119,7 +119,7 @@ def test_whatever_is_wrong_with_a_key_gets_one_answer(guard: Guard, clock: Clock
     assert not any(key in f"{error!r}{vars(error)}" for key in keys.values() for error in errors)
 
 
-async def test_an_answer_ends_though_its_key_did_while_nobody_waited(guard: Guard) -> None:
+async def test_an_answer_ends_although_its_key_expired_while_unread(guard: Guard) -> None:
     async def parts() -> AsyncGenerator[bytes]:
         yield b"before"
         await asyncio.Event().wait()
@@ -147,7 +147,7 @@ def test_a_key_expires_at_its_moment(guard: Guard, clock: Clock) -> None:
     )
 
 
-def test_a_scope_that_is_missing_is_named_and_who_lacks_it_only_to_the_audit(guard: Guard) -> None:
+def test_a_missing_scope_is_named_and_the_caller_only_in_the_audit(guard: Guard) -> None:
     key = new_key()
     guard.refresh(directory(record(key, PROBE)))
     assert admitted(guard, shown(f"Bearer {key}"), Scope.METRICS) is PROBE
@@ -176,7 +176,7 @@ def test_a_scope_admits_callers_that_have_it_and_none_admits_everybody(
         assert isinstance(refused(lambda: admitted(guard, given, Scope.ADMIN)), PermissionDenied)
 
 
-def test_without_a_key_everybody_is_local_until_there_was_one(guard: Guard) -> None:
+def test_every_caller_is_local_until_the_first_key_exists(guard: Guard) -> None:
     key = new_key()
     assert admitted(guard, shown(), Scope.OPERATE) is LOCAL
     guard.refresh(directory(record(key, ALICE, revoked_at=1.0)))
@@ -187,7 +187,7 @@ def test_without_a_key_everybody_is_local_until_there_was_one(guard: Guard) -> N
     assert isinstance(refused(lambda: guard.check(LOCAL, Scope.OPERATE)), Unauthenticated)
 
 
-def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> None:
+def test_a_certificate_identifies_the_caller_unless_there_is_a_key(guard: Guard) -> None:
     key = new_key()
     guard.refresh(directory(record(key, PROBE), certificates={SPIFFE: ALICE}))
 
@@ -202,7 +202,7 @@ def test_a_certificate_says_who_calls_unless_there_is_a_key(guard: Guard) -> Non
         assert isinstance(refused(lambda: admitted(guard, wrong, Scope.OPERATE)), Unauthenticated)  # noqa: B023
 
 
-def test_unknown_keys_are_counted_by_address_and_stop_nobody_with_a_key(
+def test_unknown_keys_are_counted_by_address_and_stop_no_known_key(
     guard: Guard, clock: Clock
 ) -> None:
     key = new_key()
@@ -231,7 +231,7 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
     assert len(guard._guesses._buckets) == 2
 
 
-async def test_calls_of_a_stranger_over_one_wire_leave_its_address_places_over_the_other(
+async def test_unauthenticated_calls_over_one_api_leave_their_address_places_at_the_other(
     guard: Guard,
 ) -> None:
     async def enter(api: str) -> None:
@@ -246,7 +246,7 @@ async def test_calls_of_a_stranger_over_one_wire_leave_its_address_places_over_t
     await enter("rest")
 
 
-def test_last_uses_are_told_once(guard: Guard, clock: Clock) -> None:
+def test_last_uses_are_reported_once(guard: Guard, clock: Clock) -> None:
     key = new_key()
     known = record(key, ALICE)
     guard.refresh(directory(known))

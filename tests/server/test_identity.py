@@ -85,7 +85,7 @@ def refused_call() -> CallEnded:
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable(), ValueError("planted")])
-async def test_who_may_call_stays_while_the_store_is_away_and_follows_it_again(
+async def test_known_callers_stay_valid_while_the_store_is_down_and_are_refreshed_afterwards(
     failure: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "USES_INTERVAL_S", 0.0)

@@ -206,7 +206,7 @@ async def test_without_keys_a_default_store_that_was_never_made_is_made(
 
 
 @pytest.mark.parametrize("lost", ["removed", "emptied", "another"])
-async def test_a_store_that_vanishes_under_a_service_is_noticed_and_known_keys_go_on(
+async def test_a_store_that_vanishes_is_noticed_and_known_keys_stay_valid(
     start: Start, tmp_path: Path, lost: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "opserve.db"

@@ -161,7 +161,7 @@ def test_many_small_members_are_refused_before_they_are_unpacked() -> None:
         load(npz({f"x{i}": X for i in range(4)}))
 
 
-def test_a_list_of_members_that_lies_about_its_length_is_not_read(
+def test_a_list_of_members_with_a_false_length_is_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = npz({f"x{i}": X for i in range(400)})

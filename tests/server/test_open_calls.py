@@ -102,7 +102,7 @@ def test_the_eldest_watch_of_the_address_with_most_of_them_makes_room() -> None:
     in_virtual_time(test)
 
 
-def test_of_strangers_so_few_receive_a_message_that_all_fit_their_bytes() -> None:
+def test_unauthenticated_messages_under_way_fit_their_bytes() -> None:
     async def test() -> None:
         calls, _ = open_calls()
         callers = list[Caller]()
@@ -114,7 +114,7 @@ def test_of_strangers_so_few_receive_a_message_that_all_fit_their_bytes() -> Non
     in_virtual_time(test)
 
 
-def test_all_strangers_together_keep_no_more_than_their_bytes() -> None:
+def test_all_unauthenticated_callers_together_keep_no_more_than_their_bytes() -> None:
     async def test() -> None:
         calls, _ = open_calls()
         place = calls.take_for_stranger("a", lasts=False)
@@ -242,7 +242,7 @@ def test_a_wait_to_receive_beyond_the_quota_ends_as_the_quotas_refusal() -> None
     in_virtual_time(test)
 
 
-def test_calls_of_a_stranger_count_until_they_end_and_leave_places_for_other_addresses() -> None:
+def test_unauthenticated_calls_count_until_they_end_and_leave_places_for_other_addresses() -> None:
     async def test() -> None:
         calls, _ = open_calls()
 
@@ -293,7 +293,7 @@ def test_a_call_that_sends_ends_behind_what_it_sends() -> None:
     in_virtual_time(test)
 
 
-def test_the_end_waits_for_work_and_not_for_answers_that_nobody_reads() -> None:
+def test_the_end_waits_for_work_and_not_for_unread_answers() -> None:
     async def test() -> None:
         calls, _ = open_calls()
         loop = asyncio.get_running_loop()

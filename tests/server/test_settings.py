@@ -42,7 +42,7 @@ def test_sizes_and_times_name_their_unit() -> None:
     assert [name for name, text in sizes.items() if "bytes" not in text] == []
 
 
-def test_there_is_a_device_of_each_profile_unless_asked_otherwise() -> None:
+def test_there_is_a_device_of_each_profile_by_default() -> None:
     assert Settings().devices == list(PROFILES)
     chosen = Settings(devices=["Ascend310P3", "MT7004", "ascend910b", "Ascend910B1"])
     assert chosen.devices == ["ascend310p", "mt7004", "ascend910b", "ascend910b"]
@@ -216,7 +216,7 @@ def test_the_page_of_settings_is_fresh() -> None:
     subprocess.run([sys.executable, "tools/settings_page.py", "--check"], cwd=root, check=True)
 
 
-def test_no_limit_stands_anywhere_but_in_settings() -> None:
+def test_limits_are_stated_in_settings_alone() -> None:
     names = {field.name for field in fields(Limits)}
     text = Path(opserve_server.settings.__file__).read_text()
     assert names <= set(re.findall(r"^    (\w+):", text, re.MULTILINE))

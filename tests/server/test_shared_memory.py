@@ -97,7 +97,7 @@ async def test_a_buffer_is_answered_with_its_slab_and_nobody_can_resize_that(
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
 
 
-async def test_queued_work_is_told(caller: Caller) -> None:
+async def test_queued_work_is_reported(caller: Caller) -> None:
     planned = await caller.plan()
     (column, image) = (1, 2)
     workspace = await caller.buffer(200 * 1024)  # in a slab of its own
@@ -124,7 +124,7 @@ async def test_what_is_not_there_is_refused_all_alike(caller: Caller) -> None:
     assert await ask(caller, buffer) == refused
 
 
-async def test_the_guard_is_asked_about_the_owner_and_a_refused_one_gets_the_same(
+async def test_the_guard_checks_the_owner_and_a_refused_one_gets_the_same_answer(
     caller: Caller, guard: Guard
 ) -> None:
     buffer = await caller.buffer()
@@ -161,7 +161,7 @@ async def test_another_form_gets_no_answer(caller: Caller, request_bytes: int) -
     assert len((await ask(caller, 1))[0]) == ANSWER.size, "others are answered"
 
 
-async def test_a_client_that_does_not_ask_is_hung_up(caller: Caller, guard: Guard) -> None:
+async def test_a_client_that_sends_no_request_is_disconnected(caller: Caller, guard: Guard) -> None:
     short = NAME[::-1]
     with (
         serve_shared_memory(
@@ -192,7 +192,7 @@ async def test_no_user_keeps_others_from_shared_memory(
     assert hung_up == [False, True, False, False], "the eldest of the user with most"
 
 
-async def test_a_user_is_who_the_system_says(caller: Caller) -> None:
+async def test_a_user_is_identified_by_the_system(caller: Caller) -> None:
     del caller
     with connected() as end:
         assert shared_memory_module._user_of(end) == os.getuid()

@@ -134,7 +134,7 @@ def check(way: Way, *, files: int) -> None:
 PLANNED, BEGUN = "core/executors.py:Plans.plan", "core/dispatch.py:Dispatcher._fill"
 
 
-async def test_the_way_of_phase_one_is_short_over_grpc(front: Front) -> None:
+async def test_the_call_path_of_phase_one_is_short_over_grpc(front: Front) -> None:
     await front.plan_over_grpc()
     with recorded_way() as way:
         await front.plan_over_grpc()
@@ -143,7 +143,7 @@ async def test_the_way_of_phase_one_is_short_over_grpc(front: Front) -> None:
     assert len(chain) <= 6, chain
 
 
-async def test_the_way_of_phase_one_is_short_over_rest(front: Front) -> None:
+async def test_the_call_path_of_phase_one_is_short_over_rest(front: Front) -> None:
     await front.plan_over_rest()  # the first call of all makes tables
     with recorded_way() as way:
         await front.plan_over_rest()

@@ -36,7 +36,7 @@ def test_the_command_becomes_the_program(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.system
-def test_warmup_finds_compiled_kernels_and_tells_where() -> None:
+def test_warmup_finds_compiled_kernels_and_prints_their_folder() -> None:
     done = warm_up()
 
     assert done.returncode == 0, done.stderr
@@ -79,7 +79,7 @@ def test_a_service_ends_when_its_kernels_cannot_be_kept(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "opserve: kernels: they cannot be compiled; see the log"
 
 
-async def test_a_start_tells_how_far_kernels_are_compiled(
+async def test_a_start_reports_the_progress_of_compilation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]

@@ -100,7 +100,7 @@ async def test_the_sessions_of_a_tenant_end_with_it(
         assert isinstance(await refusal(theirs.list_devices()), AuthenticationError)
 
 
-async def test_a_quota_refuses_and_usage_tells_of_it(farm: Farm, client: AsyncClient) -> None:
+async def test_a_quota_refuses_and_usage_reports_it(farm: Farm, client: AsyncClient) -> None:
     await client.admin.create_tenant("lab", quota={"sessions": 1})
     key = (await client.admin.create_key("lab", "ci")).text
     async with farm.client("rest", key) as theirs:
@@ -152,7 +152,9 @@ async def test_certificates_are_known_until_they_are_removed(client: AsyncClient
     assert (await refusal(client.admin.remove_certificate(spiffe))).code == 107017
 
 
-async def test_nobody_is_locked_out_unasked(farm: Farm, client: AsyncClient) -> None:
+async def test_locking_out_the_last_administrator_requires_force(
+    farm: Farm, client: AsyncClient
+) -> None:
     (own,) = await client.admin.list_keys()
     changes: list[Call] = [
         lambda c: c.admin.revoke_key(own.id),

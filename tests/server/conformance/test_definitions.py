@@ -247,7 +247,7 @@ def test_a_view_that_shows_its_elements_often_counts_with_all_that_it_shows() ->
         REFERENCE.check_size(case)
 
 
-def test_lines_that_ask_for_more_calls_than_are_read_make_none() -> None:
+def test_lines_that_request_more_calls_than_are_read_make_none() -> None:
     many = f"--mb={','.join(map(str, range(1, LINES_LIMIT + 2)))}"
     asked = ReadCases(form="benchdnn", text=f"ic4oc4ih6kh3\n{many} ic4oc4ih6kh3\nic4oc4ih7kh3")
     read = cases_in(asked)
@@ -272,7 +272,7 @@ def test_the_longest_answer_fits_a_message() -> None:
 @pytest.mark.parametrize(
     "option", ["dir", "dt", "bia-dt", "stag", "wtag", "strides", "mb", "cfg", "attr-x"]
 )
-def test_what_is_refused_is_not_told_at_any_length(option: str, value: str) -> None:
+def test_a_refusal_has_a_bounded_length(option: str, value: str) -> None:
     for text in (f"--{option}={value * 9999} ic4oc4ih6kh3", f"ic{value * 9999}oc4ih6kh3"):
         refused = cases_in(ReadCases(form="benchdnn", text=text)).refused
         assert all(len(one.text) + len(one.reason) < TOLD for one in refused)

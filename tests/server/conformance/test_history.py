@@ -41,9 +41,7 @@ async def key_of(farm: Farm, tenant: str) -> str:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_run_is_told_to_its_tenant_and_is_not_there_for_others(
-    farm: Farm, api: str
-) -> None:
+async def test_a_run_is_visible_to_its_tenant_alone(farm: Farm, api: str) -> None:
     await farm.store.runs.begin(RUN, kept=5)
     await farm.store.runs.add(RUN, [(0, RESULT)])
     async with farm.client(api, await key_of(farm, "lab")) as lab:
@@ -66,7 +64,7 @@ async def test_a_run_is_told_to_its_tenant_and_is_not_there_for_others(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_run_that_nobody_carries_out_any_more_is_interrupted(farm: Farm, api: str) -> None:
+async def test_a_run_without_an_executor_is_interrupted(farm: Farm, api: str) -> None:
     await farm.store.runs.begin(RUN, kept=5)
     async with farm.client(api, await key_of(farm, "lab")) as lab:
         assert (await lab.conformance.get_run(RUN.id)).state == "INTERRUPTED"
@@ -107,7 +105,7 @@ async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, api: str
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_the_oldest_runs_go_unless_they_have_a_name(farm: Farm, api: str) -> None:
+async def test_the_oldest_runs_are_removed_unless_they_have_a_name(farm: Farm, api: str) -> None:
     results = [CaseResultMessage(case="one", status="PASSED")]
     async with farm.client(api, await key_of(farm, "lab")) as lab:
         ask = lab.conformance

@@ -32,7 +32,7 @@ def assert_same(found: Mapping[str, Array]) -> None:
         found[name][:1] = 0  # whoever has it may write it
 
 
-def test_arrays_come_as_they_were_and_large_ones_are_not_pickled() -> None:
+def test_arrays_arrive_unchanged_and_large_ones_are_not_pickled() -> None:
     with shared_memory() as memory:
         payload = packed(ARRAYS, memory)
         found = unpacked(payload, memory)
@@ -41,7 +41,7 @@ def test_arrays_come_as_they_were_and_large_ones_are_not_pickled() -> None:
     assert len(payload.form) < pickled + APART_BYTES
 
 
-async def test_arrays_go_to_another_process_and_back_and_leave_no_file_open() -> None:
+async def test_arrays_survive_a_round_trip_between_processes_and_leave_no_file_open() -> None:
     workers = ConformanceWorkers(1)
     assert await workers.do(int) == 0
     files = len(list(Path("/proc/self/fd").iterdir()))

@@ -129,7 +129,7 @@ MEMBERS = st.sampled_from(["version", "outputs", "checks", "refusal", "standards
 
 
 @given(st.dictionaries(MEMBERS, JSONS))
-def test_whatever_a_verdict_says_it_is_refused_or_can_be_read_again(others: Any) -> None:
+def test_every_verdict_is_refused_or_can_be_read_again(others: Any) -> None:
     try:
         (kept,) = checked([replace(FAILED, verdict=verdict(**others))])
     except InvalidArgument:

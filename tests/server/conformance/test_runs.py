@@ -151,7 +151,7 @@ async def _cancelled(runs: SuiteRuns, cancel: CancelRun) -> None:
     await runs.run(cancel)
 
 
-async def test_a_run_ends_that_is_told_to_before_the_store_has_it() -> None:
+async def test_a_run_that_is_stopped_before_it_is_stored_ends() -> None:
     store = SlowStore()
     runs = runs_in(store, OneWorker())
     asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
@@ -164,7 +164,7 @@ async def test_a_run_ends_that_is_told_to_before_the_store_has_it() -> None:
     assert (store.places, store.state) == ([], "INTERRUPTED")
 
 
-async def test_runs_that_are_asked_for_at_once_count_each_other() -> None:
+async def test_concurrently_requested_runs_count_each_other() -> None:
     store = SlowStore()
     runs = runs_in(store, OneWorker())
     asked = RunSuite(suite="smoke", target="mine")
@@ -177,7 +177,7 @@ async def test_runs_that_are_asked_for_at_once_count_each_other() -> None:
     assert [type(one) for one in found] == [OneRun, LimitExceeded]
 
 
-async def test_a_run_goes_on_though_its_caller_goes_while_the_store_takes_it() -> None:
+async def test_a_run_continues_although_its_caller_disconnects_while_it_is_stored() -> None:
     store, workers = SlowStore(), OneWorker()
     workers.may_begin.set()
     workers.may_end.set()
@@ -194,7 +194,7 @@ async def test_a_run_goes_on_though_its_caller_goes_while_the_store_takes_it() -
     assert (store.places, store.state) == (list(range(CASES)), "ENDED")
 
 
-async def test_a_run_tells_what_is_done_of_it() -> None:
+async def test_a_run_reports_its_progress() -> None:
     store, workers = SlowStore(), OneWorker()
     runs, run = await made(store, workers)
 

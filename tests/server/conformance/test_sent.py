@@ -145,7 +145,7 @@ async def test_what_another_tenant_sent_is_missing(bench: Bench) -> None:
     assert await bench.verify("lab", {}, **KNOWN) == verified
 
 
-async def test_what_was_sent_goes_with_its_tenant(bench: Bench) -> None:
+async def test_sent_outputs_are_removed_with_their_tenant(bench: Bench) -> None:
     await bench.verify("lab", {"out": ONES})
     bench.accounts.renew([])
     bench.accounts.renew(TENANTS)
@@ -198,7 +198,7 @@ async def test_too_many_digests_are_refused(bench: Bench) -> None:
         await bench.submit("lab", {str(place): "0" * 64 for place in range(4)})
 
 
-def test_what_was_not_used_for_longest_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     recent = Recent[str, int](3 * (100 + ENTRY_BYTES))
     for place, key in enumerate("abc"):
         recent.put(key, place, 100)
@@ -209,7 +209,7 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
     assert [recent.get(key) for key in ("a", "b", "c", "d", "too large")] == [0, 1, None, 3, None]
 
 
-def test_of_all_tenants_the_one_with_most_makes_room() -> None:
+def test_the_tenant_with_most_entries_makes_room() -> None:
     accounts = Accounts()
     accounts.renew(TENANTS)
     lab, mill = (accounts.of(tenant.name) for tenant in TENANTS)

@@ -25,7 +25,7 @@ async def test_a_task_runs_in_another_process(workers: ConformanceWorkers) -> No
     assert await workers.do(os.getpid) != os.getpid()
 
 
-async def test_a_process_that_ends_is_told_and_replaced(workers: ConformanceWorkers) -> None:
+async def test_a_process_that_ends_is_reported_and_replaced(workers: ConformanceWorkers) -> None:
     first = await workers.do(os.getpid)
     with pytest.raises(Unavailable, match="a process of the service ended"):
         await workers.do(signal.raise_signal, signal.SIGKILL)
@@ -51,7 +51,7 @@ async def test_a_turn_that_waits_for_a_device_leaves_the_workers_to_others(
         assert await workers.do(int) == 0
 
 
-async def test_tenants_take_turns_however_many_calls_one_has() -> None:
+async def test_tenants_take_turns_for_any_number_of_calls() -> None:
     workers, order, may_go = ConformanceWorkers(1), list[str](), asyncio.Event()
 
     async def call(tenant: str) -> None:
@@ -81,7 +81,7 @@ def fail(error: Exception) -> None:
         ),
     ],
 )
-async def test_an_error_comes_back_as_it_was_raised(
+async def test_an_error_survives_a_round_trip(
     workers: ConformanceWorkers, error: OpserveError
 ) -> None:
     with pytest.raises(type(error)) as raised:

@@ -141,7 +141,7 @@ async def test_a_case_that_kills_its_workers_is_an_error_and_the_next_one_runs(
     assert counts(run)["PASSED"] > 0, "convolution_backward is right"
 
 
-async def test_the_history_of_a_target_tells_what_came_of_each_run(bench: Bench) -> None:
+async def test_the_history_of_a_target_reports_the_outcome_of_each_run(bench: Bench) -> None:
     large = next(
         case for case in CASES if max(t.storage_elements for t in case.tensors.values()) > ELEMENTS
     )

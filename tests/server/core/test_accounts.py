@@ -62,7 +62,7 @@ def test_refusals_are_counted_by_resource() -> None:
     assert account.standings[Resource.STREAMS].refusals == 0
 
 
-def test_what_is_held_beyond_a_lower_quota_stays_and_nothing_comes_to_it() -> None:
+def test_resources_beyond_a_lowered_quota_stay_and_none_are_added() -> None:
     account = account_of(executors=5)
     held = account.holding(Resource.EXECUTORS)
     held.hold(4)
@@ -74,7 +74,7 @@ def test_what_is_held_beyond_a_lower_quota_stays_and_nothing_comes_to_it() -> No
     held.check()
 
 
-def test_bytes_in_flight_come_back_when_the_copy_fails() -> None:
+def test_bytes_in_flight_are_released_when_the_copy_fails() -> None:
     account = account_of(bytes_in_flight=10)
 
     def copy(size_bytes: int) -> None:
@@ -86,7 +86,7 @@ def test_bytes_in_flight_come_back_when_the_copy_fails() -> None:
     assert account.use(Resource.BYTES_IN_FLIGHT) == 0
 
 
-async def test_calls_come_at_their_rate_and_a_second_of_them_at_once() -> None:
+async def test_calls_are_admitted_at_their_rate_with_a_burst_of_one_second() -> None:
     account = account_of(calls_per_s=10)
     assert admitted(account, calls=100) == 10
     await asyncio.sleep(0.35)
@@ -95,7 +95,7 @@ async def test_calls_come_at_their_rate_and_a_second_of_them_at_once() -> None:
     assert admitted(account, calls=100) == 10, "what was not called for is not saved up"
 
 
-async def test_a_rate_below_one_lets_a_call_come_at_its_time() -> None:
+async def test_a_rate_below_one_admits_a_call_at_its_time() -> None:
     account = account_of(calls_per_s=0.5)
     assert admitted(account, calls=3) == 1
     await asyncio.sleep(1.9)
@@ -104,7 +104,7 @@ async def test_a_rate_below_one_lets_a_call_come_at_its_time() -> None:
     assert admitted(account, calls=3) == 1
 
 
-async def test_a_refused_call_is_told_when_the_next_may_come() -> None:
+async def test_a_refused_call_reports_when_to_retry() -> None:
     account = account_of(calls_per_s=4)
     admitted(account, calls=4)
 
@@ -117,7 +117,7 @@ async def test_a_refused_call_is_told_when_the_next_may_come() -> None:
     assert admitted(account, calls=9) == 1
 
 
-async def test_no_calls_may_come_at_a_rate_of_zero() -> None:
+async def test_no_calls_are_admitted_at_a_rate_of_zero() -> None:
     assert admitted(account_of(calls_per_s=0), calls=1) == 0
 
 
@@ -159,7 +159,7 @@ def test_an_account_outlives_a_change_of_its_tenant_and_ends_with_it() -> None:
     assert account.closed
 
 
-def test_whoever_calls_without_a_key_has_no_quota() -> None:
+def test_unauthenticated_callers_have_no_quota() -> None:
     accounts = Accounts()
     accounts.renew([Tenant(name=LOCAL.tenant, quota=Quota(sessions=0), disabled=True)])
     accounts.of(LOCAL.tenant).holding(Resource.SESSIONS).check()

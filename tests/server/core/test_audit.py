@@ -52,7 +52,7 @@ async def test_equal_refusals_share_an_entry_until_it_is_kept() -> None:
     assert (entry.reason, entry.request_id) == ("a key", "id-openSession")
 
 
-async def test_calls_that_were_not_refused_for_who_called_are_not_kept() -> None:
+async def test_calls_refused_for_reasons_other_than_the_caller_are_not_kept() -> None:
     store = Store()
     calls = RefusedCalls(limit=10, clock=lambda: 0.0)
     calls.observe(refused("openSession", reason=""))

@@ -18,7 +18,7 @@ async def turns_within(caller: Caller, batch: list[c.Command]) -> int:
     return turns
 
 
-async def test_small_commands_share_a_turn_and_a_long_batch_gives_way(caller: Caller) -> None:
+async def test_small_commands_share_a_turn_and_a_long_batch_yields(caller: Caller) -> None:
     fill = c.Fill(buffer=await caller.buffer(), size_bytes=64, value=1)
     few = await turns_within(caller, [fill] * (ITEMS_A_TURN - 1))
     many = await turns_within(caller, [fill] * (3 * ITEMS_A_TURN))
@@ -26,6 +26,6 @@ async def test_small_commands_share_a_turn_and_a_long_batch_gives_way(caller: Ca
     assert many >= few + 3
 
 
-async def test_commands_that_may_take_long_give_way_each(caller: Caller) -> None:
+async def test_commands_that_may_take_long_yield_one_by_one(caller: Caller) -> None:
     batch: list[c.Command] = [c.Allocate(size_bytes=8)] * 4
     assert await turns_within(caller, batch) >= 4

@@ -114,7 +114,7 @@ async def test_a_quota_that_is_used_when_the_turn_comes_ends_the_wait() -> None:
     await farm.end()
 
 
-async def test_the_line_is_bounded_for_each_tenant_and_in_all(farm: Farm) -> None:
+async def test_the_queue_is_bounded_for_each_tenant_and_in_all(farm: Farm) -> None:
     await farm.service.open_session(LAB)
     waiting = [farm.asks() for _ in range(LIMITS.tenant_waiting_limit)]
     await asyncio.sleep(TURN)
@@ -139,7 +139,7 @@ async def test_the_line_is_bounded_for_each_tenant_and_in_all(farm: Farm) -> Non
 # The order
 
 
-async def test_who_asked_first_is_granted_first(farm: Farm) -> None:
+async def test_the_first_request_is_granted_first(farm: Farm) -> None:
     opened = await farm.service.open_session(LAB, WAITS)
     waiting = [farm.asks() for _ in range(3)]
     await asyncio.sleep(1)
@@ -164,7 +164,7 @@ async def test_a_step_of_priority_is_worth_some_seconds_of_waiting(farm: Farm) -
         opened = waiting.pop(expected).result()
 
 
-async def test_those_who_want_other_devices_are_not_in_the_way() -> None:
+async def test_requests_for_other_devices_block_no_request() -> None:
     one, two = FakeDevice(name="one", tags=frozenset("a")), FakeDevice(name="two")
     farm = Farm(one, two)
     wants_one = replace(WAITS, tags=("a",))
@@ -183,7 +183,7 @@ async def test_those_who_want_other_devices_are_not_in_the_way() -> None:
 # How a wait ends
 
 
-async def test_a_wait_ends_at_its_deadline_and_tells_the_position(farm: Farm) -> None:
+async def test_a_wait_ends_at_its_deadline_and_reports_the_position(farm: Farm) -> None:
     await farm.service.open_session(LAB, WAITS)
     first, second = farm.asks(replace(WAITS, wait_s=50.0)), farm.asks(replace(WAITS, wait_s=9.0))
     await asyncio.sleep(9 + TURN)
@@ -204,7 +204,7 @@ async def test_a_longer_wait_than_a_call_may_take_is_cut(farm: Farm) -> None:
     assert isinstance(waiting.exception(), WaitTimedOut)
 
 
-async def test_a_client_that_goes_away_frees_its_place_at_once(farm: Farm) -> None:
+async def test_a_client_that_disconnects_frees_its_place_at_once(farm: Farm) -> None:
     opened = await farm.service.open_session(LAB, WAITS)
     gone, behind = farm.asks(), farm.asks()
     await asyncio.sleep(TURN)
@@ -215,7 +215,7 @@ async def test_a_client_that_goes_away_frees_its_place_at_once(farm: Farm) -> No
     assert behind.done()
 
 
-async def test_a_session_that_was_granted_to_nobody_ends(farm: Farm) -> None:
+async def test_a_session_that_was_granted_to_no_caller_ends(farm: Farm) -> None:
     opened = await farm.service.open_session(LAB, WAITS)
     waiting = farm.asks()
     await asyncio.sleep(TURN)
@@ -265,7 +265,9 @@ async def test_a_device_that_becomes_ready_is_given(farm: Farm) -> None:
 # Asking again
 
 
-async def test_a_caller_is_told_its_place_and_keeps_it_by_asking_again(farm: Farm) -> None:
+async def test_a_caller_receives_its_position_and_keeps_it_by_repeating_the_request(
+    farm: Farm,
+) -> None:
     opened = await farm.service.open_session(LAB, WAITS)
     first = await farm.tells("first")
     second = await farm.tells("second")
@@ -282,7 +284,7 @@ async def test_a_caller_is_told_its_place_and_keeps_it_by_asking_again(farm: Far
     asking[0].cancel()
 
 
-async def test_a_place_that_nobody_asks_for_is_freed_after_a_while(farm: Farm) -> None:
+async def test_a_place_without_further_requests_expires(farm: Farm) -> None:
     await farm.service.open_session(LAB, WAITS)
     await farm.tells("first")
     await asyncio.sleep(LIMITS.waiting_return_s - TURN)
@@ -311,7 +313,7 @@ async def test_a_client_that_was_cut_off_is_passed_over_and_keeps_its_place(farm
     last.cancel()
 
 
-async def test_what_was_granted_meanwhile_is_found_by_asking_again(farm: Farm) -> None:
+async def test_a_session_granted_meanwhile_is_found_by_a_repeated_request(farm: Farm) -> None:
     opened = await farm.service.open_session(LAB, WAITS)
     await farm.tells("first")
     await farm.close(opened)
@@ -323,7 +325,7 @@ async def test_what_was_granted_meanwhile_is_found_by_asking_again(farm: Farm) -
 @pytest.mark.parametrize(
     ("request_id", "after_s"), [("", 1.0), ("one", -1.0), ("one", float("nan"))]
 )
-async def test_who_wants_to_be_told_needs_an_id_and_a_time(
+async def test_a_notified_request_needs_an_id_and_a_time(
     farm: Farm, request_id: str, after_s: float
 ) -> None:
     assert isinstance(await refused(farm.tells(request_id, after_s=after_s)), InvalidArgument)

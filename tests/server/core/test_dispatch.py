@@ -26,7 +26,7 @@ STOP = c.FailureMode.STOP
 # Dispatch
 
 
-async def test_a_call_follows_the_one_that_runs_and_no_more_lie_at_the_device(
+async def test_at_most_two_calls_of_a_tenant_are_on_the_device(
     caller: Caller,
 ) -> None:
     call = await caller.repeatable()
@@ -34,7 +34,7 @@ async def test_a_call_follows_the_one_that_runs_and_no_more_lie_at_the_device(
     assert len(caller.device.held) == CALLS_OF_A_TENANT
 
 
-async def test_more_calls_lie_at_the_device_while_they_are_short(caller: Caller) -> None:
+async def test_more_calls_are_on_the_device_while_they_are_short(caller: Caller) -> None:
     call = await caller.repeatable()
     await caller.submit(*[call] * 32)
     most: list[int] = []
@@ -47,7 +47,7 @@ async def test_more_calls_lie_at_the_device_while_they_are_short(caller: Caller)
     assert most == [SHORT_CALLS_OF_A_TENANT, 3, CALLS_OF_A_TENANT]
 
 
-async def test_streams_take_turns_whoever_came_first(caller: Caller) -> None:
+async def test_streams_take_turns_in_any_order_of_arrival(caller: Caller) -> None:
     call = await caller.repeatable()
     greedy, *modest = await caller.streams(3)
     await caller.submit(*[on(call, greedy)] * 6)
@@ -120,7 +120,7 @@ async def test_an_abort_drops_what_is_queued_and_ends_with_what_it_stops(caller:
     await caller.run(c.SynchronizeStream())
 
 
-async def test_an_aborted_stream_runs_what_comes_afterwards(caller: Caller) -> None:
+async def test_an_aborted_stream_runs_later_calls(caller: Caller) -> None:
     call = await caller.repeatable()
     (stream,) = await caller.streams(1)
     await caller.submit(c.SetFailureMode(stream=stream, mode=STOP), *[on(call, stream)] * 2)
@@ -135,7 +135,7 @@ async def test_an_aborted_stream_runs_what_comes_afterwards(caller: Caller) -> N
     await caller.run(c.SynchronizeStream(stream=stream))
 
 
-async def test_an_abort_of_nothing_tells_nothing(caller: Caller) -> None:
+async def test_an_abort_of_nothing_reports_nothing(caller: Caller) -> None:
     await caller.run(c.AbortStream())
     await caller.run(c.SynchronizeStream())
     await caller.refused(c.AbortStream(stream=9))

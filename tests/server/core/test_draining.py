@@ -53,7 +53,7 @@ async def test_new_work_is_refused_and_old_work_is_finished_and_read(caller: Cal
     await draining
 
 
-async def test_a_session_ends_when_it_has_been_quiet_whatever_its_heartbeat_says(
+async def test_an_idle_session_ends_despite_its_heartbeat(
     caller: Caller,
 ) -> None:
     await caller.execute(await caller.plan())

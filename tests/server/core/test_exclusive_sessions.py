@@ -37,7 +37,7 @@ async def test_an_exclusive_session_is_alone_on_its_device() -> None:
     await farm.end()
 
 
-async def test_a_device_is_kept_for_whoever_wants_it_alone() -> None:
+async def test_a_device_is_reserved_for_an_exclusive_request() -> None:
     farm = Farm(limits=LIMITS)
     shared = await farm.service.open_session(LAB, WAITS)
     alone = farm.asks(ALONE)

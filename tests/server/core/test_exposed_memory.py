@@ -112,7 +112,7 @@ async def test_an_exposed_slab_is_given_back_when_memory_runs_out(caller: Caller
     assert found.slab.id not in caller.device.attached
 
 
-async def test_nothing_is_told_of_what_is_not_the_callers(caller: Caller) -> None:
+async def test_nothing_of_another_tenant_is_revealed(caller: Caller) -> None:
     buffer = await caller.buffer()
     with pytest.raises(HandleNotFound) as foreign:
         caller.service.expose(STRANGER, caller.name, buffer)

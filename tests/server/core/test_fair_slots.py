@@ -112,7 +112,7 @@ async def test_refused_and_abandoned_calls_leave_the_queue_at_once() -> None:
     assert not slots._queues
 
 
-async def test_slots_come_back_whenever_a_call_is_cancelled() -> None:
+async def test_slots_are_released_whenever_a_call_is_cancelled() -> None:
     slots, lab, mill = FairSlots(2, waiting_limit=MANY), account("lab"), account("mill")
     running, first, second = (call(slots, lab, 1.0) for _ in range(3))
     await asyncio.sleep(0)

@@ -33,7 +33,7 @@ async def news_of(caller: Caller, count: int) -> list[News]:
     return [await anext(watching) for _ in range(count)]
 
 
-async def test_a_history_tells_what_work_came_to_and_when(caller: Caller) -> None:
+async def test_a_history_reports_outcome_and_times_of_work(caller: Caller) -> None:
     call = await caller.repeatable()
     event = (await caller.run(c.CreateEvent())).event
     began_s = asyncio.get_running_loop().time()
@@ -75,7 +75,7 @@ async def test_a_history_tells_what_work_came_to_and_when(caller: Caller) -> Non
         assert (entry.started_s, entry.ended_s) == (began_s + 3, began_s + 3)
 
 
-async def test_a_history_tells_what_was_aborted_dropped_and_late(caller: Caller) -> None:
+async def test_a_history_reports_aborted_dropped_and_late_work(caller: Caller) -> None:
     call = await caller.repeatable()
     await caller.submit(on(call, 0, 2000), call, on(call, 0, 3000), call)
     await asyncio.sleep(3)
@@ -120,7 +120,7 @@ async def test_a_watcher_ends_with_its_session_and_does_not_keep_it(caller: Call
         await anext(watch(caller, 0, after=0))
 
 
-async def test_a_watcher_that_comes_too_late_is_told_what_it_lost(caller: Caller) -> None:
+async def test_a_late_watcher_receives_the_numbers_of_lost_entries(caller: Caller) -> None:
     event = (await caller.run(c.CreateEvent())).event
     watching = watch(caller, 0, after=0)
     await caller.submit(c.RecordEvent(event=event))
@@ -136,7 +136,7 @@ async def test_a_watcher_that_comes_too_late_is_told_what_it_lost(caller: Caller
     )
 
 
-async def test_a_stranger_watches_nothing(caller: Caller) -> None:
+async def test_another_tenant_watches_nothing(caller: Caller) -> None:
     stranger = Principal(tenant="stranger", name="nobody", scopes=frozenset())
     with pytest.raises(HandleNotFound):
         await anext(caller.service.watch_stream(stranger, caller.name, 0))

@@ -29,7 +29,7 @@ async def test_a_buffer_that_holds_two_tensors_of_a_call_returns_once(caller: Ca
         await caller.run(c.Fill(buffer=handle, value=handle, size_bytes=SIZE))
 
 
-async def test_memory_in_use_is_no_other_sessions_whatever_lay_there(caller: Caller) -> None:
+async def test_memory_in_use_belongs_to_no_other_session(caller: Caller) -> None:
     whole = caller.device.memory_bytes
     shared = await caller.buffer(whole // 2)
     image = Tensor(shape=(1, 4, 4), dtype=DataType.FLOAT, offset=SIZE // 8, buffer=shared)
@@ -43,7 +43,7 @@ async def test_memory_in_use_is_no_other_sessions_whatever_lay_there(caller: Cal
     assert len((await caller.run(c.Read(buffer=used, size_bytes=SIZE))).data) == SIZE
 
 
-async def test_a_copy_reads_nothing_of_who_got_its_freed_source(caller: Caller) -> None:
+async def test_a_copy_reads_nothing_of_the_next_owner_of_its_freed_source(caller: Caller) -> None:
     whole = caller.device.memory_bytes
     source, target = await caller.buffer(whole // 2), await caller.buffer()
     first, second = [await caller.plan(grad_output=columns_in(at)) for at in (source, target)]

@@ -50,7 +50,7 @@ OTHERS = (
 )
 
 
-def test_a_key_that_was_worked_out_by_hand_is_one() -> None:
+def test_a_key_computed_by_hand_is_equal() -> None:
     assert all(map(is_well_formed, (KNOWN, *OTHERS)))
     assert sha256_of(KNOWN).hex() == KNOWN_SHA256
 

@@ -34,7 +34,7 @@ def call(request_id: str) -> Call:
     return Call(api="grpc", method="Execute", request_id=request_id, headers={})
 
 
-async def test_work_is_told_in_the_context_of_the_call_that_submitted_it() -> None:
+async def test_work_is_observed_in_the_context_of_the_call_that_submitted_it() -> None:
     observations: list[tuple[str, Observation]] = []
     caller = await observed(observations)
     execute = await caller.repeatable()
@@ -56,7 +56,7 @@ async def test_work_is_told_in_the_context_of_the_call_that_submitted_it() -> No
     caller.device.slabs.close()
 
 
-async def test_copies_and_the_session_of_a_call_are_told() -> None:
+async def test_copies_and_the_session_of_a_call_are_observed() -> None:
     observations: list[tuple[str, Observation]] = []
     caller = await observed(observations)
     buffer = await caller.buffer()

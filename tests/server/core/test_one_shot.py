@@ -84,9 +84,7 @@ async def test_while_outputs_are_read_nothing_keeps_the_arrays(service: Service)
     moving.hold(0)
 
 
-async def test_outputs_that_nobody_reads_end_with_the_lease(
-    service: Service, device: FakeDevice
-) -> None:
+async def test_unread_outputs_end_with_the_lease(service: Service, device: FakeDevice) -> None:
     account = service.accounts.of(LOCAL.tenant)
     with account.in_flight(ARRAY_BYTES) as moving:
         async with computed(service, LOCAL, call(), moving) as answer:

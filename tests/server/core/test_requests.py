@@ -60,7 +60,7 @@ class _Argument:
     """What a refused call worked on."""
 
 
-async def test_a_kept_refusal_tells_the_same_and_holds_nothing_of_the_call() -> None:
+async def test_a_kept_refusal_reports_the_same_and_keeps_nothing_of_the_call() -> None:
     requests = AnsweredRequests[str](limit=2, retained_bytes_limit=KIB, size_bytes=len)
     alive: list[weakref.ref[_Argument]] = []
 

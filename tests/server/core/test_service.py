@@ -32,7 +32,9 @@ async def test_allocating_nothing_is_refused_as_the_vendor_does(caller: Caller) 
     assert (await caller.refused(c.Allocate())).status == Status.ACL_ERROR_INVALID_PARAM
 
 
-async def test_memory_runs_out_with_the_vendors_code_and_comes_back(caller: Caller) -> None:
+async def test_exhausted_memory_has_the_vendors_code_and_is_available_after_a_free(
+    caller: Caller,
+) -> None:
     whole = await caller.buffer(caller.device.memory_bytes)
     refusal = await caller.refused(c.Allocate(size_bytes=1))
     assert isinstance(refusal, OutOfMemory)
@@ -305,7 +307,7 @@ async def test_a_failure_surfaces_once_at_synchronise_and_names_its_executor(
     await caller.run(c.SynchronizeStream())
 
 
-async def test_synchronise_gives_up_with_the_vendors_codes(caller: Caller) -> None:
+async def test_synchronise_times_out_with_the_vendors_codes(caller: Caller) -> None:
     event = (await caller.run(c.CreateEvent())).event
     await caller.execute(await caller.plan())
     await caller.run(c.RecordEvent(event=event))

@@ -128,7 +128,7 @@ def test_an_unknown_operator_is_refused_with_those_that_there_are(
     assert error.allowed == ", ".join(operator.call for operator in OPERATORS.values())
 
 
-async def test_a_batch_stops_at_the_first_failure_and_what_ran_stands(caller: Caller) -> None:
+async def test_a_batch_stops_at_the_first_failure_and_keeps_earlier_results(caller: Caller) -> None:
     commands: list[c.Command] = [
         c.Allocate(size_bytes=8, buffer=5),
         c.Free(buffer=9),

@@ -26,9 +26,7 @@ def stand_still(seconds: float = STANDSTILL_S) -> None:
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.1, 1.0, LEASE_S - 0.3, LEASE_S - 0.01])
-async def test_no_lease_runs_out_while_the_loop_stands_still(
-    caller: Caller, after_s: float
-) -> None:
+async def test_no_lease_expires_while_the_loop_is_blocked(caller: Caller, after_s: float) -> None:
     caller.service.keep_alive(LOCAL, caller.name)
     await asyncio.sleep(after_s)
     stand_still()
@@ -36,7 +34,7 @@ async def test_no_lease_runs_out_while_the_loop_stands_still(
     await caller.run(c.QueryStream())
 
 
-async def test_the_lease_goes_on_where_it_was_after_a_standstill(caller: Caller) -> None:
+async def test_the_lease_continues_after_a_standstill(caller: Caller) -> None:
     caller.service.keep_alive(LOCAL, caller.name)
     for _ in range(5):
         await asyncio.sleep(LEASE_S / 10)
@@ -56,7 +54,7 @@ async def test_a_loop_that_is_only_busy_makes_no_lease_longer(caller: Caller) ->
     assert isinstance(await caller.refused(c.QueryStream()), HandleNotFound)
 
 
-async def test_a_place_in_the_line_is_kept_while_the_loop_stands_still() -> None:
+async def test_a_place_in_the_queue_is_kept_while_the_loop_is_blocked() -> None:
     farm = Farm()
     await farm.service.open_session(LAB, WAITS)
     await farm.tells("first")

@@ -88,7 +88,7 @@ async def test_a_row_is_saved_once() -> None:
     assert ledger.rows == before
 
 
-async def test_what_the_ledger_did_not_take_comes_with_the_next_rows(
+async def test_rows_that_the_ledger_rejected_are_sent_with_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     book, _ = used_book()

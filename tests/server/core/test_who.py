@@ -16,7 +16,7 @@ LAB = Principal(tenant="lab", name="ann", scopes=frozenset({Scope.OPERATE}))
 ADMIN = Principal(tenant="lab", name="root", scopes=frozenset({Scope.ADMIN}))
 
 
-async def test_a_session_is_told_by_an_id_that_is_not_its_name(caller: Caller) -> None:
+async def test_a_session_is_reported_by_an_id_that_is_not_its_name(caller: Caller) -> None:
     await caller.buffer()
     await asyncio.sleep(3)
     assert caller.service.list_sessions(LOCAL) == [
@@ -57,7 +57,7 @@ async def test_only_force_ends_a_session_that_works(caller: Caller) -> None:
     assert caller.device.slabs.free_bytes == caller.device.memory_bytes
 
 
-async def test_a_session_without_work_is_released_and_its_owner_alone_is_told_why(
+async def test_a_session_without_work_is_released_and_its_owner_alone_gets_the_reason(
     caller: Caller,
 ) -> None:
     caller.service.renew_tenants([Tenant(name="lab")])
@@ -74,7 +74,7 @@ async def test_a_session_without_work_is_released_and_its_owner_alone_is_told_wh
     assert len(set(answers)) == 1
 
 
-async def test_a_lease_that_ended_is_told(caller: Caller) -> None:
+async def test_an_expired_lease_is_reported(caller: Caller) -> None:
     await asyncio.sleep(LIMITS.lease_default_s + 1)
     message = (await caller.refused(c.QueryStream())).message
     assert "which ended: no call within its lease of 30 s" in message

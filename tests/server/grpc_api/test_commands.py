@@ -234,7 +234,7 @@ async def test_sessions_reach_the_core(
     ]
 
 
-async def test_a_request_that_waits_is_told(
+async def test_a_request_that_waits_is_answered_with_its_position(
     channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
     stub = session_service_pb2_grpc.SessionServiceStub(channel)

@@ -120,7 +120,7 @@ async def test_an_error_says_whether_to_try_again(
         assert violation.field_violations[0].field == "groups"
 
 
-async def test_an_error_nobody_foresaw_stays_inside(
+async def test_an_unforeseen_error_reveals_nothing(
     channel: grpc.aio.Channel, service: RecordingService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.error = KeyError("secret")
@@ -151,7 +151,7 @@ async def test_a_failed_command_of_a_batch_is_in_its_result(
     assert result.error.domain == "opserve"
 
 
-async def test_a_failed_command_tells_its_family_and_no_long_texts(
+async def test_a_failed_command_reports_its_family_and_no_long_texts(
     channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
     given = "x" * 10_000
@@ -174,7 +174,7 @@ async def test_a_huge_text_does_not_break_the_trailers(
     assert details(failure, ErrorInfo).metadata["given"].endswith("…")
 
 
-async def test_the_callers_request_id_comes_back(channel: grpc.aio.Channel) -> None:
+async def test_the_callers_request_id_is_returned(channel: grpc.aio.Channel) -> None:
     call = MemoryServiceStub(channel).Free(
         memory_service_pb2.FreeRequest(session=SESSION, buffer=1),
         metadata=(("x-request-id", "mine-1"),),
@@ -259,7 +259,7 @@ async def test_a_message_that_contradicts_itself_is_refused(
     assert not service.others
 
 
-async def test_the_batchs_own_session_may_stand_inside(
+async def test_a_batch_may_name_its_own_session_in_a_command(
     channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
     inner = memory_service_pb2.FreeRequest(session=SESSION, request_id="r", buffer=1)

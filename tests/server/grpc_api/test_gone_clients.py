@@ -9,7 +9,7 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
 from server.recording import SESSION, RecordingService
 
 
-async def test_a_write_to_a_client_that_went_is_no_failure_of_the_service(
+async def test_a_write_to_a_disconnected_client_is_no_failure_of_the_service(
     channel: grpc.aio.Channel, service: RecordingService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.error = grpc.aio.InternalError("a batch of operations failed")

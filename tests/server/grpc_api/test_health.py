@@ -71,7 +71,7 @@ async def test_all_pools_are_listed(
     }
 
 
-async def test_whoever_watches_is_told_of_each_change(
+async def test_watchers_are_notified_of_each_change(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     stub: Any = HealthStub(channel)
@@ -86,7 +86,7 @@ async def test_whoever_watches_is_told_of_each_change(
     assert await watch.read() is grpc.aio.EOF
 
 
-async def test_a_drain_is_told_also_when_it_comes_while_something_else_is(
+async def test_a_drain_is_reported_although_another_report_is_pending(
     service: RecordingService, health: Health
 ) -> None:
     service.devices = [DEVICE]
@@ -97,7 +97,7 @@ async def test_a_drain_is_told_also_when_it_comes_while_something_else_is(
     assert [answer.status async for answer in watch] == [NOT_SERVING]
 
 
-async def test_nobody_who_watches_holds_up_the_end_of_a_service_that_did_not_serve(
+async def test_watchers_do_not_delay_the_end_of_a_service_that_did_not_serve(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [replace(DEVICE, ready=False)]

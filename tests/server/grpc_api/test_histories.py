@@ -32,7 +32,7 @@ DROPPED = stream_service_pb2.StreamEntry(
 )
 
 
-async def test_a_watch_tells_entries_and_gaps_and_no_silence(
+async def test_a_watch_reports_entries_and_gaps_and_no_silence(
     channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
     stub = StreamServiceStub(channel)

@@ -50,7 +50,7 @@ def test_a_worker_that_answers_is_never_silent(runner: asyncio.Runner) -> None:
     runner.run(scenario())
 
 
-def test_a_silent_worker_is_not_steady_before_the_limit_and_told_of_once(
+def test_a_silent_worker_is_reported_once_and_unsteady_before_the_limit(
     runner: asyncio.Runner,
 ) -> None:
     async def scenario() -> None:
@@ -82,7 +82,7 @@ def test_a_worker_that_is_heard_again_is_steady(runner: asyncio.Runner) -> None:
     runner.run(scenario())
 
 
-def test_a_front_that_stood_still_takes_no_worker_for_silent(runner: asyncio.Runner) -> None:
+def test_a_front_that_was_suspended_takes_no_worker_for_silent(runner: asyncio.Runner) -> None:
     async def scenario() -> None:
         worker = Watched()
         loop = worker.loop
@@ -96,7 +96,7 @@ def test_a_front_that_stood_still_takes_no_worker_for_silent(runner: asyncio.Run
     runner.run(scenario())
 
 
-def test_nothing_is_asked_after_a_stop(runner: asyncio.Runner) -> None:
+def test_no_heartbeat_is_checked_after_a_stop(runner: asyncio.Runner) -> None:
     async def scenario() -> None:
         worker = Watched()
         worker.answers = False

@@ -50,9 +50,7 @@ def test_the_first_share_runs_where_it_was_called_from(pool: ThreadPoolExecutor)
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_a_share_that_fails_lets_the_other_come_to_its_end(
-    pool: ThreadPoolExecutor, failing: int
-) -> None:
+def test_a_share_that_fails_lets_the_other_finish(pool: ThreadPoolExecutor, failing: int) -> None:
     failed, done = Event(), Event()
 
     def run(first: int, _: int) -> None:

@@ -36,7 +36,7 @@ async def test_an_idle_worker_that_is_stopped_is_not_ready_and_then_replaced() -
     await device.stop()
 
 
-async def test_a_worker_that_comes_back_in_time_is_kept() -> None:
+async def test_a_worker_that_recovers_in_time_is_kept() -> None:
     device = toy_device(silence_limit_s=10)
     await device.start()
     pid = device.worker_pid

@@ -16,7 +16,7 @@ def pool() -> SlabPool:
     return SlabPool(capacity_bytes=4 * PAGES, slab_bytes=PAGES)
 
 
-def test_a_slab_cannot_be_resized_by_whoever_holds_its_descriptor() -> None:
+def test_a_slab_cannot_be_resized_through_its_descriptor() -> None:
     slab = Slab(1, PAGES)
     for size in (0, PAGES - 1, 2 * PAGES):
         with pytest.raises(PermissionError):
@@ -66,7 +66,7 @@ def test_the_capacity_is_never_exceeded_and_all_of_it_can_be_used(pool: SlabPool
     assert pool.take(4 * PAGES).size_bytes == 4 * PAGES
 
 
-def test_idle_slabs_make_way_for_one_of_another_length(pool: SlabPool) -> None:
+def test_idle_slabs_are_released_for_one_of_another_length(pool: SlabPool) -> None:
     before = open_descriptors()
     slabs = [pool.take(1) for _ in range(4)]
     for slab in slabs:

@@ -44,7 +44,7 @@ def begin(
     return asyncio.create_task(run(device, call, flow=flow, used=used.append))
 
 
-async def test_a_call_that_pauses_for_others_tells_its_own_time_and_runs_each_unit_once(
+async def test_a_call_that_pauses_for_others_reports_its_own_time_and_runs_each_unit_once(
     device: Device, slabs: tuple[Slab, Slab]
 ) -> None:
     used: list[int] = []
@@ -96,7 +96,7 @@ async def test_a_call_that_pauses_is_cancelled_and_writes_no_more(
     assert len(used) == 2
 
 
-async def test_who_kills_workers_is_blamed_alone_and_others_run_again(
+async def test_only_the_call_that_kills_workers_is_blamed_and_others_run_again(
     device: Device, slabs: tuple[Slab, Slab]
 ) -> None:
     victim = begin(device, toy_call("work", slabs[0], shares=(UNITS,)), ONE, [])

@@ -78,7 +78,7 @@ async def test_every_operation_declares_its_refusals_and_names_itself(document: 
             assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
 
 
-async def test_a_route_declares_only_statuses_that_it_can_give(document: Json) -> None:
+async def test_a_route_declares_only_statuses_that_it_can_return(document: Json) -> None:
     declared = {one["operationId"]: set(one["responses"]) for one in operations_of(document)}
     guarded = {"401", "403", "429", "500", "503"}
     assert declared["listDevices"] == {"200", *guarded}

@@ -301,7 +301,7 @@ async def test_sessions_reach_the_core(
     ]
 
 
-async def test_a_request_that_waits_is_told(
+async def test_a_request_that_waits_is_answered_with_its_position(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     once = {"Idempotency-Key": "once"}

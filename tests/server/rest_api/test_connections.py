@@ -124,7 +124,7 @@ def test_a_body_that_stalls_ends_its_connection_and_a_slow_one_does_not() -> Non
     in_virtual_time(test)
 
 
-def test_a_client_that_asks_in_time_stays_for_any_number_of_requests() -> None:
+def test_a_client_that_sends_requests_in_time_stays_connected() -> None:
     async def test() -> None:
         wire = Wire()
         for _ in range(2 * HEAD_BYTES // len(HEAD)):

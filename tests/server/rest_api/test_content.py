@@ -21,7 +21,7 @@ async def test_a_put_streams_into_the_core(
     assert service.written == b"abcde"
 
 
-async def test_a_put_starts_at_0_unless_told(
+async def test_a_put_starts_at_0_by_default(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     await client.put(CONTENT, content=b"abcde")

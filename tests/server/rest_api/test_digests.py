@@ -49,7 +49,7 @@ async def test_digests_that_are_not_known_are_passed_over(client: httpx2.AsyncCl
 
 
 @pytest.mark.parametrize("wanted", ["sha-256=1", "md5=3, sha-256=10"])
-async def test_the_digest_of_a_range_is_told_where_it_is_wanted(
+async def test_the_digest_of_a_range_is_returned_on_request(
     client: httpx2.AsyncClient, service: RecordingService, wanted: str
 ) -> None:
     headers = {"Range": "bytes=8-2507", "Want-Content-Digest": wanted}
@@ -59,7 +59,7 @@ async def test_the_digest_of_a_range_is_told_where_it_is_wanted(
 
 
 @pytest.mark.parametrize("wanted", ["", "sha-256=0", "md5=1"])
-async def test_nobody_else_pays_for_a_digest(
+async def test_no_other_request_pays_for_a_digest(
     client: httpx2.AsyncClient, service: RecordingService, wanted: str
 ) -> None:
     response = await client.get(CONTENT, headers={"Want-Content-Digest": wanted})

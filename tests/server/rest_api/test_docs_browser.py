@@ -37,7 +37,7 @@ def chromium() -> Generator[Browser]:
         yield found
 
 
-def test_the_page_shows_every_operation_and_asks_nobody_else(chromium: Browser) -> None:
+def test_the_page_shows_every_operation_and_sends_no_foreign_request(chromium: Browser) -> None:
     asked, failed = list[str](), list[str]()
     with served() as address:
         page = chromium.new_page()

@@ -75,7 +75,7 @@ async def test_an_error_keeps_its_code_and_words(
     assert response.headers.get("www-authenticate") == scheme
 
 
-async def test_an_error_nobody_foresaw_stays_inside(
+async def test_an_unforeseen_error_reveals_nothing(
     client: httpx2.AsyncClient, service: RecordingService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.error = KeyError("secret")
@@ -127,7 +127,7 @@ async def test_a_failed_command_of_a_batch_is_in_its_result(
     }
 
 
-async def test_a_failed_command_tells_its_family_and_no_long_texts(
+async def test_a_failed_command_reports_its_family_and_no_long_texts(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     given = "x" * 10_000
@@ -273,7 +273,7 @@ async def test_a_body_of_another_form_is_refused_by_name(
         ),
     ],
 )
-async def test_what_is_allowed_is_told_in_our_own_words(
+async def test_allowed_values_are_stated_in_words_of_the_service(
     path: str, body: str, allowed: str, client: httpx2.AsyncClient
 ) -> None:
     response = await client.post(path, content=body, headers={"Content-Type": "application/json"})

@@ -115,7 +115,7 @@ async def test_no_piece_of_an_answer_is_larger_than_a_chunk(
     assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + 512
 
 
-async def test_a_client_that_leaves_an_answer_unread_gives_everything_back(
+async def test_a_client_that_leaves_an_answer_unread_releases_everything(
     core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
 ) -> None:
     post = Post(app, PATH, files(), headers(keyed.lab))

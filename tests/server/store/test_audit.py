@@ -38,7 +38,7 @@ CHANGES: dict[str, Callable[[Store, AuditEntry], Awaitable[Any]]] = {
 }
 
 
-def test_whatever_changes_the_store_takes_the_entry_of_it() -> None:
+def test_every_change_of_the_store_takes_an_audit_entry() -> None:
     found: set[str] = set()
     for table in (Tenants, Keys, Certificates, Ledger, AuditLog):
         for name, method in inspect.getmembers(table, inspect.iscoroutinefunction):
@@ -93,7 +93,7 @@ def test_an_entry_has_a_column_for_each_field() -> None:
     assert names == {field.name for field in fields(AuditEntry)}
 
 
-async def test_texts_of_strangers_can_be_recorded(store: Store) -> None:
+async def test_texts_of_unauthenticated_callers_can_be_recorded(store: Store) -> None:
     reason = "a\0b\ud800'; DROP TABLE audit; --"
     strange = replace(entry(), reason=reason, request_id="é\n\r\t" * 999)
     await store.audit.record([strange])
@@ -176,7 +176,7 @@ async def test_however_many_are_old_all_are_forgotten_and_no_other(
     ] * bool(old), "what was forgotten is recorded, and nothing else"
 
 
-async def test_a_cursor_that_no_page_gave_is_refused(store: Store) -> None:
+async def test_a_cursor_that_no_page_returned_is_refused(store: Store) -> None:
     for cursor in ("x", "é", "AAAA", "A" * 23, "' OR 1=1", "A" * 10_000):
         with pytest.raises(InvalidArgument, match=r"cursor: given .{1,64}, allowed the cursor"):
             await store.audit.page(AuditQuery(), cursor=cursor, limit=1)

@@ -57,14 +57,14 @@ async def test_a_whole_run_is_added_with_its_results(
     ]
 
 
-async def test_a_run_whose_results_cannot_be_kept_is_not_there(store: Store) -> None:
+async def test_a_run_whose_results_cannot_be_stored_does_not_exist(store: Store) -> None:
     broken = [*MANY, replace(MANY[0], worst=None)]  # type: ignore[arg-type]  # the table refuses it
     with pytest.raises(Exception, match=r".+"):
         await store.runs.begin(RUN, broken, kept=5)
     assert await ids(store) == []
 
 
-async def test_long_verdicts_come_in_shorter_pages(
+async def test_long_verdicts_are_listed_in_shorter_pages(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept, "_PAGE_BYTES", 5)
@@ -87,7 +87,7 @@ async def test_reasons_count_with_the_bytes_that_they_may_have(
     assert [place for place, _ in page] == [0, 1]
 
 
-async def test_a_name_moves_to_another_run_and_goes(store: Store) -> None:
+async def test_a_name_moves_to_another_run_and_can_be_removed(store: Store) -> None:
     first, second = run(1), run(2)
     for one in (first, second):
         await store.runs.begin(one, kept=5)

@@ -37,7 +37,7 @@ async def test_usage_of_two_writers_is_neither_lost_nor_doubled(stores: list[Sto
     assert await stores[0].usage.of(None, first_day=TODAY, last_day=TODAY) == wanted
 
 
-async def test_a_third_live_key_is_refused_however_many_ask(stores: list[Store]) -> None:
+async def test_a_third_live_key_is_refused_under_concurrent_requests(stores: list[Store]) -> None:
     await stores[0].tenants.create(ACME, audit=entry())
     asked = [stores[number % 2].keys.add(key(number), audit=entry()) for number in range(8)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)

@@ -66,7 +66,7 @@ async def test_a_connection_is_waited_for_so_long(
         assert await store.tenants.all() == []
 
 
-async def test_a_failure_tells_no_statement_and_no_value(
+async def test_a_failure_reveals_no_statement_and_no_value(
     store: Store, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = engine_of(url)
@@ -78,7 +78,7 @@ async def test_a_failure_tells_no_statement_and_no_value(
     check_message(caught.value, caplog)
 
 
-async def test_a_server_that_went_away_is_found_again(
+async def test_a_restarted_server_is_found_again(
     postgresql_server: Postgresql, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = await postgresql_server.empty_database()
@@ -101,7 +101,7 @@ async def test_a_server_that_went_away_is_found_again(
 @pytest.mark.parametrize(
     "place", ["/none?host=/nowhere", "127.0.0.1:1/none", "127.0.0.1:port/none", "[/none"]
 )
-async def test_a_server_that_is_not_there_is_told_without_its_password(place: str) -> None:
+async def test_an_unreachable_server_is_reported_without_its_password(place: str) -> None:
     with pytest.raises(SettingRefused, match=r"store_url: postgresql://.* cannot be used: ") as no:
         async with open_store(
             f"postgresql://me:{PASSWORD}@{place}", timeout_s=5.0, connections_limit=1
@@ -112,14 +112,14 @@ async def test_a_server_that_is_not_there_is_told_without_its_password(place: st
     assert no.value.__suppress_context__
 
 
-async def test_a_database_that_is_not_there_is_told(postgresql_server: Postgresql) -> None:
+async def test_a_missing_database_is_reported(postgresql_server: Postgresql) -> None:
     url = postgresql_server.url("nothing_here")
     with pytest.raises(SettingRefused, match='database "nothing_here" does not exist'):
         async with open_store(url, timeout_s=5.0, connections_limit=1):
             pass
 
 
-async def test_a_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     url = f"sqlite:///{tmp_path / 'file' / 'opserve.db'}"
     with pytest.raises(SettingRefused, match=r"opserve\.db cannot be opened: ") as no:
@@ -128,7 +128,7 @@ async def test_a_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert "given" not in str(no.value)
 
 
-async def test_a_file_that_is_no_database_is_told_and_kept(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_reported_and_kept(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not a database\n" * 100)
     with pytest.raises(SettingRefused, match="file is not a database"):

@@ -61,7 +61,7 @@ async def test_runs_are_listed_by_target_the_newest_first_in_pages(store: Store)
     assert [one.created_at for one in odd] == [103.0, 101.0]
 
 
-async def test_the_oldest_runs_of_a_tenant_go_with_their_results(store: Store) -> None:
+async def test_the_oldest_runs_of_a_tenant_are_removed_with_their_results(store: Store) -> None:
     await store.runs.begin(replace(run(0), tenant="mill"), kept=2)
     for number in range(1, 4):
         await store.runs.begin(run(number), kept=2)

@@ -30,11 +30,11 @@ from server.store.samples import (
 )
 
 
-async def test_a_new_store_lets_nobody_in(store: Store) -> None:
+async def test_a_new_store_admits_no_caller(store: Store) -> None:
     assert await store.directory() == KEYLESS
 
 
-async def test_what_is_kept_comes_back_as_it_was(url: str) -> None:
+async def test_stored_runs_survive_a_round_trip(url: str) -> None:
     async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
         for tenant in (UMBRA, ACME):
             await store.tenants.create(tenant, audit=entry())
@@ -88,7 +88,7 @@ async def test_a_tenant_that_ends_leaves_its_ledger_its_audit_and_its_name(store
         await store.keys.add(key(3), audit=entry())
 
 
-async def test_who_is_not_there_is_told_so(store: Store) -> None:
+async def test_an_unreachable_service_is_reported(store: Store) -> None:
     with pytest.raises(HandleNotFound, match="tenant: given acme, allowed the name of a tenant"):
         await store.tenants.get("acme")
     with pytest.raises(HandleNotFound):
@@ -133,7 +133,7 @@ async def test_another_key_of_the_same_id_or_text_is_refused(store: Store) -> No
             await store.keys.add(double, audit=entry())
 
 
-async def test_the_last_use_of_a_key_never_goes_back(store: Store) -> None:
+async def test_the_last_use_of_a_key_never_decreases(store: Store) -> None:
     await store.tenants.create(ACME, audit=entry())
     for number in (1, 2):
         await store.keys.add(key(number), audit=entry())
@@ -166,7 +166,7 @@ async def test_usage_adds_up_by_tenant_day_and_profile(store: Store) -> None:
     assert await store.usage.of("nobody", first_day=yesterday, last_day=TODAY) == []
 
 
-async def test_usage_that_comes_again_is_added_once(store: Store) -> None:
+async def test_usage_that_is_sent_twice_is_added_once(store: Store) -> None:
     first = flush(use("acme"), writer="a", number=1)
     second = flush(use("acme", calls=2), writer="a", number=2)
     other = flush(use("acme", calls=4), writer="b", number=1)

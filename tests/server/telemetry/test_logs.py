@@ -107,7 +107,7 @@ async def test_no_text_of_a_client_begins_a_line(apis: Apis, lines: io.StringIO)
 @pytest.mark.parametrize(
     ("principal", "level"), [(None, "DEBUG"), (ANYBODY, "DEBUG"), (LOCAL, "INFO")]
 )
-def test_a_refused_stranger_writes_no_line_at_info(
+def test_a_refused_unauthenticated_caller_writes_no_line_at_info(
     lines: io.StringIO, principal: Principal | None, level: str, outcome: str
 ) -> None:
     call = Call(api="grpc", method="Check", request_id="1", headers={})
@@ -117,7 +117,7 @@ def test_a_refused_stranger_writes_no_line_at_info(
     assert line["level"] == level
 
 
-def test_a_session_is_told_by_the_start_of_its_name_alone() -> None:
+def test_a_session_is_logged_by_the_start_of_its_name_alone() -> None:
     name = "0123456789abcdef" * 2
     token = CALL.set(Call(api="rest", method="Execute", request_id="r", headers={}))
     concerns_session(name=name, device="ascend910b-0")
@@ -143,7 +143,7 @@ def test_the_process_logs_lines_of_json_to_standard_error(
     assert json.loads(line)["message"] == FORGED
 
 
-def test_a_client_that_hung_up_is_no_line_and_wrong_arguments_stop_nobody(
+def test_a_disconnected_client_logs_nothing_and_wrong_arguments_stop_no_other_call(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = logging.getLogger()

@@ -75,7 +75,7 @@ async def test_what_clients_say_is_in_no_label(apis: Apis) -> None:
     assert not [word for word in words if word in page.decode().lower()]
 
 
-def test_kernels_tell_queue_and_computing_apart() -> None:
+def test_kernels_distinguish_queueing_and_computing() -> None:
     metrics = Metrics()
     for entry in ENTRIES:
         metrics.observe(WorkEnded("ascend910b-0", "ascend910b", entry))

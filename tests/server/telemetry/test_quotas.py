@@ -10,7 +10,7 @@ from opserve_server.telemetry.quotas import Quotas
 from server.telemetry.test_metrics import samples
 
 
-async def test_use_limits_and_refusals_are_told_by_tenant() -> None:
+async def test_use_limits_and_refusals_are_reported_by_tenant() -> None:
     accounts, registry = Accounts(), CollectorRegistry()
     registry.register(Quotas(accounts))
     accounts.renew([Tenant(name="ours", quota=Quota(buffers=2, calls_per_s=4))])
@@ -29,7 +29,7 @@ async def test_use_limits_and_refusals_are_told_by_tenant() -> None:
     assert ("opserve_tenant_limit", "sessions", "ours") not in found
 
 
-async def test_a_tenant_that_is_gone_is_told_no_more() -> None:
+async def test_metrics_of_a_removed_tenant_disappear() -> None:
     accounts, registry = Accounts(), CollectorRegistry()
     registry.register(Quotas(accounts))
     accounts.renew([Tenant(name="ours")])

@@ -84,7 +84,7 @@ async def answers(doors: Doors, key: str) -> list[str]:
     return texts
 
 
-async def test_no_key_is_told_anywhere(
+async def test_no_key_is_revealed(
     doors: Doors, keyed: ServiceWithKeys, heard: Heard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):

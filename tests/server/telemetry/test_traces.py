@@ -50,7 +50,7 @@ def named(spans: Sequence[ReadableSpan]) -> dict[str, ReadableSpan]:
     return {span.name: span for span in spans}
 
 
-async def test_both_apis_go_on_with_the_clients_span(
+async def test_both_apis_continue_the_clients_span(
     apis: Apis, traces: Traces, exporter: InMemorySpanExporter
 ) -> None:
     apis.observers.append(traces.observe)
