@@ -21,7 +21,7 @@ from simulation.account_machine import AccountMachine
 from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
 
 
-def test_use_is_what_the_tables_hold_whatever_happens() -> None:
+def test_usage_always_equals_the_tables() -> None:
     run_state_machine_as_test(AccountMachine, settings=CLEAN)
 
 

@@ -17,7 +17,7 @@ from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_thr
 from simulation.queue_machine import LineMachine
 
 
-def test_the_line_behaves_as_its_model() -> None:
+def test_the_queue_behaves_as_its_model() -> None:
     run_state_machine_as_test(LineMachine, settings=CLEAN)
 
 
@@ -199,7 +199,7 @@ def test_a_history_finds_the_bug_that_is_planted(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_line_behaves_as_its_model_in_many_histories() -> None:
+def test_the_queue_behaves_as_its_model_in_many_histories() -> None:
     run_state_machine_as_test(LineMachine, settings=SEARCH)
 
 
