@@ -113,7 +113,7 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
         service.communicate(timeout=300)
 
 
-def test_an_operator_gives_a_tenant_its_share_and_takes_it_back(operator: Operator) -> None:
+def test_an_operator_grants_and_revokes_the_share_of_a_tenant(operator: Operator) -> None:
     again = operator.run("bootstrap")
     assert (again.returncode, again.stdout) == (1, "")
     operator.output_of("tenant", "create", "lab", "--quota", "sessions=1")

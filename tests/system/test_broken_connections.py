@@ -65,7 +65,7 @@ async def cutter(service: str) -> AsyncGenerator[tuple[Cutter, str]]:
 
 
 @pytest.mark.parametrize("api", ["grpc", "rest"])
-async def test_a_transfer_goes_on_after_each_cut(
+async def test_a_transfer_resumes_after_each_cut(
     service: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SEGMENT_BYTES", SEGMENT)

@@ -30,7 +30,7 @@ async def transfers(session: AsyncSession, until: asyncio.Task[None]) -> None:
         assert await buffer.read() == DATA
 
 
-async def test_transfers_watches_and_sessions_go_on_in_another_connection() -> None:
+async def test_transfers_watches_and_sessions_resume_in_another_connection() -> None:
     limits = {"connection_age_limit_s": "1", "watch_limit_s": "1", "shared_memory": "false"}
     async with (
         own_process(log_level="ERROR", **limits) as (_, addresses),

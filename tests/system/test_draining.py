@@ -36,7 +36,7 @@ async def refusal(client: AsyncClient) -> int | str:
     return refused.value.code
 
 
-async def test_a_service_that_drains_finishes_work_and_tells_others_when_to_come_back() -> None:
+async def test_a_draining_service_finishes_work_and_returns_others_a_time_to_retry() -> None:
     async with (
         own_process(drain_timeout_s="40") as (process, addresses),
         AsyncClient(addresses.grpc) as client,
@@ -87,7 +87,7 @@ def retry_delay_s(error: grpc.aio.AioRpcError) -> int:
     return int(retry.retry_delay.seconds)
 
 
-async def test_a_drain_ends_at_its_limit_whatever_runs() -> None:
+async def test_a_drain_ends_at_its_limit_despite_running_work() -> None:
     async with (
         own_process(drain_timeout_s=str(HARD_STOP_S)) as (process, addresses),
         AsyncClient(addresses.grpc) as client,
@@ -110,7 +110,7 @@ async def waits_for_work(client: AsyncClient) -> asyncio.Future[None]:
     return asyncio.ensure_future(session.default_stream.synchronize())
 
 
-async def test_calls_that_wait_when_a_drain_ends_are_told_to_come_back() -> None:
+async def test_the_end_of_a_drain_ends_waiting_calls_with_a_time_to_retry() -> None:
     async with (
         own_process(drain_timeout_s=str(HARD_STOP_S)) as (process, addresses),
         AsyncClient(addresses.grpc) as client,
@@ -138,7 +138,7 @@ async def test_a_second_signal_stops_at_once(second: signal.Signals) -> None:
         tell("second signal: ended after", await seconds_to_end(process, 1))
 
 
-async def test_calls_that_wait_at_a_second_signal_are_told_to_come_back() -> None:
+async def test_a_second_signal_ends_waiting_calls_with_a_time_to_retry() -> None:
     async with (
         own_process(drain_timeout_s="600") as (process, addresses),
         AsyncClient(addresses.grpc) as client,

@@ -54,7 +54,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("program", [UPLOADING, QUEUEING], ids=["mid-upload", "mid-queue"])
 @pytest.mark.parametrize("api", ["grpc", "rest"])
-async def test_what_a_killed_client_held_comes_back_with_its_lease(
+async def test_resources_of_a_killed_client_are_released_with_its_lease(
     program: str, api: str, request: pytest.FixtureRequest
 ) -> None:
     settings = {"device_memory_bytes": str(MEMORY_BYTES), "shared_memory": "false"}
@@ -138,7 +138,7 @@ async def test_a_slow_reader_of_a_download_makes_the_service_hold_little() -> No
                 received += len(await asyncio.to_thread(slow.recv, MIB))
 
 
-async def test_a_watcher_who_reads_nothing_makes_the_service_hold_little() -> None:
+async def test_a_watcher_that_reads_nothing_costs_little_memory() -> None:
     async with (
         own_process() as (process, addresses),
         AsyncClient(addresses.grpc) as client,
@@ -160,7 +160,7 @@ async def test_a_watcher_who_reads_nothing_makes_the_service_hold_little() -> No
         tell(what, grown, "MiB")
 
 
-async def test_a_client_that_lost_its_lease_is_told_so(service: Addresses) -> None:
+async def test_a_client_that_lost_its_lease_gets_the_reason(service: Addresses) -> None:
     async with AsyncClient(service.grpc) as client:
         session = await client.open_session(lease_s=LEASE_S)
         await session._heartbeat.stop()  # it hangs, or its network does

@@ -18,7 +18,7 @@ OUT_OF_MEMORY = 207001
 SETTINGS = {"slab_bytes": str(SLAB_BYTES), "device_memory_bytes": str(64 * SLAB_BYTES)}
 
 
-async def test_without_descriptors_new_connections_wait_and_those_there_go_on() -> None:
+async def test_without_descriptors_new_connections_wait_and_existing_ones_continue() -> None:
     async with (
         own_process(**SETTINGS) as (process, addresses),
         AsyncClient(addresses.grpc) as client,

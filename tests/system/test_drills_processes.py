@@ -86,7 +86,7 @@ async def test_bytes_survive_a_worker_that_is_killed_while_they_are_copied(
         assert await buffer.read() == array.tobytes()
 
 
-async def test_a_killed_front_leaves_nothing_and_its_clients_are_told() -> None:
+async def test_a_killed_front_leaves_nothing_and_its_clients_get_errors() -> None:
     async with own_process() as (process, addresses), AsyncClient(addresses.grpc) as client:
         session = await client.open_session()
         asked = GetSessionRequest(session=session.name)

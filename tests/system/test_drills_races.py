@@ -39,7 +39,7 @@ async def test_an_abort_that_races_the_end_of_its_call_ends_it_once(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_a_free_that_races_an_execute_gives_no_memory_away_that_is_written(
+async def test_a_free_that_races_an_execute_releases_no_memory_that_is_written(
     service: Addresses, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311  # no secret

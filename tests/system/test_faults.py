@@ -80,7 +80,7 @@ def signal_the_worker(number: signal.Signals) -> int:
     return worker.pid
 
 
-async def test_calls_go_on_when_the_worker_is_killed(own_service: Addresses) -> None:
+async def test_calls_continue_after_the_worker_is_killed(own_service: Addresses) -> None:
     async with (
         AsyncClient(own_service.grpc) as client,
         AsyncClient(own_service.rest) as other,
@@ -94,7 +94,7 @@ async def test_calls_go_on_when_the_worker_is_killed(own_service: Addresses) -> 
         await check_once(session)
 
 
-async def test_a_worker_that_stands_still_is_not_ready_and_is_replaced(
+async def test_a_worker_that_hangs_is_not_ready_and_is_replaced(
     own_service: Addresses,
 ) -> None:
     async with AsyncClient(own_service.grpc) as client, client.open_session() as session:

@@ -100,7 +100,7 @@ async def farm(folder: Path) -> AsyncGenerator[Farm]:
 
 
 @pytest.mark.slow
-async def test_a_hostile_tenant_harms_nobody_and_sees_nothing(tmp_path: Path) -> None:
+async def test_a_hostile_tenant_harms_no_other_and_sees_nothing(tmp_path: Path) -> None:
     async with farm(tmp_path) as found:
         await found.others_work()
         await found.one_leaves()

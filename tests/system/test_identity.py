@@ -160,7 +160,7 @@ async def test_keys_work_over_tls_on_both_apis(tmp_path: Path, files: Files, sto
             assert (await buffer.read()) == b"\x07" * 2**20
 
 
-async def test_a_certificate_says_who_calls_on_both_apis(
+async def test_a_certificate_identifies_the_caller_on_both_apis(
     tmp_path: Path, files: Files, store: Store
 ) -> None:
     await store.certificates.add("DNS:ci.farm", principal=CI, audit=AUDIT)
@@ -205,7 +205,7 @@ async def test_a_running_service_learns_of_keys_and_of_their_end(
     assert all(keys.values()), "a last use is written when the service ends"
 
 
-async def test_a_service_becomes_keyed_at_its_first_key(
+async def test_a_service_requires_keys_from_its_first_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPSERVE_STORE_URL")
@@ -236,7 +236,7 @@ async def test_without_keys_a_page_of_the_web_gets_nothing(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("wrong", ["tls_certificate_file", "tls_key_file", "client_ca_file"])
 @pytest.mark.parametrize("content", [None, b"", b"-----BEGIN CERTIFICATE-----\nx\n"])
-def test_files_that_are_no_certificates_are_told_in_one_line(
+def test_files_that_are_no_certificates_are_reported_in_one_line(
     tmp_path: Path, files: Files, wrong: str, content: bytes | None
 ) -> None:
     path = tmp_path / "wrong.pem"

@@ -148,7 +148,7 @@ async def test_a_service_without_shared_memory_carries_bytes_by_streams() -> Non
             await buffer.map()
 
 
-def test_a_stranger_gets_what_a_name_nobody_has_gets(service: Addresses) -> None:
+def test_a_wrong_session_and_token_map_nothing(service: Addresses) -> None:
     with Client(service.grpc) as client, client.open_session() as session:
         buffer = session.allocate(LARGE)
         lane = session._calls._lane

@@ -8,7 +8,7 @@ from system.drills import tell
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-async def test_eight_tenants_go_on_after_their_front_was_killed_and_nothing_is_wrong() -> None:
+async def test_eight_tenants_recover_after_their_front_was_killed_with_right_results() -> None:
     found = await recovery_s()
     assert set(found) == {tenant.name for tenant in TENANTS}
     tell(

@@ -42,7 +42,7 @@ def left_behind(address: str, lease_s: float) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(("before", "behind"), [("grpc", "rest"), ("rest", "grpc")])
-async def test_a_session_goes_on_after_its_client_was_killed(
+async def test_a_session_can_be_resumed_after_its_client_was_killed(
     service: Addresses, before: str, behind: str
 ) -> None:
     name, handle = await asyncio.to_thread(left_behind, getattr(service, before), 30.0)

@@ -105,7 +105,7 @@ CHUNKED = HEAD + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\
         (CHUNKED + b"fffffffffffffffff\r\n", 400, "request"),
     ],
 )
-async def test_what_is_no_request_is_told_as_a_problem(
+async def test_an_invalid_request_is_answered_with_a_problem(
     service: Addresses, sent: bytes, status: int, parameter: str
 ) -> None:
     wire = await connected(service.rest)
@@ -177,7 +177,7 @@ def literal(name: bytes, value: bytes) -> bytes:
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
-async def test_calls_that_are_reset_as_fast_as_they_begin_disturb_nobody(
+async def test_calls_that_are_reset_as_fast_as_they_begin_disturb_no_other_client(
     service: Addresses,
 ) -> None:
     reader, writer = await connected(service.grpc)

@@ -57,7 +57,7 @@ async def ended(made: list[Http2], streams: int) -> None:
 
 
 @pytest.mark.parametrize(("path", "message"), [(WATCH, announced(0)), (CHECK, b"")])
-async def test_open_calls_of_strangers_leave_room_for_others(path: str, message: bytes) -> None:
+async def test_unauthenticated_open_calls_leave_room_for_others(path: str, message: bytes) -> None:
     async with (
         own_process(devices='["reference"]', log_level="ERROR") as (_, addresses),
         connections(addresses) as made,
@@ -70,7 +70,7 @@ async def test_open_calls_of_strangers_leave_room_for_others(path: str, message:
 
 
 @pytest.mark.parametrize("path", [WATCH, CHECK])
-async def test_unread_answers_of_strangers_are_few_and_leave_room_for_others(path: str) -> None:
+async def test_unread_unauthenticated_answers_are_few_and_leave_room_for_others(path: str) -> None:
     async with (
         own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
         connections(addresses, reads=False) as made,
@@ -85,7 +85,7 @@ async def test_unread_answers_of_strangers_are_few_and_leave_room_for_others(pat
             assert await process.wait() == 0
 
 
-async def test_strangers_that_hang_up_write_no_line_of_the_log() -> None:
+async def test_unauthenticated_disconnections_write_no_line_of_the_log() -> None:
     async with own_process(devices='["reference"]', log_level="ERROR") as (process, addresses):
         async with connections(addresses, reads=False) as made:
             for number in range(STREAMS):
@@ -98,7 +98,7 @@ async def test_strangers_that_hang_up_write_no_line_of_the_log() -> None:
         assert lines == b""
 
 
-async def test_idle_connections_of_strangers_end_and_leave_room_for_others() -> None:
+async def test_idle_unauthenticated_connections_end_and_leave_room_for_others() -> None:
     limits = {"connections_limit": str(CONNECTIONS), "silent_client_limit_s": "1"}
     async with (
         own_process(devices='["reference"]', log_level="ERROR", **limits) as (_, addresses),
@@ -124,7 +124,9 @@ async def test_an_old_connection_ends_with_its_calls() -> None:
 
 
 @pytest.mark.parametrize(("count", "frame_bytes"), [(HALF_MESSAGES, FRAME_BYTES), (6, 24)])
-async def test_half_messages_of_strangers_take_little_memory(count: int, frame_bytes: int) -> None:
+async def test_incomplete_unauthenticated_messages_take_little_memory(
+    count: int, frame_bytes: int
+) -> None:
     async with (
         own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
         connections(addresses) as made,
@@ -140,7 +142,7 @@ async def test_half_messages_of_strangers_take_little_memory(count: int, frame_b
         assert more < MEMORY_MIB
 
 
-async def test_bytes_behind_the_messages_of_strangers_take_little_memory() -> None:
+async def test_bytes_behind_unauthenticated_messages_take_little_memory() -> None:
     async with (
         own_process(devices='["reference"]', log_level="ERROR") as (process, addresses),
         connections(addresses) as (connection, *_),

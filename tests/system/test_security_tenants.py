@@ -125,7 +125,7 @@ async def test_a_foreign_session_costs_the_steps_of_none(
         assert len(set(steps)) <= 1, f"{rpc.full_name} took {steps} look-ups"
 
 
-async def test_nothing_that_a_tenant_is_told_names_another(
+async def test_no_answer_to_a_tenant_names_another(
     core: Service, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     opened = await core.open_session(LAB)
@@ -238,7 +238,7 @@ async def test_a_long_answer_over_rest_ends_with_its_key(
     assert answer.content == b"before"
 
 
-async def test_the_body_of_a_whole_call_is_charged_as_it_comes(
+async def test_the_body_of_a_whole_call_is_charged_as_it_arrives(
     core: Service, doors: Doors, keyed: ServiceWithKeys
 ) -> None:
     account = core.accounts.of("lab")

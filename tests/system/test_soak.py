@@ -23,7 +23,7 @@ def test_nothing_grows_in_a_short_soak() -> None:
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_a_soak_finds_whatever_grows(name: str) -> None:
+def test_a_soak_finds_every_growth(name: str) -> None:
     step = GROWTH[name] / 10
     samples = [replace(FLAT, **{name: getattr(FLAT, name) + step * n}) for n in range(20)]
     assert [goal.goal.split()[2] for goal in judged(samples) if not goal.met] == [name]
