@@ -124,7 +124,7 @@ def test_a_transposed_convolution_is_a_data_gradient_less_its_bias(tmp_path: Pat
     assert given.outputs["grad_input"][0, :, 0, 0].tolist() == [4, 3]
 
 
-def test_wrong_sums_and_lost_elements_are_told() -> None:
+def test_wrong_sums_and_lost_elements_are_reported() -> None:
     """A NaN is no agreement."""
     given = GivenCase(
         name="x",
@@ -155,14 +155,14 @@ def test_wrong_sums_and_lost_elements_are_told() -> None:
         ({"alpha": 1.5}, "alpha: no integers and no text"),
     ],
 )
-def test_what_no_operator_computes_is_told(
+def test_calls_that_no_operator_computes_are_reported(
     tmp_path: Path, attributes: Mapping[str, Any], reason: str
 ) -> None:
     (reason_given,) = reasons(read_folders(conv(tmp_path, **attributes)))
     assert reason_given.startswith(reason)
 
 
-def test_other_nodes_are_told(tmp_path: Path) -> None:
+def test_other_nodes_are_reported(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, "Relu", {"X": IMAGE}, IMAGE, {})
     assert reasons(read_folders(folder)) == [
         "operator: given Relu, allowed are Conv, ConvTranspose, Col2Im"
@@ -191,7 +191,7 @@ def test_data_in_another_file_are_not_read(tmp_path: Path) -> None:
         ((3, 3), "input_0.pb: its data do not fit its shape and dtype"),
     ],
 )
-def test_tensors_that_are_too_large_or_incomplete_are_told(
+def test_tensors_that_are_too_large_or_incomplete_are_reported(
     tmp_path: Path, dims: Sequence[int], reason: str
 ) -> None:
     folder = conv(tmp_path, group=2)
@@ -203,7 +203,7 @@ def test_tensors_that_are_too_large_or_incomplete_are_told(
     assert reason in reason_given
 
 
-def test_files_that_are_missing_or_no_messages_are_told(tmp_path: Path) -> None:
+def test_missing_files_and_files_that_are_no_messages_are_reported(tmp_path: Path) -> None:
     folder = conv(tmp_path, group=2)
     (folder / "test_data_set_0" / "output_0.pb").write_bytes(b"\xff\xff")
     assert reasons(read_folders(tmp_path)) == ["a file is no message of ONNX"]
