@@ -16,11 +16,11 @@ def test_a_large_run_has_different_cases(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(result.verdict.case == result.case.id for result in run.results)
 
 
-def test_a_sample_fails_as_often_as_it_is_asked_to() -> None:
+def test_a_sample_fails_as_often_as_configured() -> None:
     assert sample_run(40, seed=1, failing=0).failures == ()
     assert len(sample_run(40, seed=1, failing=1).failures) > 20
 
 
-def test_a_seed_gives_the_same_sample() -> None:
+def test_a_seed_reproduces_its_sample() -> None:
     one, other = sample_run(20, seed=3), sample_run(20, seed=3)
     assert repr(one) == repr(other)

@@ -66,7 +66,7 @@ def goal_named(found: list[Goal], *words: str) -> Goal:
     return goal
 
 
-def test_text_of_a_shape_gives_every_size_by_axis() -> None:
+def test_text_of_a_shape_has_every_size_by_axis() -> None:
     shape = convolution("x", "b2 c6 o4 i9x7 k3x1 s2 p1x0 d1x2 e1x0 g2 t")
     assert shape.kernel == (3, 1)
     assert shape.stride == (2, 2)
@@ -94,7 +94,7 @@ def test_operations_count_a_product_for_each_tap_of_each_position_and_pair_of_ch
     assert transposed.operations == 2 * 8 * 4 * 25 * 4
 
 
-def test_suites_have_as_many_shapes_as_are_told_of() -> None:
+def test_suites_have_as_many_shapes_as_documented() -> None:
     assert [len(suite) for suite in (CONVOLUTIONS, FOLDS, HALVES, FILTERS, THREADED)] == [
         33,
         8,
@@ -314,7 +314,7 @@ def test_a_call_on_two_threads_computes_the_same() -> None:
         np.testing.assert_allclose(two.arrays()[name], array, rtol=1e-4, atol=1e-4)
 
 
-def test_goals_tell_means_and_the_slowest_shape() -> None:
+def test_goals_report_means_and_the_slowest_shape() -> None:
     lines = [a_line(over=4.0, better=3.0), a_line(over=1.0, better=0.75)]
     found = goals_of([*lines, a_line(Suite.RANDOM, over=0.8), a_line(Suite.RANDOM, over=5.0)])
     assert goal_named(found, "geomean over PyTorch NCHW").value == pytest.approx(2.0)
@@ -348,7 +348,7 @@ def test_only_rows_of_accuracy_fast_are_planned_with_winograd() -> None:
     assert ["winograd" in " ".join(plan.algorithms) for plan in plans] == [False, True]
 
 
-def test_errors_are_told_by_kind_of_algorithm_and_of_fp32_alone() -> None:
+def test_errors_are_reported_by_kind_of_algorithm_and_of_fp32_alone() -> None:
     found = goals_of(
         [
             a_line(error=9e-7),

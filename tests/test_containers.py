@@ -77,7 +77,7 @@ def test_last_user_comes_before_the_command() -> None:
     assert RUNTIME_STAGE.index("\nUSER ") < RUNTIME_STAGE.index("\nCMD ")
 
 
-def test_image_asks_the_service_for_its_health() -> None:
+def test_image_checks_the_health_of_the_service() -> None:
     (check,) = instruction("HEALTHCHECK")
     _, _, port = settings_of_the_image()["OPSERVE_REST_ADDRESS"].rpartition(":")
     assert f"http://127.0.0.1:{port}/livez" in check
@@ -106,7 +106,7 @@ def test_compose_sets_only_settings_that_exist(compose: Compose) -> None:
     assert {name for name in named if name.startswith("OPSERVE_")} <= SETTINGS
 
 
-def test_compose_asks_for_devices_that_exist(
+def test_compose_requests_devices_that_exist(
     compose: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     devices = compose.services["service"].environment["OPSERVE_DEVICES"]

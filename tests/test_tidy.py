@@ -132,7 +132,7 @@ def test_no_file_names_a_package_registry() -> None:
     assert lines_that_match(r"index-url *[=:]|://[^ ]*/simple/?(\s|$)|--find-links [^-]") == []
 
 
-def test_no_secret_lies_in_the_repository() -> None:
+def test_the_repository_contains_no_secret() -> None:
     assert lines_that_match(r"-----BEGIN [A-Z ]*PRIVATE KEY-----") == []
 
 
@@ -268,7 +268,7 @@ def test_every_dependency_is_pinned() -> None:
     assert declared(but="protos") - pinned == set(), "that group pins its own"
 
 
-def test_contributing_gives_a_reason_for_each_dependency_and_no_other() -> None:
+def test_contributing_has_a_reason_for_each_dependency_and_no_other() -> None:
     _, _, section = text(Path("CONTRIBUTING.md")).partition("\n## Dependencies\n")
     section, _, _ = section.partition("\n## ")
     rows = re.findall(r"^\| `([^`]+)`", section, flags=re.MULTILINE)

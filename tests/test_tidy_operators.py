@@ -94,7 +94,7 @@ def test_operator_is_finished(name: str) -> None:
 
 
 @each_operator
-def test_operator_goes_by_one_name(name: str) -> None:
+def test_operator_has_one_name(name: str) -> None:
     assert OPERATORS[name].name == name
 
 
