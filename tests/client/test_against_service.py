@@ -173,9 +173,9 @@ def test_a_freed_buffer_is_gone(live: Session) -> None:
     assert raised.value.code == 107017
 
 
-@pytest.mark.parametrize("lane", ["mapped", "streams"])
-def test_bulk_bytes_are_intact(live: Session, lane: str) -> None:
-    if lane == "streams":
+@pytest.mark.parametrize("transport", ["mapped", "streams"])
+def test_bulk_bytes_are_intact(live: Session, transport: str) -> None:
+    if transport == "streams":
         live._calls.forget()
     array = np.random.default_rng(5).integers(0, 255, 3 * 2**20 + 17, np.uint8)
     tensor = live.upload(array)

@@ -49,11 +49,11 @@ def service(answers: Sequence[tuple[bytes, int | None]]) -> Generator[SharedMemo
 
         thread = threading.Thread(target=serve, name=OTHER_END)
         thread.start()
-        lane = SharedMemory(name, SESSION, TOKEN)
-        yield lane
+        transport = SharedMemory(name, SESSION, TOKEN)
+        yield transport
         thread.join(30)
         assert not thread.is_alive()
-        lane.close()
+        transport.close()
 
 
 def descriptors() -> int:
@@ -66,8 +66,8 @@ def join_other_end() -> None:
             thread.join(30)
 
 
-def found(lane: SharedMemory, buffer: int = 1) -> MappedBuffer:
-    result = lane.find(buffer)
+def found(transport: SharedMemory, buffer: int = 1) -> MappedBuffer:
+    result = transport.find(buffer)
     assert isinstance(result, MappedBuffer)
     return result
 
@@ -79,14 +79,14 @@ def test_two_buffers_of_a_slab_share_one_mapping() -> None:
         (ANSWER.pack(2, 7, SIZE, 256, 512), os.dup(fd)),
     ]
     before = descriptors() - 2
-    with service(answers) as lane:
-        one, two = found(lane, 1), found(lane, 2)
+    with service(answers) as transport:
+        one, two = found(transport, 1), found(transport, 2)
         assert (one.idle, two.idle) == (True, False)
         one.content[256] = 42
         assert two.content[0] == 42
         assert os.pread(fd, 1, 256) == b"\x2a"
-        lane.close()
-        assert lane.find(1) is Unmapped.NEVER
+        transport.close()
+        assert transport.find(1) is Unmapped.NEVER
         assert one.content[256] == 42, "a view outlives its lane"
         del one, two
     assert descriptors() == before
@@ -95,39 +95,39 @@ def test_two_buffers_of_a_slab_share_one_mapping() -> None:
 
 def test_memory_that_its_owner_could_shrink_is_not_mapped() -> None:
     answer = ANSWER.pack(1, 7, SIZE, 0, 512)
-    with service([(answer, memory(sealed=False)), (answer, None), (b"?", memory())]) as lane:
+    with service([(answer, memory(sealed=False)), (answer, None), (b"?", memory())]) as transport:
         before = descriptors()
-        assert [lane.find(1) for _ in range(3)] == [Unmapped.NEVER] * 3
+        assert [transport.find(1) for _ in range(3)] == [Unmapped.NEVER] * 3
         assert descriptors() <= before, "what came is closed"
 
 
 def test_a_refusal_and_a_wait_are_distinguished() -> None:
     answers = [(ANSWER.pack(state, 0, 0, 0, 0), None) for state in (0, 3)]
-    with service(answers) as lane:
-        assert lane.find(1) is Unmapped.NEVER
-        assert lane.find(1) is Unmapped.NOT_YET
+    with service(answers) as transport:
+        assert transport.find(1) is Unmapped.NEVER
+        assert transport.find(1) is Unmapped.NOT_YET
 
 
 def test_shared_memory_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_memory, "_MAPPINGS_LIMIT", 2)
     answers = [(ANSWER.pack(1, slab, SIZE, 0, 512), memory()) for slab in (1, 2, 3)]
     before = descriptors() - len(answers)
-    with service(answers) as lane:
+    with service(answers) as transport:
         for _ in answers:
-            found(lane)
+            found(transport)
         join_other_end()  # which closes a descriptor a moment after it was sent
         assert descriptors() <= before + 3, "two mappings and the listener"
 
 
 def test_a_missing_listener_is_not_tried_again() -> None:
     name = secrets.token_hex(16)
-    lane = SharedMemory(name, SESSION, TOKEN)
-    assert lane.find(1) is Unmapped.NEVER
+    transport = SharedMemory(name, SESSION, TOKEN)
+    assert transport.find(1) is Unmapped.NEVER
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0opserve-{name}")
         listener.listen()
         listener.settimeout(0)
-        assert lane.find(1) is Unmapped.NEVER
+        assert transport.find(1) is Unmapped.NEVER
         with pytest.raises(BlockingIOError):
             listener.accept()
 

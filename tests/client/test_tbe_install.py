@@ -83,8 +83,8 @@ def test_uninstalling_twice_does_nothing(session: Session) -> None:
 
 def test_uninstalling_leaves_what_is_not_ours(session: Session) -> None:
     installation = install(session, {})
-    stranger = ModuleType("tbe.tvm")
-    sys.modules["tbe.tvm"] = stranger
+    foreign = ModuleType("tbe.tvm")
+    sys.modules["tbe.tvm"] = foreign
     try:
         installation.uninstall()
         assert ours() == ["tbe.tvm"]

@@ -100,8 +100,8 @@ def test_what_a_target_says_is_in_packed_data_only() -> None:
 
 
 def test_the_report_names_no_address() -> None:
-    asking = r"\b(?:https?|wss?|ftp):|\bfetch\(|XMLHttpRequest|import\("
-    assert re.findall(asking, report_of(SAMPLE)) == []
+    requests = r"\b(?:https?|wss?|ftp):|\bfetch\(|XMLHttpRequest|import\("
+    assert re.findall(requests, report_of(SAMPLE)) == []
 
 
 def test_the_same_run_writes_the_same_file(tmp_path: Path) -> None:
