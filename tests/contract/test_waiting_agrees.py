@@ -8,24 +8,24 @@ import pytest
 
 from opserve.v1.session_service_pb2 import Device, Waiting
 from opserve_client import AsyncClient, OpserveError
-from server.farm import APIS, Farm, open_farm
+from server.deployment import APIS, Deployment, open_deployment
 
 pytestmark = pytest.mark.parametrize("api", APIS)
 
 
 @pytest.fixture
-async def farm(tmp_path: Path) -> AsyncGenerator[Farm]:
-    async with open_farm(f"sqlite:///{tmp_path}/farm.db") as farm:
-        yield farm
+async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
+    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+        yield deployment
 
 
 @pytest.fixture
-async def lab(farm: Farm, api: str) -> AsyncGenerator[AsyncClient]:
+async def lab(deployment: Deployment, api: str) -> AsyncGenerator[AsyncClient]:
     """A client of a tenant that may ask for priority 2."""
-    async with farm.client(api) as admin:
+    async with deployment.client(api) as admin:
         await admin.admin.create_tenant("lab", priority_limit=2)
         key = (await admin.admin.create_key("lab", "ci")).text
-    async with farm.client(api, key) as client:
+    async with deployment.client(api, key) as client:
         yield client
 
 
