@@ -26,7 +26,7 @@ class Side(StrEnum):
     BEHIND = "behind the last byte"
 
 
-def fenced(content: Bytes, side: Side) -> Bytes:
+def beside_guard_pages(content: Bytes, side: Side) -> Bytes:
     """A copy between two fences, of which one lies directly beside it.
 
     It lives as long as the array: fences are never taken down, so this is for processes that end.

@@ -32,7 +32,7 @@ laws = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Computation:
     """How a call is computed, and the numbers that it is given."""
 
     profile: str
@@ -40,11 +40,13 @@ class Way:
     values: Values
 
 
-_WAYS = (
-    Way(profile="ascend910b", dtype=DataType.FLOAT, values=Values.INTEGERS),
-    Way(profile="reference", dtype=DataType.DOUBLE, values=Values.NORMAL),
+_COMPUTATIONS = (
+    Computation(profile="ascend910b", dtype=DataType.FLOAT, values=Values.INTEGERS),
+    Computation(profile="reference", dtype=DataType.DOUBLE, values=Values.NORMAL),
 )
-every_way = pytest.mark.parametrize("way", _WAYS, ids=lambda way: way.profile)
+every_computation = pytest.mark.parametrize(
+    "computation", _COMPUTATIONS, ids=lambda computation: computation.profile
+)
 
 
 def _assert_one_product(products: Sequence[np.float64], *, magnitude: float, terms: int) -> None:
@@ -64,7 +66,7 @@ def _pairs(low: int, high: int, rank: int) -> st.SearchStrategy[tuple[int, ...]]
 
 
 @st.composite
-def convolutions(draw: st.DrawFn, way: Way) -> Sample:
+def convolutions(draw: st.DrawFn, computation: Computation) -> Sample:
     """Convolutions of any geometry, small."""
     rank = draw(st.integers(1, 3))
     groups = draw(st.integers(1, 3))
@@ -83,7 +85,7 @@ def convolutions(draw: st.DrawFn, way: Way) -> Sample:
         "output_padding": extra if transposed else (0,) * rank,
     }
     input_ = (draw(st.integers(1, 3)), channels, *draw(_pairs(1, 6, rank)))
-    dtypes, values, profile = (way.dtype,) * 3, way.values, way.profile
+    dtypes, values, profile = (computation.dtype,) * 3, computation.values, computation.profile
     sample = convolution(
         "drawn", input_, weight, dtypes=dtypes, values=values, profile=profile, **scalars
     )
@@ -118,11 +120,13 @@ def _outputs(sample: Sample) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
     return inputs, outputs
 
 
-@every_way
+@every_computation
 @laws
 @given(data=st.data())
-def test_gradients_are_adjoint_to_the_forward_convolution(way: Way, data: st.DataObject) -> None:
-    sample = data.draw(convolutions(way))
+def test_gradients_are_adjoint_to_the_forward_convolution(
+    computation: Computation, data: st.DataObject
+) -> None:
+    sample = data.draw(convolutions(computation))
     inputs, outputs = _outputs(sample)
     grad_output, input_, weight = (inputs[n] for n in ("grad_output", "input", "weight"))
     geometry = geometry_of(sample.scalars)
@@ -136,17 +140,19 @@ def test_gradients_are_adjoint_to_the_forward_convolution(way: Way, data: st.Dat
             np.sum(outputs["grad_weight"] * weight),
         ],
         magnitude=0
-        if way.values is Values.INTEGERS
+        if computation.values is Values.INTEGERS
         else float(np.sum(np.abs(grad_output) * sizes)),
         terms=grad_output.size * weight.size,
     )
 
 
-@every_way
+@every_computation
 @laws
 @given(data=st.data())
-def test_grad_bias_is_adjoint_to_adding_a_bias(way: Way, data: st.DataObject) -> None:
-    inputs, outputs = _outputs(data.draw(convolutions(way)))
+def test_grad_bias_is_adjoint_to_adding_a_bias(
+    computation: Computation, data: st.DataObject
+) -> None:
+    inputs, outputs = _outputs(data.draw(convolutions(computation)))
     grad_output, grad_bias = inputs["grad_output"], outputs["grad_bias"]
     bias = np.arange(1.0, 1 + grad_bias.size)
     added = bias.reshape(1, -1, *(1,) * (grad_output.ndim - 2))
@@ -154,13 +160,13 @@ def test_grad_bias_is_adjoint_to_adding_a_bias(way: Way, data: st.DataObject) ->
     _assert_one_product(
         [np.sum(grad_output * added), np.sum(grad_bias * bias)],
         magnitude=0
-        if way.values is Values.INTEGERS
+        if computation.values is Values.INTEGERS
         else float(np.sum(np.abs(grad_output) * added)),
         terms=grad_output.size,
     )
 
 
-@every_way
+@every_computation
 @laws
 @given(
     size=_pairs(1, 9, 2),
@@ -169,13 +175,19 @@ def test_grad_bias_is_adjoint_to_adding_a_bias(way: Way, data: st.DataObject) ->
     padding=_pairs(0, 3, 2),
     stride=_pairs(1, 4, 2),
 )
-def test_im2col_backward_is_adjoint_to_im2col(way: Way, **drawn: tuple[int, int]) -> None:
+def test_im2col_backward_is_adjoint_to_im2col(
+    computation: Computation, **drawn: tuple[int, int]
+) -> None:
     size, kernel, scalars = drawn.pop("size"), drawn.pop("kernel"), drawn
     for axis in range(2):
         reach = scalars["dilation"][axis] * (kernel[axis] - 1) + 1
         assume(size[axis] + 2 * scalars["padding"][axis] >= reach)
-    places: dict[str, Any] = {"dtypes": (way.dtype,) * 2, "profile": way.profile, **scalars}
-    sample = image("drawn", (2, 2, *size), kernel, values=way.values, **places)
+    places: dict[str, Any] = {
+        "dtypes": (computation.dtype,) * 2,
+        "profile": computation.profile,
+        **scalars,
+    }
+    sample = image("drawn", (2, 2, *size), kernel, values=computation.values, **places)
     inputs, outputs = _outputs(sample)
     picture = np.random.default_rng(5).integers(-3, 4, (2, 2, *size)).astype(np.float64)
 
@@ -183,7 +195,7 @@ def test_im2col_backward_is_adjoint_to_im2col(way: Way, **drawn: tuple[int, int]
 
     _assert_one_product(
         [np.sum(products), np.sum(picture * outputs["out"])],
-        magnitude=0 if way.values is Values.INTEGERS else float(np.sum(np.abs(products))),
+        magnitude=0 if computation.values is Values.INTEGERS else float(np.sum(np.abs(products))),
         terms=products.size,
     )
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kernels.algorithms.forced import CALLS, forced
 from kernels.execution import ANY_PLAN, kernel_of, masked, plan_of, run_units
-from kernels.fences import Side, fenced, status_of_child
+from kernels.guard_pages import Side, beside_guard_pages, status_of_child
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.sample import Bytes, Sample
 from kernels.test_against_reference import calls
@@ -50,15 +50,17 @@ def progress() -> Iterator[mmap.mmap]:
         yield shared
 
 
-def run_between_fences(sample: Sample, options: PlanOptions, side: Side) -> None:
+def run_beside_guard_pages(sample: Sample, options: PlanOptions, side: Side) -> None:
     operator, plan = OPERATORS[sample.operator], plan_of(sample, options)
     buffers: Mapping[str, Bytes] = sample.buffers()
     nothing = np.empty(0, np.uint8)
     tensors = [
-        fenced(buffers[name], side) if name in buffers and place not in masked(sample) else nothing
+        beside_guard_pages(buffers[name], side)
+        if name in buffers and place not in masked(sample)
+        else nothing
         for place, name in enumerate(operator.tensor_fields)
     ]
-    workspace = fenced(np.full(plan.workspace_size, 0xFF, np.uint8), side)
+    workspace = beside_guard_pages(np.full(plan.workspace_size, 0xFF, np.uint8), side)
     run_units(plan, kernel_of(sample), tensors, workspace)
 
 
@@ -68,7 +70,7 @@ def died_in(calls: Sequence[Call], side: Side, progress: mmap.mmap) -> str:
     def run_all() -> None:
         for index, call in enumerate(calls):
             progress[:] = index.to_bytes(len(progress))
-            run_between_fences(*call, side)
+            run_beside_guard_pages(*call, side)
 
     failed = status_of_child(run_all)
     return calls[int.from_bytes(progress[:])][0].name if failed else ""
@@ -99,12 +101,12 @@ def test_a_requested_algorithm_stays_within_its_memory(
 @settings(deadline=None, max_examples=100)
 @given(sample=calls(), side=st.sampled_from(Side))
 def test_any_call_stays_within_its_memory(sample: Sample, side: Side) -> None:
-    assert status_of_child(lambda: run_between_fences(sample, ANY_PLAN, side)) == 0
+    assert status_of_child(lambda: run_beside_guard_pages(sample, ANY_PLAN, side)) == 0
 
 
 @each_side
 def test_a_read_over_the_fence_is_found(side: Side) -> None:
-    memory = fenced(np.zeros(12, np.uint8), side)
+    memory = beside_guard_pages(np.zeros(12, np.uint8), side)
     outside = memory.ctypes.data + (-1 if side is Side.BEFORE else 12)
 
     assert status_of_child(lambda: ctypes.string_at(outside, 1)) == -signal.SIGSEGV

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kernels.execution import GUARD, GUARD_BYTES, execute, plan_of
-from kernels.parts import written
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.sample import FILLER, Sample
+from kernels.workspace_parts import written
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT
 
 _OWN = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]

@@ -7,10 +7,10 @@ import pytest
 
 from kernels.algorithms.forced import CALLS, assert_within_the_bound, forced, possible
 from kernels.execution import ANY_PLAN, execute, plan_of
-from kernels.parts import more_than_padded
 from kernels.samples import REGISTRY_SAMPLES
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample
+from kernels.workspace_parts import more_than_padded
 from opserve_kernels.algorithms.names import Algorithm
 
 CHOOSING = [
