@@ -25,7 +25,7 @@ _ENTRIES = (
 
 
 @dataclass
-class Way:
+class CallPath:
     """What ran while a call was recorded.
 
     Attributes:
@@ -45,21 +45,21 @@ class Way:
 
 
 @contextmanager
-def recorded_way() -> Generator[Way]:
+def recorded_path() -> Generator[CallPath]:
     """Records what runs in this thread until the block ends."""
-    way = Way()
+    path = CallPath()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event != "call" or _own_file(frame.f_code.co_filename) is None:
             return
         chain = _stack(frame)
         if chain and chain[0].startswith(_ENTRIES):
-            way.files.setdefault(chain[-1].partition(":")[0])
-            way.chains.setdefault(chain[-1], chain)
+            path.files.setdefault(chain[-1].partition(":")[0])
+            path.chains.setdefault(chain[-1], chain)
 
     sys.setprofile(note)
     try:
-        yield way
+        yield path
     finally:
         sys.setprofile(None)
 

@@ -25,10 +25,10 @@ from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
+from server.conformance_service import conformance_of
 from server.core.fakes import LIMITS, FakeDevice
 from server.entry_points import RUN_LIMITS
 from server.guards import CALLS, GUESSES
-from server.judging import conformance_of
 
 NOW = 1_800_000_000.0
 APIS = ("grpc", "rest")
@@ -44,7 +44,7 @@ class Clock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Farm:
+class Deployment:
     """A service, its store, and the key of its administrator."""
 
     store: Store
@@ -61,7 +61,7 @@ class Farm:
         if api == "grpc":
             return AsyncClient(self.grpc_address, api_key=key)
         headers = {"authorization": f"Bearer {key}"}
-        base = "http://farm.example"
+        base = "http://service.example"
         http = httpx2.AsyncClient(transport=self.rest, base_url=base, headers=headers)
         return AsyncClient(transport=AsyncRestTransport(base, http=http))
 
@@ -73,7 +73,7 @@ class Farm:
 
 
 @asynccontextmanager
-async def open_farm(url: str) -> AsyncGenerator[Farm]:
+async def open_deployment(url: str) -> AsyncGenerator[Deployment]:
     """A farm on a store without tenants, whose administrator has been made."""
     clock, accounts, device = Clock(), Accounts(), FakeDevice()
     refused = RefusedCalls(limit=100, clock=clock)
@@ -95,7 +95,7 @@ async def open_farm(url: str) -> AsyncGenerator[Farm]:
         stack.push_async_callback(server.stop, None)
         stack.callback(device.slabs.close)
         stack.push_async_callback(service.stop)
-        yield Farm(
+        yield Deployment(
             store=store,
             service=service,
             refused=refused,

@@ -20,7 +20,7 @@ from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.middleware import service_routes
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
-from server.judging import idle_conformance
+from server.conformance_service import idle_conformance
 
 REQUEST_ID = "of-this-test"
 RUN_LIMITS = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
@@ -29,7 +29,7 @@ BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode"
 
 
 @dataclass(frozen=True)
-class Doors:
+class EntryPoints:
     """Both APIs of a service."""
 
     app: RestApi
@@ -71,9 +71,9 @@ class Doors:
 
 
 @asynccontextmanager
-async def open_doors(
+async def open_entry_points(
     service: Service, guard: Guard, metrics: Metrics, run_limits: RunLimits = RUN_LIMITS
-) -> AsyncGenerator[Doors]:
+) -> AsyncGenerator[EntryPoints]:
     """Both APIs, until the block ends."""
     app = rest_app(
         service,
@@ -99,10 +99,10 @@ async def open_doors(
     await server.start()
     transport = httpx2.ASGITransport(app=app)
     async with (
-        httpx2.AsyncClient(transport=transport, base_url="http://farm.example") as rest,
+        httpx2.AsyncClient(transport=transport, base_url="http://service.example") as rest,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
-        yield Doors(app, rest, channel)
+        yield EntryPoints(app, rest, channel)
     await server.stop(None)
 
 

@@ -47,10 +47,12 @@ def principal(tenant: str, *scopes: Scope) -> Principal:
     return Principal(tenant=tenant, name="tester", scopes=frozenset(scopes))
 
 
-def record(key: str, whose: Principal, **known: float) -> KeyRecord:
+def record(key: str, principal_of_key: Principal, **known: float) -> KeyRecord:
     """What a directory knows of a key."""
     digest = sha256_of(key)
-    return KeyRecord(id=digest.hex()[:8], sha256=digest, principal=whose, created_at=0.0, **known)
+    return KeyRecord(
+        id=digest.hex()[:8], sha256=digest, principal=principal_of_key, created_at=0.0, **known
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class ServiceWithKeys:
     closed: Mapping[str, str]
 
 
-def keyed_guard(
+def service_with_keys(
     *, accounts: Accounts | None = None, certificates: Mapping[str, Principal] | None = None
 ) -> ServiceWithKeys:
     """A guard whose directory has keys, at the time NOW."""

@@ -23,8 +23,8 @@ from opserve.v1.tensor_pb2 import DATA_TYPE_FLOAT
 from opserve_server import app
 from opserve_server.pool.device import Device
 from opserve_server.settings import Settings
+from server.call_path import CallPath, recorded_path
 from server.pool.toys import toy_device
-from server.way import Way, recorded_way
 
 CALL = "aclnnIm2colBackward"
 SIZES = {
@@ -127,8 +127,8 @@ async def front(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Front]:
         yield Front(channel, rest, opened.session, buffers)
 
 
-def check(way: Way, *, files: int) -> None:
-    assert len(way.files) <= files, "\n".join(way.files)
+def check(path: CallPath, *, files: int) -> None:
+    assert len(path.files) <= files, "\n".join(path.files)
 
 
 PLANNED, BEGUN = "core/executors.py:Plans.plan", "core/dispatch.py:Dispatcher._fill"
@@ -136,19 +136,19 @@ PLANNED, BEGUN = "core/executors.py:Plans.plan", "core/dispatch.py:Dispatcher._f
 
 async def test_the_call_path_of_phase_one_is_short_over_grpc(front: Front) -> None:
     await front.plan_over_grpc()
-    with recorded_way() as way:
+    with recorded_path() as path:
         await front.plan_over_grpc()
-    check(way, files=18)
-    chain = way.chain("grpc_api/convert.py", PLANNED)
+    check(path, files=18)
+    chain = path.chain("grpc_api/convert.py", PLANNED)
     assert len(chain) <= 6, chain
 
 
 async def test_the_call_path_of_phase_one_is_short_over_rest(front: Front) -> None:
     await front.plan_over_rest()  # the first call of all makes tables
-    with recorded_way() as way:
+    with recorded_path() as path:
         await front.plan_over_rest()
-    check(way, files=25)
-    chain = way.chain("rest_api/routers/", PLANNED)
+    check(path, files=25)
+    chain = path.chain("rest_api/routers/", PLANNED)
     assert len(chain) <= 6, chain
 
 
@@ -160,8 +160,8 @@ async def test_the_way_of_phase_two_is_short(front: Front) -> None:
         (front.execute_over_grpc, "grpc_api/convert.py", 25),
         (front.execute_over_rest, "rest_api/routers/", 32),
     ):
-        with recorded_way() as way:
+        with recorded_path() as path:
             await execute(executor, workspace)
-        check(way, files=files)
-        chain = [*way.chain(entry, BEGUN), *way.chains["pool/device.py:Device.run"]]
+        check(path, files=files)
+        chain = [*path.chain(entry, BEGUN), *path.chains["pool/device.py:Device.run"]]
         assert len(chain) <= 10, chain

@@ -22,8 +22,8 @@ from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.rest_api.routers.service import livez
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import FakeDevice, make_service
-from server.entry_points import Doors, every_route, every_rpc, open_doors, request_in
-from server.guards import ServiceWithKeys, keyed_guard
+from server.entry_points import EntryPoints, every_route, every_rpc, open_entry_points, request_in
+from server.guards import ServiceWithKeys, service_with_keys
 from server.recording import SESSION, RecordingService
 
 FREE = {"livez", "readyz", "openapi", "docs", "docsFile"}
@@ -38,13 +38,15 @@ def service() -> RecordingService:
 
 
 @pytest.fixture
-def keyed() -> ServiceWithKeys:
-    return keyed_guard()
+def with_keys() -> ServiceWithKeys:
+    return service_with_keys()
 
 
 @pytest.fixture
-async def doors(service: RecordingService, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
-    async with open_doors(service, keyed.guard, Metrics()) as opened:
+async def entry_points(
+    service: RecordingService, with_keys: ServiceWithKeys
+) -> AsyncIterator[EntryPoints]:
+    async with open_entry_points(service, with_keys.guard, Metrics()) as opened:
         yield opened
 
 
@@ -62,18 +64,22 @@ def test_every_service_has_a_scope_and_only_health_admits_everybody() -> None:
     assert admin == {"opserve.v1.AdminService"}
 
 
-def test_a_service_without_a_scope_is_not_served(keyed: ServiceWithKeys) -> None:
-    server = WrappingServer(mock.Mock(), keyed.guard, lambda _: None)
+def test_a_service_without_a_scope_is_not_served(with_keys: ServiceWithKeys) -> None:
+    server = WrappingServer(mock.Mock(), with_keys.guard, lambda _: None)
     with pytest.raises(KeyError):
         server.add_registered_method_handlers("opserve.v1.Unlisted", {"Steal": mock.Mock()})
 
 
-async def test_every_route_requires_a_scope_but_those_that_are_listed(doors: Doors) -> None:
-    scopes = {route.name: route.requires.scope for route in service_routes(doors.app.routes)}
+async def test_every_route_requires_a_scope_but_those_that_are_listed(
+    entry_points: EntryPoints,
+) -> None:
+    scopes = {route.name: route.requires.scope for route in service_routes(entry_points.app.routes)}
     assert {name for name, scope in scopes.items() if scope is None} == FREE
     assert {name for name, scope in scopes.items() if scope is Scope.METRICS} == {"metrics"}
-    paths = {route.path for route in service_routes(doors.app.routes) if route.path != "/metrics"}
-    for route in service_routes(doors.app.routes):
+    paths = {
+        route.path for route in service_routes(entry_points.app.routes) if route.path != "/metrics"
+    }
+    for route in service_routes(entry_points.app.routes):
         assert (route.requires.scope is Scope.ADMIN) == route.path.startswith("/v1/admin")
     assert len(paths) > 70
 
@@ -85,11 +91,11 @@ def test_a_route_without_a_scope_cannot_be_declared() -> None:
 
 
 async def test_no_rpc_is_reached_without_a_key_that_opens_it(
-    doors: Doors, keyed: ServiceWithKeys, service: RecordingService
+    entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
 ) -> None:
-    wrong: list[str | None] = [None, *keyed.closed.values()]
+    wrong: list[str | None] = [None, *with_keys.closed.values()]
     for rpc in (*every_rpc(), REFLECTION):
-        answers = {await doors.grpc_answer(rpc, b"", key) for key in wrong}
+        answers = {await entry_points.grpc_answer(rpc, b"", key) for key in wrong}
         ((code, details),) = answers
         assert code is grpc.StatusCode.UNAUTHENTICATED, rpc.full_name
         info = ErrorInfo()
@@ -98,41 +104,45 @@ async def test_no_rpc_is_reached_without_a_key_that_opens_it(
             "ACL_ERROR_RT_NO_PERMISSION",
             "authorization",
         )
-        code, _ = await doors.grpc_answer(rpc, b"", keyed.metrics)
+        code, _ = await entry_points.grpc_answer(rpc, b"", with_keys.metrics)
         assert code is grpc.StatusCode.PERMISSION_DENIED, rpc.full_name
     assert untouched(service)
-    code, _ = await doors.grpc_answer(HEALTH, b"", None)
+    code, _ = await entry_points.grpc_answer(HEALTH, b"", None)
     assert code is not grpc.StatusCode.UNAUTHENTICATED
-    code, _ = await doors.grpc_answer(next(every_rpc()), b"", keyed.lab)
+    code, _ = await entry_points.grpc_answer(next(every_rpc()), b"", with_keys.lab)
     assert code is grpc.StatusCode.OK
 
 
 async def test_no_route_is_reached_without_a_key_that_opens_it(
-    doors: Doors, keyed: ServiceWithKeys, service: RecordingService
+    entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
 ) -> None:
-    wrong: list[str | None] = [None, *keyed.closed.values()]
-    for name, verb, path in every_route(doors.app, session=SESSION):
+    wrong: list[str | None] = [None, *with_keys.closed.values()]
+    for name, verb, path in every_route(entry_points.app, session=SESSION):
         if name in FREE:
-            assert (await doors.rest_answer(verb, path, None)).status_code == 200, name
+            assert (await entry_points.rest_answer(verb, path, None)).status_code == 200, name
             continue
-        answers = [await doors.rest_answer(verb, path, key) for key in wrong]
+        answers = [await entry_points.rest_answer(verb, path, key) for key in wrong]
         assert {answer.status_code for answer in answers} == {401}, name
         assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
         assert len({answer.content for answer in answers}) == 1, name
-        lacking = keyed.operate if name == "metrics" else keyed.metrics
-        assert (await doors.rest_answer(verb, path, lacking)).status_code == 403, name
+        lacking = with_keys.operate if name == "metrics" else with_keys.metrics
+        assert (await entry_points.rest_answer(verb, path, lacking)).status_code == 403, name
     assert untouched(service)
-    assert (await doors.rest_answer("GET", "/metrics", keyed.metrics)).status_code == 200
-    assert (await doors.rest_answer("GET", "/v1/devices", keyed.operate)).status_code == 200
+    assert (await entry_points.rest_answer("GET", "/metrics", with_keys.metrics)).status_code == 200
+    assert (
+        await entry_points.rest_answer("GET", "/v1/devices", with_keys.operate)
+    ).status_code == 200
 
 
-async def test_the_document_states_that_every_operation_requires_a_key(doors: Doors) -> None:
-    document = (await doors.rest.get("/openapi.json")).json()
+async def test_the_document_states_that_every_operation_requires_a_key(
+    entry_points: EntryPoints,
+) -> None:
+    document = (await entry_points.rest.get("/openapi.json")).json()
     assert {next(iter(ways)) for ways in document["security"]} == {"key", "certificate"}
     assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     operations = [one for path in document["paths"].values() for one in path.values()]
     assert {one["operationId"] for one in operations} == {
-        route.name for route in service_routes(doors.app.routes)
+        route.name for route in service_routes(entry_points.app.routes)
     } - FREE - {"metrics", "runUnknown"}
     for one in operations:
         assert {"401", "403", "429"} <= one["responses"].keys(), one["operationId"]
@@ -149,56 +159,60 @@ async def core() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def shared(core: Service) -> AsyncIterator[tuple[Doors, ServiceWithKeys]]:
+async def shared(core: Service) -> AsyncIterator[tuple[EntryPoints, ServiceWithKeys]]:
     """A real core that two tenants share."""
-    keyed = keyed_guard(accounts=core.accounts)
-    async with open_doors(core, keyed.guard, Metrics()) as opened:
-        yield opened, keyed
+    with_keys = service_with_keys(accounts=core.accounts)
+    async with open_entry_points(core, with_keys.guard, Metrics()) as opened:
+        yield opened, with_keys
 
 
-async def opened_by(doors: Doors, key: str, *, request_id: str = "") -> str:
+async def opened_by(entry_points: EntryPoints, key: str, *, request_id: str = "") -> str:
     sent = {"authorization": f"Bearer {key}", "idempotency-key": request_id}
-    answer = await doors.rest.post("/v1/sessions", headers=sent)
+    answer = await entry_points.rest.post("/v1/sessions", headers=sent)
     session: str = answer.json()["session"]
     return session
 
 
 async def test_a_foreign_session_answers_as_none_over_grpc(
-    shared: tuple[Doors, ServiceWithKeys],
+    shared: tuple[EntryPoints, ServiceWithKeys],
 ) -> None:
-    doors, keyed = shared
-    session, none = await opened_by(doors, keyed.lab), "f" * 32
+    entry_points, with_keys = shared
+    session, none = await opened_by(entry_points, with_keys.lab), "f" * 32
     for rpc in every_rpc():
         request, other = request_in(rpc, session), request_in(rpc, none)
         if request is None or other is None:
             continue
-        foreign = await doors.grpc_answer(rpc, request.SerializeToString(), keyed.mill)
-        missing = await doors.grpc_answer(rpc, other.SerializeToString(), keyed.lab)
+        foreign = await entry_points.grpc_answer(rpc, request.SerializeToString(), with_keys.mill)
+        missing = await entry_points.grpc_answer(rpc, other.SerializeToString(), with_keys.lab)
         assert foreign[0] is grpc.StatusCode.NOT_FOUND, rpc.full_name
         assert foreign[1] == missing[1].replace(none.encode(), session.encode()), rpc.full_name
-    alive = await doors.rest_answer("POST", f"/v1/sessions/{session}:keepAlive", keyed.lab)
+    alive = await entry_points.rest_answer(
+        "POST", f"/v1/sessions/{session}:keepAlive", with_keys.lab
+    )
     assert alive.status_code == 200, "nobody closed it"
 
 
 async def test_a_foreign_session_answers_as_none_over_rest(
-    shared: tuple[Doors, ServiceWithKeys],
+    shared: tuple[EntryPoints, ServiceWithKeys],
 ) -> None:
-    doors, keyed = shared
-    session, none = await opened_by(doors, keyed.lab), "f" * 32
-    there = every_route(doors.app, session=session)
-    nowhere = every_route(doors.app, session=none)
+    entry_points, with_keys = shared
+    session, none = await opened_by(entry_points, with_keys.lab), "f" * 32
+    there = every_route(entry_points.app, session=session)
+    nowhere = every_route(entry_points.app, session=none)
     asked = 0
     for (name, verb, path), (_, _, other) in zip(there, nowhere, strict=True):
         if session not in path:
             continue
         asked += 1
-        foreign = await doors.rest_answer(verb, path, keyed.mill)
-        missing = await doors.rest_answer(verb, other, keyed.lab)
+        foreign = await entry_points.rest_answer(verb, path, with_keys.mill)
+        missing = await entry_points.rest_answer(verb, other, with_keys.lab)
         assert foreign.status_code == 404, (name, foreign.text)
         assert foreign.content == missing.content.replace(none.encode(), session.encode()), name
         assert _but_for_length(foreign) == _but_for_length(missing), name
     assert asked > 30
-    alive = await doors.rest_answer("POST", f"/v1/sessions/{session}:keepAlive", keyed.lab)
+    alive = await entry_points.rest_answer(
+        "POST", f"/v1/sessions/{session}:keepAlive", with_keys.lab
+    )
     assert alive.status_code == 200, "nobody closed it"
 
 
@@ -206,12 +220,12 @@ def _but_for_length(answer: httpx2.Response) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name != "content-length"}
 
 
-async def test_tenants_share_no_request_id(shared: tuple[Doors, ServiceWithKeys]) -> None:
-    doors, keyed = shared
-    first = await opened_by(doors, keyed.lab, request_id="same")
-    assert await opened_by(doors, keyed.lab, request_id="same") == first
-    theirs = await opened_by(doors, keyed.mill, request_id="same")
+async def test_tenants_share_no_request_id(shared: tuple[EntryPoints, ServiceWithKeys]) -> None:
+    entry_points, with_keys = shared
+    first = await opened_by(entry_points, with_keys.lab, request_id="same")
+    assert await opened_by(entry_points, with_keys.lab, request_id="same") == first
+    theirs = await opened_by(entry_points, with_keys.mill, request_id="same")
     assert theirs != first
-    found = await doors.rest_answer("GET", f"/v1/sessions/{theirs}", keyed.mill)
+    found = await entry_points.rest_answer("GET", f"/v1/sessions/{theirs}", with_keys.mill)
     assert found.json()["session"] == theirs
     assert found.json()["last_buffer"] == 0

@@ -20,8 +20,8 @@ from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
 from opserve_server.core.turns import ITEMS_A_TURN, in_turns
 from opserve_server.guard import Credentials, FairAdmission
 from opserve_server.telemetry.metrics import Metrics
-from server.entry_points import Doors, headers, open_doors
-from server.guards import admitted, keyed_guard
+from server.entry_points import EntryPoints, headers, open_entry_points
+from server.guards import admitted, service_with_keys
 from server.recording import RecordingService
 from server.turns import Turns
 
@@ -74,31 +74,31 @@ async def test_an_abandoned_request_delays_no_other() -> None:
 
 
 async def test_of_a_tenants_long_loops_one_slice_runs_in_each_turn() -> None:
-    keyed, slices = keyed_guard(), list[tuple[str, int]]()
+    with_keys, slices = service_with_keys(), list[tuple[str, int]]()
     turns = Turns()
 
     async def call(key: str) -> None:
         credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
-        principal = await admitted(keyed.guard, credentials, Scope.OPERATE)
+        principal = await admitted(with_keys.guard, credentials, Scope.OPERATE)
         async for _ in in_turns(range(3 * ITEMS_A_TURN)):
             if not slices or slices[-1] != (principal.tenant, turns.count):
                 slices.append((principal.tenant, turns.count))
 
-    await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))
+    await asyncio.gather(*(call(with_keys.lab) for _ in range(MANY)), call(with_keys.mill))
     of_lab = Counter(turn for tenant, turn in slices if tenant == "lab")
     assert len(slices) >= 3 * (MANY + 1), "calls of one tenant were sliced together"
     assert max(of_lab.values()) == 1
 
 
 async def test_calls_begin_in_turns() -> None:
-    keyed, begun = keyed_guard(), list[str]()
+    with_keys, begun = service_with_keys(), list[str]()
 
     async def call(key: str) -> None:
         credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
-        principal = await admitted(keyed.guard, credentials, Scope.OPERATE)
+        principal = await admitted(with_keys.guard, credentials, Scope.OPERATE)
         begun.append(principal.tenant)
 
-    await asyncio.gather(*(call(keyed.lab) for _ in range(MANY)), call(keyed.mill))
+    await asyncio.gather(*(call(with_keys.lab) for _ in range(MANY)), call(with_keys.mill))
     assert begun == ["lab", "mill", *["lab"] * (MANY - 1)]
 
 
@@ -154,25 +154,28 @@ class GatedService(RecordingService):
         return await super().open_session(principal, asked, request_id=request_id)
 
 
-async def call_over_grpc(doors: Doors, key: str) -> None:
-    stub: Any = SessionServiceStub(doors.channel)
+async def call_over_grpc(entry_points: EntryPoints, key: str) -> None:
+    stub: Any = SessionServiceStub(entry_points.channel)
     with suppress(grpc.aio.AioRpcError):
         await stub.OpenSession(OpenSessionRequest(), metadata=list(headers(key).items()))
 
 
-async def call_over_rest(doors: Doors, key: str) -> None:
-    await doors.rest.post("/v1/sessions", json={}, headers=headers(key))
+async def call_over_rest(entry_points: EntryPoints, key: str) -> None:
+    await entry_points.rest.post("/v1/sessions", json={}, headers=headers(key))
 
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("call", [call_over_grpc, call_over_rest])
 async def test_calls_are_answered_in_turns(call: Any, *, fails: bool) -> None:
-    gate, keyed = Gate(fails=fails), keyed_guard()
+    gate, with_keys = Gate(fails=fails), service_with_keys()
     service = GatedService(gate)
-    async with open_doors(service, keyed.guard, Metrics()) as doors, asyncio.TaskGroup() as calls:
+    async with (
+        open_entry_points(service, with_keys.guard, Metrics()) as entry_points,
+        asyncio.TaskGroup() as calls,
+    ):
         for _ in range(MANY):
-            calls.create_task(call(doors, keyed.lab))
+            calls.create_task(call(entry_points, with_keys.lab))
         await gate.many.wait()
-        await call(doors, keyed.mill)
+        await call(entry_points, with_keys.mill)
     assert sorted(service.ended) == CALLS
     assert service.ended.index("mill") < EARLY

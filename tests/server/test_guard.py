@@ -159,18 +159,18 @@ def test_a_missing_scope_is_named_and_the_caller_only_in_the_audit(guard: Guard)
     assert error.principal is PROBE
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("with_key", [False, True])
 def test_a_scope_admits_callers_that_have_it_and_none_admits_everybody(
-    guard: Guard, *, keyed: bool
+    guard: Guard, *, with_key: bool
 ) -> None:
     key = new_key()
     every = Principal(tenant="lab", name="root", scopes=frozenset(Scope))
-    guard.refresh(directory(record(key, every)) if keyed else KEYLESS)
+    guard.refresh(directory(record(key, every)) if with_key else KEYLESS)
     given = shown(f"Bearer {key}")
     for scope in (Scope.OPERATE, Scope.METRICS):
-        assert admitted(guard, given, scope) is (every if keyed else LOCAL)
+        assert admitted(guard, given, scope) is (every if with_key else LOCAL)
     assert admitted(guard, shown(None), None) is ANYBODY
-    if keyed:
+    if with_key:
         assert admitted(guard, given, Scope.ADMIN) is every
     else:
         assert isinstance(refused(lambda: admitted(guard, given, Scope.ADMIN)), PermissionDenied)

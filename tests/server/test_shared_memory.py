@@ -42,19 +42,19 @@ def guard() -> Guard:
 async def caller(guard: Guard) -> AsyncIterator[Caller]:
     caller = Caller()
     await caller.open()
-    lane = serve_shared_memory(
+    socket_name = serve_shared_memory(
         caller.service, guard, NAME, requests_limit=LIMIT, request_timeout_s=60
     )
-    with lane:
+    with socket_name:
         yield caller
     await caller.service.stop()
     caller.device.slabs.close()
 
 
-def connected(lane: str = NAME) -> socket.socket:
+def connected(socket_name: str = NAME) -> socket.socket:
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     end.settimeout(300)
-    end.connect(f"\0opserve-{lane}")
+    end.connect(f"\0opserve-{socket_name}")
     return end
 
 
@@ -68,9 +68,9 @@ def has_hung_up(end: socket.socket) -> bool:
 
 
 async def ask(
-    caller: Caller, buffer: int, *, session: str = "", token: str = "", lane: str = NAME
+    caller: Caller, buffer: int, *, session: str = "", token: str = "", socket_name: str = NAME
 ) -> tuple[bytes, list[int]]:
-    with connected(lane) as end:
+    with connected(socket_name) as end:
         shown = [bytes.fromhex(part) for part in (session or caller.name, token or caller.token)]
         end.send(REQUEST.pack(*shown, buffer))
         answer, fds, _, _ = await asyncio.to_thread(socket.recv_fds, end, ANSWER.size, 1)
@@ -185,7 +185,7 @@ async def test_no_user_keeps_others_from_shared_memory(
     service = caller.service
     with serve_shared_memory(service, guard, patient, requests_limit=LIMIT, request_timeout_s=60):
         silent = [connected(patient) for _ in range(LIMIT)]
-        answer, (fd,) = await ask(caller, buffer, lane=patient)
+        answer, (fd,) = await ask(caller, buffer, socket_name=patient)
         os.close(fd)
         hung_up = [has_hung_up(end) for end in silent]
     assert ANSWER.unpack(answer)[0] == IDLE

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from opserve_client import AsyncClient
-from server.farm import APIS, Farm, open_farm
+from server.deployment import APIS, Deployment, open_deployment
 
 
 @pytest.fixture
-async def farm(url: str) -> AsyncIterator[Farm]:
-    async with open_farm(url) as opened:
+async def deployment(url: str) -> AsyncIterator[Deployment]:
+    async with open_deployment(url) as opened:
         yield opened
 
 
@@ -21,6 +21,6 @@ def api(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def client(api: str, farm: Farm) -> AsyncIterator[AsyncClient]:
-    async with farm.client(api) as connected:
+async def client(api: str, deployment: Deployment) -> AsyncIterator[AsyncClient]:
+    async with deployment.client(api) as connected:
         yield connected

@@ -14,7 +14,7 @@ from opserve_server.core.keys import is_well_formed
 from opserve_server.core.tenants import Resource
 from opserve_server.store.store import Store
 from opserve_server.store.tables import METADATA
-from server.farm import NOW, Farm, refusal
+from server.deployment import NOW, Deployment, refusal
 from server.store.samples import engine_of
 
 Call = Callable[[AsyncClient], Awaitable[object]]
@@ -44,14 +44,14 @@ async def test_a_tenant_is_made_changed_and_ended(client: AsyncClient) -> None:
 
 
 async def test_a_key_opens_until_it_is_revoked(
-    farm: Farm, client: AsyncClient, url: str, api: str
+    deployment: Deployment, client: AsyncClient, url: str, api: str
 ) -> None:
     await client.admin.create_tenant("lab")
     made = await client.admin.create_key("lab", "ci", scopes=["operate", "metrics"])
     assert is_well_formed(made.text)
     assert (made.key.tenant, made.key.principal) == ("lab", "ci")
     assert list(made.key.scopes) == ["metrics", "operate"]
-    async with farm.client(api, made.text) as theirs:
+    async with deployment.client(api, made.text) as theirs:
         assert await theirs.list_devices()
         denied = await refusal(theirs.admin.list_tenants())
         assert isinstance(denied, PermissionDeniedError)
@@ -59,7 +59,7 @@ async def test_a_key_opens_until_it_is_revoked(
         assert revoked.revoked_at == NOW
         assert isinstance(await refusal(theirs.list_devices()), AuthenticationError)
     assert [key.id for key in await client.admin.list_keys("lab")] == [made.key.id]
-    assert made.text not in repr(await farm.audit())
+    assert made.text not in repr(await deployment.audit())
     assert made.text not in await everything_in(url)
 
 
@@ -74,22 +74,22 @@ async def everything_in(url: str) -> str:
     return repr(rows)
 
 
-async def test_a_key_expires(farm: Farm, client: AsyncClient) -> None:
+async def test_a_key_expires(deployment: Deployment, client: AsyncClient) -> None:
     made = await client.admin.create_key("admin", "guest", lifetime_s=60)
     assert made.key.expires_at == NOW + 60
-    async with farm.client("grpc", made.text) as theirs:
+    async with deployment.client("grpc", made.text) as theirs:
         await theirs.list_devices()
-        farm.clock.now += 60
+        deployment.clock.now += 60
         assert isinstance(await refusal(theirs.list_devices()), AuthenticationError)
 
 
 @pytest.mark.parametrize("ended", ["disabled", "deleted"])
 async def test_the_sessions_of_a_tenant_end_with_it(
-    farm: Farm, client: AsyncClient, ended: str
+    deployment: Deployment, client: AsyncClient, ended: str
 ) -> None:
     await client.admin.create_tenant("lab")
     key = (await client.admin.create_key("lab", "ci")).text
-    async with farm.client("grpc", key) as theirs:
+    async with deployment.client("grpc", key) as theirs:
         await theirs.open_session()
         assert (await client.list_devices())[0].sessions == 1
         if ended == "disabled":
@@ -100,10 +100,12 @@ async def test_the_sessions_of_a_tenant_end_with_it(
         assert isinstance(await refusal(theirs.list_devices()), AuthenticationError)
 
 
-async def test_a_quota_refuses_and_usage_reports_it(farm: Farm, client: AsyncClient) -> None:
+async def test_a_quota_refuses_and_usage_reports_it(
+    deployment: Deployment, client: AsyncClient
+) -> None:
     await client.admin.create_tenant("lab", quota={"sessions": 1})
     key = (await client.admin.create_key("lab", "ci")).text
-    async with farm.client("rest", key) as theirs:
+    async with deployment.client("rest", key) as theirs:
         await theirs.open_session()
         assert isinstance(await refusal(theirs.open_session()), QuotaExceeded)
         usage = await theirs.get_usage()
@@ -122,12 +124,14 @@ async def test_a_quota_refuses_and_usage_reports_it(farm: Farm, client: AsyncCli
         await theirs.open_session()
 
 
-async def test_usage_is_the_ledgers_and_what_it_lacks_yet(farm: Farm, client: AsyncClient) -> None:
-    book = farm.service.accounts.book
+async def test_usage_is_the_ledgers_and_what_it_lacks_yet(
+    deployment: Deployment, client: AsyncClient
+) -> None:
+    book = deployment.service.accounts.book
     today = datetime.fromtimestamp(NOW, UTC).date().isoformat()
-    book._now = farm.clock
+    book._now = deployment.clock
     book.add("lab", "ascend910b", 0.5)
-    await book.save(farm.store.usage)
+    await book.save(deployment.store.usage)
     book.add("lab", "ascend910b", 0.25)
     book.add("mill", "reference", 1.0)
     rows = await client.admin.list_usage()
@@ -153,7 +157,7 @@ async def test_certificates_are_known_until_they_are_removed(client: AsyncClient
 
 
 async def test_locking_out_the_last_administrator_requires_force(
-    farm: Farm, client: AsyncClient
+    deployment: Deployment, client: AsyncClient
 ) -> None:
     (own,) = await client.admin.list_keys()
     changes: list[Call] = [
@@ -169,15 +173,17 @@ async def test_locking_out_the_last_administrator_requires_force(
     assert not still.HasField("revoked_at")
     other = await client.admin.create_key("admin", "second", scopes=["admin"])
     await client.admin.revoke_key(own.id)
-    async with farm.client("rest", other.text) as second:
+    async with deployment.client("rest", other.text) as second:
         await second.admin.revoke_key(other.key.id, force=True)
         assert isinstance(await refusal(second.admin.list_keys()), AuthenticationError)
 
 
-async def test_a_session_is_seen_and_released_by_its_id(farm: Farm, client: AsyncClient) -> None:
+async def test_a_session_is_seen_and_released_by_its_id(
+    deployment: Deployment, client: AsyncClient
+) -> None:
     await client.admin.create_tenant("lab")
     key = (await client.admin.create_key("lab", "ci")).text
-    async with farm.client("grpc", key) as theirs:
+    async with deployment.client("grpc", key) as theirs:
         session = await theirs.open_session()
         (seen,) = await client.admin.list_sessions()
         assert (seen.tenant, seen.device, seen.working) == ("lab", "ascend910b-0", False)
@@ -192,7 +198,7 @@ async def test_a_session_is_seen_and_released_by_its_id(farm: Farm, client: Asyn
         assert not await client.admin.list_sessions()
         assert (await refusal(client.admin.release_session(seen.id))).code == 107017
         assert (await refusal(session.allocate(8))).code == 107017
-    calls = [(one.method, one.outcome) for one in await farm.audit()]
+    calls = [(one.method, one.outcome) for one in await deployment.audit()]
     assert calls.count(("ReleaseSession", "OK")) == 1
 
 
@@ -214,19 +220,19 @@ async def test_a_session_that_was_ended_on_purpose_is_not_opened_again(
     await session.close()
 
 
-async def test_the_first_key_is_made_once_unless_forced(farm: Farm) -> None:
+async def test_the_first_key_is_made_once_unless_forced(deployment: Deployment) -> None:
     with pytest.raises(Administered):
-        await first_key(farm.store, "admin", force=False, now=NOW)
-    async with farm.client("grpc") as client:
+        await first_key(deployment.store, "admin", force=False, now=NOW)
+    async with deployment.client("grpc") as client:
         await client.admin.update_tenant("admin", disabled=True, force=True)
-    again = await first_key(farm.store, "admin", force=False, now=NOW + 1)
-    assert again != farm.key
-    live = await _live(farm.store)
+    again = await first_key(deployment.store, "admin", force=False, now=NOW + 1)
+    assert again != deployment.key
+    live = await _live(deployment.store)
     assert len(live) == 1, "the key that was lost opens nothing"
-    assert not (await farm.store.tenants.get("admin")).disabled
-    third = await first_key(farm.store, "admin", force=True, now=NOW + 2)
-    assert await _live(farm.store) != live
-    assert third not in repr(await farm.audit())
+    assert not (await deployment.store.tenants.get("admin")).disabled
+    third = await first_key(deployment.store, "admin", force=True, now=NOW + 2)
+    assert await _live(deployment.store) != live
+    assert third not in repr(await deployment.audit())
 
 
 async def _live(store: Store) -> list[Any]:

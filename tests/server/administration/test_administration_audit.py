@@ -9,23 +9,23 @@ from opserve_client import AclrtError, AsyncClient
 from opserve_server.admin_calls import ANSWERS
 from opserve_server.core.keys import new_key
 from opserve_server.core.principal import Principal, Scope
-from server.farm import APIS, NOW, Farm, refusal
+from server.deployment import APIS, NOW, Deployment, refusal
 from server.store.samples import engine_of
 
 Call = Callable[[AsyncClient], Awaitable[object]]
 
 
 async def test_every_call_is_in_the_audit_with_who_and_what(
-    farm: Farm, client: AsyncClient, api: str
+    deployment: Deployment, client: AsyncClient, api: str
 ) -> None:
-    before = len(await farm.audit())
+    before = len(await deployment.audit())
     await client.admin.create_tenant("lab", weight=2, quota={"sessions": 1})
     key = await client.admin.create_key("lab", "ci", scopes=["operate", "metrics"])
     await client.admin.list_tenants()
     await refusal(client.admin.get_tenant("mill"))
     await refusal(client.admin.create_tenant("Bad name"))
     await client.admin.list_audit(tenant="lab", limit=3)
-    entries = (await farm.audit())[before:]
+    entries = (await deployment.audit())[before:]
     assert {(one.tenant, one.principal, one.face) for one in entries} == {
         ("admin", "bootstrap", api)
     }
@@ -49,11 +49,11 @@ async def test_every_call_is_in_the_audit_with_who_and_what(
     )
 
 
-async def test_the_audit_is_read_page_by_page(farm: Farm, client: AsyncClient) -> None:
+async def test_the_audit_is_read_page_by_page(deployment: Deployment, client: AsyncClient) -> None:
     for number in range(5):
-        farm.clock.now += 1
+        deployment.clock.now += 1
         await client.admin.create_tenant(f"t{number}")
-    farm.clock.now += 1
+    deployment.clock.now += 1
     first = await client.admin.list_audit(since=NOW + 2, until=NOW + 6, limit=3)
     assert [entry.detail for entry in first.entries] == ["tenant=t4", "tenant=t3", "tenant=t2"]
     rest = await client.admin.list_audit(since=NOW + 2, until=NOW + 6, limit=3, cursor=first.cursor)
@@ -109,20 +109,20 @@ WRONG: Mapping[str, tuple[Call, str]] = {
 }
 
 
-async def test_what_is_out_of_bounds_is_refused_alike_by_both_apis(farm: Farm) -> None:
-    before = await farm.store.directory()
+async def test_what_is_out_of_bounds_is_refused_alike_by_both_apis(deployment: Deployment) -> None:
+    before = await deployment.store.directory()
     for what, (call, parameter) in WRONG.items():
         answers: list[tuple[object, ...]] = []
         for api in APIS:
-            async with farm.client(api) as client:
+            async with deployment.client(api) as client:
                 error = await refusal(call(client))
             answers.append((type(error), error.code, error.message, error.parameter))
             assert SECRET not in f"{error.message} {error.given}"
         assert answers[0] == answers[1], what
         assert answers[0][0::3] == (AclrtError, parameter), what
         assert answers[0][1] == 107000, what
-    assert await farm.store.directory() == before
-    assert SECRET not in repr(await farm.audit())
+    assert await deployment.store.directory() == before
+    assert SECRET not in repr(await deployment.audit())
 
 
 CALLS: Mapping[str, Call] = {
@@ -155,9 +155,9 @@ async def furnished(client: AsyncClient) -> AsyncClient:
 
 
 async def test_a_call_that_cannot_be_recorded_fails_and_changes_nothing(
-    furnished: AsyncClient, farm: Farm, url: str
+    furnished: AsyncClient, deployment: Deployment, url: str
 ) -> None:
-    before = await farm.store.directory()
+    before = await deployment.store.directory()
     engine = engine_of(url)
     async with engine.begin() as connection:
         await connection.execute(text("ALTER TABLE audit RENAME TO elsewhere"))
@@ -167,21 +167,21 @@ async def test_a_call_that_cannot_be_recorded_fails_and_changes_nothing(
         refused = await refusal(call(furnished))
         assert (refused.code, refused.parameter) == (507901, "store"), name
     (own,) = before.keys.values()
-    (session,) = await _list_sessions(farm)
+    (session,) = await _list_sessions(deployment)
     assert (await refusal(furnished.admin.release_session(session))).code == 507901
-    assert await _list_sessions(farm) == [session]
+    assert await _list_sessions(deployment) == [session]
     assert (await refusal(furnished.admin.revoke_key(own.id, force=True))).code == 507901
-    assert await farm.store.directory() == before
+    assert await deployment.store.directory() == before
     async with engine.begin() as connection:
         await connection.execute(text("ALTER TABLE elsewhere RENAME TO audit"))
     await engine.dispose()
-    methods = {entry.method for entry in await farm.audit() if entry.outcome != "OK"}
+    methods = {entry.method for entry in await deployment.audit() if entry.outcome != "OK"}
     assert methods == CALLS.keys() - {"ListAudit"}, "that they were tried is recorded later"
 
 
-async def _list_sessions(farm: Farm) -> list[str]:
+async def _list_sessions(deployment: Deployment) -> list[str]:
     admin = Principal(tenant="admin", name="test", scopes=frozenset(Scope))
-    return [session.id for session in farm.service.list_sessions(admin)]
+    return [session.id for session in deployment.service.list_sessions(admin)]
 
 
 def test_every_call_of_administration_is_tried_here() -> None:

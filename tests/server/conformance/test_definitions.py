@@ -29,7 +29,7 @@ from opserve_server.conformance.choice import check_lines
 from opserve_server.conformance.definitions import LINES_LIMIT, cases_in, own_case
 from opserve_server.conformance.reference import ReferenceDevice
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
-from server.judging import LIMITS
+from server.conformance_service import LIMITS
 
 CASES = [case for case in smoke(0).cases if not case.is_refused]
 FOLD = FoldCall(out=(3, 6, 7), kernel=(2, 2)).case()

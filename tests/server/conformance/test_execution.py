@@ -17,7 +17,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.leases import Lease
 from opserve_server.core.operator_commands import DestroyExecutor
 from opserve_server.core.results import Planned, Result, RuleWarning
-from server.judging import LIMITS
+from server.conformance_service import LIMITS
 
 (CASE,) = (case for case in refusals_of("im2col_backward") if PAGE_RULE in case.tags)
 WARNING = RuleWarning(

@@ -11,8 +11,8 @@ from opserve_client import AsyncClient
 from opserve_kernels.conformance.record import CaseResult
 from opserve_server.core.runs import Run
 from opserve_server.core.tenants import Resource
-from server.farm import APIS, Farm, open_farm, refusal
-from server.judging import HISTORY_LIMITS
+from server.conformance_service import HISTORY_LIMITS
+from server.deployment import APIS, Deployment, open_deployment, refusal
 
 RUN = Run(
     id="0123456789abcdef",
@@ -29,27 +29,27 @@ RESULT = CaseResult(case="one", status="PASSED", reason="", worst=0.5, seconds=0
 
 
 @pytest.fixture
-async def farm(tmp_path: Path) -> AsyncGenerator[Farm]:
-    async with open_farm(f"sqlite:///{tmp_path}/farm.db") as farm:
-        yield farm
+async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
+    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+        yield deployment
 
 
-async def key_of(farm: Farm, tenant: str) -> str:
-    async with farm.client("grpc") as admin:
+async def key_of(deployment: Deployment, tenant: str) -> str:
+    async with deployment.client("grpc") as admin:
         await admin.admin.create_tenant(tenant)
         return (await admin.admin.create_key(tenant, "ci")).text
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_run_is_visible_to_its_tenant_alone(farm: Farm, api: str) -> None:
-    await farm.store.runs.begin(RUN, kept=5)
-    await farm.store.runs.add(RUN, [(0, RESULT)])
-    async with farm.client(api, await key_of(farm, "lab")) as lab:
+async def test_a_run_is_visible_to_its_tenant_alone(deployment: Deployment, api: str) -> None:
+    await deployment.store.runs.begin(RUN, kept=5)
+    await deployment.store.runs.add(RUN, [(0, RESULT)])
+    async with deployment.client(api, await key_of(deployment, "lab")) as lab:
         assert (await lab.conformance.get_run(RUN.id)).target == "mine"
         assert [run.id for run in (await lab.conformance.list_runs()).runs] == [RUN.id]
         (result,) = await lab.conformance.list_results(RUN.id)
         assert (result.case, result.worst) == ("one", 0.5)
-    async with farm.client(api, await key_of(farm, "mill")) as mill:
+    async with deployment.client(api, await key_of(deployment, "mill")) as mill:
         ask, none = mill.conformance, "f" * 16
         assert not (await ask.list_runs()).runs
         for foreign, missing in (
@@ -64,9 +64,9 @@ async def test_a_run_is_visible_to_its_tenant_alone(farm: Farm, api: str) -> Non
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_run_without_an_executor_is_interrupted(farm: Farm, api: str) -> None:
-    await farm.store.runs.begin(RUN, kept=5)
-    async with farm.client(api, await key_of(farm, "lab")) as lab:
+async def test_a_run_without_an_executor_is_interrupted(deployment: Deployment, api: str) -> None:
+    await deployment.store.runs.begin(RUN, kept=5)
+    async with deployment.client(api, await key_of(deployment, "lab")) as lab:
         assert (await lab.conformance.get_run(RUN.id)).state == "INTERRUPTED"
 
 
@@ -78,13 +78,15 @@ async def reported(client: AsyncClient, results: list[CaseResultMessage]) -> Run
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, api: str) -> None:
+async def test_names_and_runs_of_another_tenant_are_as_none(
+    deployment: Deployment, api: str
+) -> None:
     results = [CaseResultMessage(case="one", status="PASSED")]
-    lab_key = await key_of(farm, "lab")
-    async with farm.client(api, lab_key) as lab:
+    lab_key = await key_of(deployment, "lab")
+    async with deployment.client(api, lab_key) as lab:
         theirs = await reported(lab, results)
         await lab.conformance.set_baseline("main", theirs.id)
-    async with farm.client(api, await key_of(farm, "mill")) as mill:
+    async with deployment.client(api, await key_of(deployment, "mill")) as mill:
         ask, none = mill.conformance, "f" * 16
         own = await reported(mill, results)
         assert not await ask.list_baselines()
@@ -100,14 +102,16 @@ async def test_names_and_runs_of_another_tenant_are_as_none(farm: Farm, api: str
             message = nobodys.message.replace(none, theirs.id).replace("none", "main")
             assert (their.message, their.code) == (message, 107017)
         assert (await ask.set_baseline("main", own.id)).run == own.id
-    async with farm.client(api, lab_key) as lab:
+    async with deployment.client(api, lab_key) as lab:
         assert (await lab.conformance.get_run("main")).id == theirs.id
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_the_oldest_runs_are_removed_unless_they_have_a_name(farm: Farm, api: str) -> None:
+async def test_the_oldest_runs_are_removed_unless_they_have_a_name(
+    deployment: Deployment, api: str
+) -> None:
     results = [CaseResultMessage(case="one", status="PASSED")]
-    async with farm.client(api, await key_of(farm, "lab")) as lab:
+    async with deployment.client(api, await key_of(deployment, "lab")) as lab:
         ask = lab.conformance
         runs = list[str]()
         for number in range(HISTORY_LIMITS.runs + 2):
@@ -120,10 +124,10 @@ async def test_the_oldest_runs_are_removed_unless_they_have_a_name(farm: Farm, a
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_report_that_is_refused_holds_no_bytes(farm: Farm, api: str) -> None:
-    async with farm.client(api, await key_of(farm, "lab")) as lab:
+async def test_a_report_that_is_refused_holds_no_bytes(deployment: Deployment, api: str) -> None:
+    async with deployment.client(api, await key_of(deployment, "lab")) as lab:
         wrong = [CaseResultMessage(case="a b", status="PASSED")]
         assert (await refusal(reported(lab, wrong))).code == 100000
         assert not (await lab.conformance.list_runs()).runs
-    standing = farm.service.accounts.of("lab").standings[Resource.BYTES_IN_FLIGHT]
+    standing = deployment.service.accounts.of("lab").standings[Resource.BYTES_IN_FLIGHT]
     assert standing.use == 0

@@ -25,7 +25,7 @@ from opserve_server.core.errors import LimitExceeded
 from opserve_server.core.runs import Run
 from opserve_server.core.service import Service
 from opserve_server.store.runs import Runs
-from server.judging import LIMITS
+from server.conformance_service import LIMITS
 
 pytestmark = pytest.mark.usefixtures("at_work")
 CASES = 3
@@ -154,13 +154,13 @@ async def _cancelled(runs: SuiteRuns, cancel: CancelRun) -> None:
 async def test_a_run_that_is_stopped_before_it_is_stored_ends() -> None:
     store = SlowStore()
     runs = runs_in(store, OneWorker())
-    asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
+    requests = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
     await store.begins.wait()
     stopping = asyncio.create_task(runs.stop())
     await asyncio.sleep(0)
     store.may_begin.set()
     store.may_end.release()
-    await asyncio.gather(asking, stopping)
+    await asyncio.gather(requests, stopping)
     assert (store.places, store.state) == ([], "INTERRUPTED")
 
 
@@ -168,11 +168,11 @@ async def test_concurrently_requested_runs_count_each_other() -> None:
     store = SlowStore()
     runs = runs_in(store, OneWorker())
     asked = RunSuite(suite="smoke", target="mine")
-    asking = [asyncio.create_task(runs.run(asked)) for _ in range(2)]
+    requests = [asyncio.create_task(runs.run(asked)) for _ in range(2)]
     await store.begins.wait()
     store.may_begin.set()
     store.may_end.release()
-    found = await asyncio.gather(*asking, return_exceptions=True)
+    found = await asyncio.gather(*requests, return_exceptions=True)
     await runs.stop()
     assert [type(one) for one in found] == [OneRun, LimitExceeded]
 
@@ -182,15 +182,15 @@ async def test_a_run_continues_although_its_caller_disconnects_while_it_is_store
     workers.may_begin.set()
     workers.may_end.set()
     runs = runs_in(store, workers)
-    asking = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
+    requests = asyncio.create_task(runs.run(RunSuite(suite="smoke", target="mine")))
     await store.begins.wait()
-    asking.cancel()
+    requests.cancel()
     store.may_begin.set()
     for _ in range(CASES + 1):
         await store.asked.acquire()
         store.may_end.release()
     await runs.stop()
-    assert asking.cancelled()
+    assert requests.cancelled()
     assert (store.places, store.state) == (list(range(CASES)), "ENDED")
 
 

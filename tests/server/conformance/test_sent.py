@@ -36,9 +36,9 @@ from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Tenant
+from server.conformance_service import LIMITS, conformance_of
 from server.core.fakes import LIMITS as CORE_LIMITS
 from server.core.fakes import FakeDevice
-from server.judging import LIMITS, conformance_of
 
 SEED = 3
 CASE = next(

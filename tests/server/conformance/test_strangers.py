@@ -19,7 +19,7 @@ from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.conformance import conformance_api
 from opserve_server.rest_api.middleware import service_routes
 from opserve_server.rest_api.routers import conformance
-from server.judging import LIMITS
+from server.conformance_service import LIMITS
 from server.recording import RecordingService
 
 pytestmark = pytest.mark.usefixtures("at_work")

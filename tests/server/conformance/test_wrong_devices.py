@@ -22,8 +22,8 @@ from opserve_server.core.service import Service
 from opserve_server.pool.device import Device
 from opserve_server.pool.process import preload
 from opserve_server.store.store import open_store
+from server.conformance_service import LIMITS, conformance_of
 from server.core.fakes import LIMITS as CORE_LIMITS
-from server.judging import LIMITS, conformance_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("at_work")]
 PROFILE = "ascend910b"

@@ -26,17 +26,17 @@ from server.core.waiting_clients import (
     TENANTS,
     TURN,
     WAITS,
-    Farm,
+    WaitingClients,
     refused,
 )
 
 
 @pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
+async def clients() -> AsyncIterator[WaitingClients]:
     """One device that takes one session, and that is taken."""
-    farm = Farm()
-    yield farm
-    await farm.end()
+    clients = WaitingClients()
+    yield clients
+    await clients.end()
 
 
 # Devices by tags
@@ -44,20 +44,22 @@ async def farm() -> AsyncIterator[Farm]:
 
 async def test_a_session_is_on_a_device_that_has_every_tag() -> None:
     plain, tagged = FakeDevice(name="one"), FakeDevice(name="two", tags=frozenset("abc"))
-    farm = Farm(plain, tagged, limits=LIMITS)
+    clients = WaitingClients(plain, tagged, limits=LIMITS)
     for tags, allowed in ((("a", "c"), {"two"}), ((), {"one", "two"})):
-        opened = await farm.service.open_session(LAB, SessionRequest(tags=tags))
+        opened = await clients.service.open_session(LAB, SessionRequest(tags=tags))
         assert opened.device.name in allowed
-    assert [device.tags for device in farm.service.list_devices(LAB)] == [(), ("a", "b", "c")]
+    assert [device.tags for device in clients.service.list_devices(LAB)] == [(), ("a", "b", "c")]
 
 
 @pytest.mark.parametrize("tags", [("a", "x"), ("b", "a"), ("",)])
 async def test_tags_that_no_device_has_together_are_refused_at_once(tags: tuple[str, ...]) -> None:
-    farm = Farm(FakeDevice(name="one", tags=frozenset("a")), FakeDevice(tags=frozenset("b")))
-    refusal = await refused(farm.service.open_session(LAB, replace(WAITS, tags=tags)))
+    clients = WaitingClients(
+        FakeDevice(name="one", tags=frozenset("a")), FakeDevice(tags=frozenset("b"))
+    )
+    refusal = await refused(clients.service.open_session(LAB, replace(WAITS, tags=tags)))
     assert isinstance(refusal, InvalidArgument)
     assert refusal.allowed == "one: a; ascend910b-0: b"
-    assert not farm.service.list_waiting(ADMIN)
+    assert not clients.service.list_waiting(ADMIN)
 
 
 # What is refused
@@ -75,62 +77,64 @@ async def test_tags_that_no_device_has_together_are_refused_at_once(tags: tuple[
     ],
 )
 async def test_numbers_out_of_bounds_are_refused_with_the_bound(
-    farm: Farm, asked: SessionRequest, allowed: str
+    clients: WaitingClients, asked: SessionRequest, allowed: str
 ) -> None:
-    refusal = await refused(farm.service.open_session(LAB, asked))
+    refusal = await refused(clients.service.open_session(LAB, asked))
     assert isinstance(refusal, InvalidArgument)
     assert refusal.allowed == allowed
 
 
-async def test_without_a_wait_a_taken_device_is_refused_with_the_reason(farm: Farm) -> None:
-    await farm.service.open_session(LAB)
-    refusal = await refused(farm.service.open_session(LAB))
+async def test_without_a_wait_a_taken_device_is_refused_with_the_reason(
+    clients: WaitingClients,
+) -> None:
+    await clients.service.open_session(LAB)
+    refusal = await refused(clients.service.open_session(LAB))
     assert isinstance(refusal, LimitExceeded)
     assert "beside ascend910b-0: 1 sessions, its limit" in refusal.message
-    farm.devices[0].ready = False
-    assert isinstance(await refused(farm.service.open_session(LAB)), Unavailable)
+    clients.devices[0].ready = False
+    assert isinstance(await refused(clients.service.open_session(LAB)), Unavailable)
 
 
-async def test_a_quota_is_refused_and_not_waited_for(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    first, second = farm.asks(who=MILL), farm.asks(who=MILL)
+async def test_a_quota_is_refused_and_not_waited_for(clients: WaitingClients) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
+    first, second = clients.requests(who=MILL), clients.requests(who=MILL)
     await asyncio.sleep(TURN)
-    await farm.close(opened)
-    await farm.close(await first, who=MILL)  # whose tenant has room again
+    await clients.close(opened)
+    await clients.close(await first, who=MILL)  # whose tenant has room again
     assert (await second).session
-    assert isinstance(await refused(farm.service.open_session(MILL, WAITS)), QuotaExceeded)
+    assert isinstance(await refused(clients.service.open_session(MILL, WAITS)), QuotaExceeded)
 
 
 async def test_a_quota_that_is_used_when_the_turn_comes_ends_the_wait() -> None:
-    farm = Farm(FakeDevice(name="one"), FakeDevice(name="two"))
-    opened = [await farm.service.open_session(LAB, WAITS) for _ in range(2)]
-    first, second = farm.asks(who=MILL), farm.asks(who=MILL)
+    clients = WaitingClients(FakeDevice(name="one"), FakeDevice(name="two"))
+    opened = [await clients.service.open_session(LAB, WAITS) for _ in range(2)]
+    first, second = clients.requests(who=MILL), clients.requests(who=MILL)
     await asyncio.sleep(TURN)
     for one in opened:
-        await farm.close(one)
+        await clients.close(one)
     assert (await first).session
     with pytest.raises(QuotaExceeded):
         await second
-    await farm.end()
+    await clients.end()
 
 
-async def test_the_queue_is_bounded_for_each_tenant_and_in_all(farm: Farm) -> None:
-    await farm.service.open_session(LAB)
-    waiting = [farm.asks() for _ in range(LIMITS.tenant_waiting_limit)]
+async def test_the_queue_is_bounded_for_each_tenant_and_in_all(clients: WaitingClients) -> None:
+    await clients.service.open_session(LAB)
+    waiting = [clients.requests() for _ in range(LIMITS.tenant_waiting_limit)]
     await asyncio.sleep(TURN)
-    refusal = await refused(farm.service.open_session(LAB, WAITS))
+    refusal = await refused(clients.service.open_session(LAB, WAITS))
     assert "each tenant's limit, allowed 4" in refusal.message
-    waiting += [farm.asks(who=MILL) for _ in range(2)]
+    waiting += [clients.requests(who=MILL) for _ in range(2)]
     await asyncio.sleep(TURN)
-    refusal = await refused(farm.service.open_session(LOCAL, WAITS))
+    refusal = await refused(clients.service.open_session(LOCAL, WAITS))
     assert isinstance(refusal, LimitExceeded)
     assert "the service's limit, allowed 6" in refusal.message
     waiting.pop().cancel()
     await asyncio.sleep(TURN)
-    waiting.append(farm.asks(who=LOCAL))
+    waiting.append(clients.requests(who=LOCAL))
     await asyncio.sleep(TURN)
-    assert len(farm.positions()) == len(waiting) == LIMITS.waiting_limit
-    await farm.service.stop()
+    assert len(clients.positions()) == len(waiting) == LIMITS.waiting_limit
+    await clients.service.stop()
     assert {type(error) for error in await asyncio.gather(*waiting, return_exceptions=True)} == {
         Unavailable
     }
@@ -139,53 +143,58 @@ async def test_the_queue_is_bounded_for_each_tenant_and_in_all(farm: Farm) -> No
 # The order
 
 
-async def test_the_first_request_is_granted_first(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    waiting = [farm.asks() for _ in range(3)]
+async def test_the_first_request_is_granted_first(clients: WaitingClients) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
+    waiting = [clients.requests() for _ in range(3)]
     await asyncio.sleep(1)
     for place, task in enumerate(waiting):
-        assert farm.positions() == list(range(1, 4 - place))
-        await farm.close(opened)
+        assert clients.positions() == list(range(1, 4 - place))
+        await clients.close(opened)
         opened = task.result()
 
 
-async def test_a_step_of_priority_is_worth_some_seconds_of_waiting(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
+async def test_a_step_of_priority_is_worth_some_seconds_of_waiting(clients: WaitingClients) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
     long = replace(WAITS, wait_s=1000.0)
-    early = farm.asks(long)
+    early = clients.requests(long)
     await asyncio.sleep(LIMITS.priority_step_s + 1)
-    late = farm.asks(replace(long, priority=1))
-    last = farm.asks(replace(long, priority=2))
+    late = clients.requests(replace(long, priority=1))
+    last = clients.requests(replace(long, priority=2))
     await asyncio.sleep(TURN)
     waiting = {"early": early, "late": late, "last": last}
     for expected in ("last", "early", "late"):
-        await farm.close(opened)
+        await clients.close(opened)
         assert [name for name, task in waiting.items() if task.done()] == [expected]
         opened = waiting.pop(expected).result()
 
 
 async def test_requests_for_other_devices_block_no_request() -> None:
     one, two = FakeDevice(name="one", tags=frozenset("a")), FakeDevice(name="two")
-    farm = Farm(one, two)
+    clients = WaitingClients(one, two)
     wants_one = replace(WAITS, tags=("a",))
-    await farm.service.open_session(LAB, wants_one)
-    blocked = farm.asks(wants_one)
+    await clients.service.open_session(LAB, wants_one)
+    blocked = clients.requests(wants_one)
     await asyncio.sleep(TURN)
-    assert (await farm.service.open_session(LAB)).device.name == "two"
-    behind = farm.asks(WAITS)
+    assert (await clients.service.open_session(LAB)).device.name == "two"
+    behind = clients.requests(WAITS)
     await asyncio.sleep(TURN)
-    assert farm.positions() == [1, 2]
+    assert clients.positions() == [1, 2]
     for task in (blocked, behind):
         task.cancel()
-    await farm.end()
+    await clients.end()
 
 
 # How a wait ends
 
 
-async def test_a_wait_ends_at_its_deadline_and_reports_the_position(farm: Farm) -> None:
-    await farm.service.open_session(LAB, WAITS)
-    first, second = farm.asks(replace(WAITS, wait_s=50.0)), farm.asks(replace(WAITS, wait_s=9.0))
+async def test_a_wait_ends_at_its_deadline_and_reports_the_position(
+    clients: WaitingClients,
+) -> None:
+    await clients.service.open_session(LAB, WAITS)
+    first, second = (
+        clients.requests(replace(WAITS, wait_s=50.0)),
+        clients.requests(replace(WAITS, wait_s=9.0)),
+    )
     await asyncio.sleep(9 + TURN)
     with pytest.raises(WaitTimedOut) as timeout:
         await second
@@ -193,71 +202,71 @@ async def test_a_wait_ends_at_its_deadline_and_reports_the_position(farm: Farm) 
         timeout.value.message
     )
     assert not first.done()
-    assert farm.positions() == [1]
+    assert clients.positions() == [1]
     first.cancel()
 
 
-async def test_a_longer_wait_than_a_call_may_take_is_cut(farm: Farm) -> None:
-    await farm.service.open_session(LAB, WAITS)
-    waiting = farm.asks(replace(WAITS, wait_s=1e9))
+async def test_a_longer_wait_than_a_call_may_take_is_cut(clients: WaitingClients) -> None:
+    await clients.service.open_session(LAB, WAITS)
+    waiting = clients.requests(replace(WAITS, wait_s=1e9))
     await asyncio.sleep(LIMITS.wait_limit_s + 1)
     assert isinstance(waiting.exception(), WaitTimedOut)
 
 
-async def test_a_client_that_disconnects_frees_its_place_at_once(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    gone, behind = farm.asks(), farm.asks()
+async def test_a_client_that_disconnects_frees_its_place_at_once(clients: WaitingClients) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
+    gone, behind = clients.requests(), clients.requests()
     await asyncio.sleep(TURN)
     gone.cancel()
     await asyncio.sleep(TURN)
-    assert farm.positions() == [1]
-    await farm.close(opened)
+    assert clients.positions() == [1]
+    await clients.close(opened)
     assert behind.done()
 
 
-async def test_a_session_that_was_granted_to_no_caller_ends(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    waiting = farm.asks()
+async def test_a_session_that_was_granted_to_no_caller_ends(clients: WaitingClients) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
+    waiting = clients.requests()
     await asyncio.sleep(TURN)
-    closing = asyncio.create_task(farm.service.close_session(LAB, opened.session))
+    closing = asyncio.create_task(clients.service.close_session(LAB, opened.session))
     await asyncio.sleep(0)
-    assert [info.id for info in farm.service.list_sessions(LAB)] != [opened.session[:8]]
+    assert [info.id for info in clients.service.list_sessions(LAB)] != [opened.session[:8]]
     assert not waiting.done()
     waiting.cancel()  # it is granted, and does not know it yet
     await closing
     await asyncio.sleep(TURN)
     assert waiting.cancelled()
-    assert not farm.service.list_sessions(LAB)
+    assert not clients.service.list_sessions(LAB)
 
 
-async def test_a_drain_ends_every_wait_and_takes_none(farm: Farm) -> None:
-    await farm.service.open_session(LAB, WAITS)
-    waiting = farm.asks()
+async def test_a_drain_ends_every_wait_and_takes_none(clients: WaitingClients) -> None:
+    await clients.service.open_session(LAB, WAITS)
+    waiting = clients.requests()
     await asyncio.sleep(TURN)
-    draining = asyncio.create_task(farm.service.drain())
+    draining = asyncio.create_task(clients.service.drain())
     await asyncio.sleep(TURN)
     assert isinstance(waiting.exception(), Unavailable)
-    assert isinstance(await refused(farm.service.open_session(LAB, WAITS)), Unavailable)
+    assert isinstance(await refused(clients.service.open_session(LAB, WAITS)), Unavailable)
     await draining
 
 
-async def test_the_waits_of_a_disabled_tenant_end(farm: Farm) -> None:
-    await farm.service.open_session(LOCAL, WAITS)
-    waiting, other = farm.asks(who=LAB), farm.asks(who=MILL)
+async def test_the_waits_of_a_disabled_tenant_end(clients: WaitingClients) -> None:
+    await clients.service.open_session(LOCAL, WAITS)
+    waiting, other = clients.requests(who=LAB), clients.requests(who=MILL)
     await asyncio.sleep(TURN)
-    farm.service.renew_tenants([Tenant(name="lab", disabled=True), TENANTS[1]])
+    clients.service.renew_tenants([Tenant(name="lab", disabled=True), TENANTS[1]])
     await asyncio.sleep(TURN)
     assert isinstance(waiting.exception(), Unauthenticated)
     assert not other.done()
     other.cancel()
 
 
-async def test_a_device_that_becomes_ready_is_given(farm: Farm) -> None:
-    farm.devices[0].ready = False
-    waiting = farm.asks()
+async def test_a_device_that_becomes_ready_is_given(clients: WaitingClients) -> None:
+    clients.devices[0].ready = False
+    waiting = clients.requests()
     await asyncio.sleep(3)
-    assert farm.service.list_waiting(LAB)[0].waits_for == "ascend910b-0: is not ready"
-    farm.devices[0].ready = True
+    assert clients.service.list_waiting(LAB)[0].waits_for == "ascend910b-0: is not ready"
+    clients.devices[0].ready = True
     await asyncio.sleep(1)
     assert waiting.done()
 
@@ -266,76 +275,85 @@ async def test_a_device_that_becomes_ready_is_given(farm: Farm) -> None:
 
 
 async def test_a_caller_receives_its_position_and_keeps_it_by_repeating_the_request(
-    farm: Farm,
+    clients: WaitingClients,
 ) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    first = await farm.tells("first")
-    second = await farm.tells("second")
+    opened = await clients.service.open_session(LAB, WAITS)
+    first = await clients.requests_notified("first")
+    second = await clients.requests_notified("second")
     assert isinstance(first, WaitingInfo)
     assert isinstance(second, WaitingInfo)
     assert (first.position, second.position) == (1, 2)
     assert (first.waited_s, first.left_s) == (1, 99)
-    asking = [asyncio.create_task(farm.tells(name, after_s=50.0)) for name in ("second", "first")]
+    repeated = [
+        asyncio.create_task(clients.requests_notified(name, after_s=50.0))
+        for name in ("second", "first")
+    ]
     await asyncio.sleep(1)
-    assert [info.request_id for info in farm.service.list_waiting(LAB)] == ["first", "second"]
-    await farm.close(opened)
-    assert asking[1].done()
-    assert not asking[0].done()
-    asking[0].cancel()
+    assert [info.request_id for info in clients.service.list_waiting(LAB)] == ["first", "second"]
+    await clients.close(opened)
+    assert repeated[1].done()
+    assert not repeated[0].done()
+    repeated[0].cancel()
 
 
-async def test_a_place_without_further_requests_expires(farm: Farm) -> None:
-    await farm.service.open_session(LAB, WAITS)
-    await farm.tells("first")
+async def test_a_place_without_further_requests_expires(clients: WaitingClients) -> None:
+    await clients.service.open_session(LAB, WAITS)
+    await clients.requests_notified("first")
     await asyncio.sleep(LIMITS.waiting_return_s - TURN)
-    assert farm.positions() == [1]
+    assert clients.positions() == [1]
     await asyncio.sleep(2 * TURN)
-    assert farm.positions() == []
+    assert clients.positions() == []
 
 
-async def test_a_client_that_was_cut_off_is_passed_over_and_keeps_its_place(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    cut_off = farm.asks(request_id="cut")
+async def test_a_client_that_was_cut_off_is_passed_over_and_keeps_its_place(
+    clients: WaitingClients,
+) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
+    cut_off = clients.requests(request_id="cut")
     await asyncio.sleep(TURN)
-    behind = farm.asks()
+    behind = clients.requests()
     await asyncio.sleep(TURN)
     cut_off.cancel()
     await asyncio.sleep(1)
-    (gone, other) = farm.service.list_waiting(LAB)
+    (gone, other) = clients.service.list_waiting(LAB)
     assert (gone.request_id, other.position) == ("cut", 1)
-    await farm.close(opened)
-    again = farm.asks(request_id="cut")
-    last = farm.asks()
+    await clients.close(opened)
+    again = clients.requests(request_id="cut")
+    last = clients.requests()
     await asyncio.sleep(TURN)
-    await farm.close(behind.result())
+    await clients.close(behind.result())
     assert again.done()
     assert not last.done()
     last.cancel()
 
 
-async def test_a_session_granted_meanwhile_is_found_by_a_repeated_request(farm: Farm) -> None:
-    opened = await farm.service.open_session(LAB, WAITS)
-    await farm.tells("first")
-    await farm.close(opened)
-    granted = await farm.tells("first")
+async def test_a_session_granted_meanwhile_is_found_by_a_repeated_request(
+    clients: WaitingClients,
+) -> None:
+    opened = await clients.service.open_session(LAB, WAITS)
+    await clients.requests_notified("first")
+    await clients.close(opened)
+    granted = await clients.requests_notified("first")
     assert isinstance(granted, OpenedSession)
-    assert granted == await farm.tells("first"), "a retry gets the same session"
+    assert granted == await clients.requests_notified("first"), "a retry gets the same session"
 
 
 @pytest.mark.parametrize(
     ("request_id", "after_s"), [("", 1.0), ("one", -1.0), ("one", float("nan"))]
 )
 async def test_a_notified_request_needs_an_id_and_a_time(
-    farm: Farm, request_id: str, after_s: float
+    clients: WaitingClients, request_id: str, after_s: float
 ) -> None:
-    assert isinstance(await refused(farm.tells(request_id, after_s=after_s)), InvalidArgument)
+    assert isinstance(
+        await refused(clients.requests_notified(request_id, after_s=after_s)), InvalidArgument
+    )
 
 
-async def test_a_tenant_sees_its_own_requests_alone(farm: Farm) -> None:
-    await farm.service.open_session(LOCAL, WAITS)
-    waiting = [farm.asks(who=who) for who in (LAB, MILL)]
+async def test_a_tenant_sees_its_own_requests_alone(clients: WaitingClients) -> None:
+    await clients.service.open_session(LOCAL, WAITS)
+    waiting = [clients.requests(who=who) for who in (LAB, MILL)]
     await asyncio.sleep(TURN)
-    assert [info.tenant for info in farm.service.list_waiting(MILL)] == ["mill"]
-    assert [info.tenant for info in farm.service.list_waiting(ADMIN)] == ["lab", "mill"]
+    assert [info.tenant for info in clients.service.list_waiting(MILL)] == ["mill"]
+    assert [info.tenant for info in clients.service.list_waiting(ADMIN)] == ["lab", "mill"]
     for task in waiting:
         task.cancel()

@@ -27,7 +27,7 @@ async def test_new_work_is_refused_and_old_work_is_finished_and_read(caller: Cal
     workspace = await caller.execute(planned)
     repeated = await caller.repeatable()
     draining = await begin(caller)
-    asking: list[Callable[[], Awaitable[object]]] = [
+    requests: list[Callable[[], Awaitable[object]]] = [
         lambda: caller.service.open_session(LOCAL),
         lambda: caller.run(c.Allocate(size_bytes=1)),
         lambda: caller.run(c.CreateStream()),
@@ -35,9 +35,9 @@ async def test_new_work_is_refused_and_old_work_is_finished_and_read(caller: Cal
         lambda: caller.run(repeated),
         lambda: caller.service.submit(LOCAL, caller.name, [c.QueryStream(), repeated]),
     ]
-    for ask in asking:
+    for request in requests:
         with pytest.raises(Unavailable) as refusal:
-            await ask()
+            await request()
         assert refusal.value.status is Status.ACL_ERROR_RT_SOCKET_CLOSE
     await asyncio.sleep(LIMITS.drain_quiet_s * 4)  # nobody waits for the work that runs
     waiting = asyncio.create_task(caller.run(c.SynchronizeStream()))

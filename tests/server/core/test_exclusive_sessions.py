@@ -17,80 +17,80 @@ from server.core.waiting_clients import (
     MILL,
     TURN,
     WAITS,
-    Farm,
+    WaitingClients,
     refused,
 )
 
 
 async def test_an_exclusive_session_is_alone_on_its_device() -> None:
-    farm = Farm(limits=LIMITS)
-    shared = await farm.service.open_session(LAB, WAITS)
-    refusal = await refused(farm.service.open_session(LAB, SessionRequest(exclusive=True)))
+    clients = WaitingClients(limits=LIMITS)
+    shared = await clients.service.open_session(LAB, WAITS)
+    refusal = await refused(clients.service.open_session(LAB, SessionRequest(exclusive=True)))
     assert "ascend910b-0: 1 sessions, where none may be" in refusal.message
-    alone = farm.asks(ALONE)
+    alone = clients.requests(ALONE)
     await asyncio.sleep(TURN)
-    await farm.close(shared)
+    await clients.close(shared)
     opened = alone.result()
     assert (opened.device.exclusive, opened.exclusive_left_s) == (True, LIMITS.exclusive_limit_s)
-    refusal = await refused(farm.service.open_session(LAB))
+    refusal = await refused(clients.service.open_session(LAB))
     assert "ascend910b-0: an exclusive session" in refusal.message
-    await farm.end()
+    await clients.end()
 
 
 async def test_a_device_is_reserved_for_an_exclusive_request() -> None:
-    farm = Farm(limits=LIMITS)
-    shared = await farm.service.open_session(LAB, WAITS)
-    alone = farm.asks(ALONE)
+    clients = WaitingClients(limits=LIMITS)
+    shared = await clients.service.open_session(LAB, WAITS)
+    alone = clients.requests(ALONE)
     await asyncio.sleep(TURN)
-    refusal = await refused(farm.service.open_session(MILL))
+    refusal = await refused(clients.service.open_session(MILL))
     assert "kept for a request before this one" in refusal.message
-    behind = farm.asks()
+    behind = clients.requests()
     await asyncio.sleep(TURN)
-    assert farm.positions() == [1, 2]
-    await farm.close(shared)
-    await farm.close(alone.result())
+    assert clients.positions() == [1, 2]
+    await clients.close(shared)
+    await clients.close(alone.result())
     assert behind.done()
-    await farm.end()
+    await clients.end()
 
 
 async def test_what_was_kept_is_free_when_the_wait_ends_without_it() -> None:
-    farm = Farm(limits=LIMITS)
-    await farm.service.open_session(LAB, WAITS)
-    alone, behind = farm.asks(ALONE), farm.asks()
+    clients = WaitingClients(limits=LIMITS)
+    await clients.service.open_session(LAB, WAITS)
+    alone, behind = clients.requests(ALONE), clients.requests()
     await asyncio.sleep(TURN)
     assert not behind.done()
     alone.cancel()
     await asyncio.sleep(TURN)
     assert behind.done()
-    await farm.end()
+    await clients.end()
 
 
 async def test_a_tenant_has_one_device_kept_for_it_at_a_time() -> None:
-    farm = Farm(FakeDevice(name="one"), FakeDevice(name="two"), limits=LIMITS)
+    clients = WaitingClients(FakeDevice(name="one"), FakeDevice(name="two"), limits=LIMITS)
     for _ in range(2):
-        await farm.service.open_session(LAB, WAITS)
-    waiting = [farm.asks(ALONE) for _ in range(2)]
+        await clients.service.open_session(LAB, WAITS)
+    waiting = [clients.requests(ALONE) for _ in range(2)]
     await asyncio.sleep(TURN)
-    assert (await farm.service.open_session(MILL)).session
+    assert (await clients.service.open_session(MILL)).session
     for task in waiting:
         task.cancel()
-    await farm.end()
+    await clients.end()
 
 
 async def test_an_exclusive_session_ends_by_itself_and_says_so_to_its_owner_alone() -> None:
-    farm = Farm(limits=LIMITS)
-    opened = await farm.service.open_session(LAB, replace(ALONE, exclusive_s=60.0))
+    clients = WaitingClients(limits=LIMITS)
+    opened = await clients.service.open_session(LAB, replace(ALONE, exclusive_s=60.0))
     for _ in range(5):
         await asyncio.sleep(11)
-        farm.service.keep_alive(LAB, opened.session)
+        clients.service.keep_alive(LAB, opened.session)
     await asyncio.sleep(6)
     for who, names_the_reason in ((LAB, True), (MILL, False)):
-        refusal = await refused(farm.service.run(who, opened.session, c.QueryStream()))
+        refusal = await refused(clients.service.run(who, opened.session, c.QueryStream()))
         assert isinstance(refusal, HandleNotFound)
         reason = "which ended: it had its device alone for 60 s, as was granted"
         assert (reason in refusal.message) is names_the_reason
-    assert (await farm.service.open_session(LAB)).session
-    await farm.end()
+    assert (await clients.service.open_session(LAB)).session
+    await clients.end()
 
 
 async def test_an_exclusive_session_waits_for_work_that_is_being_stopped() -> None:

@@ -20,10 +20,13 @@ def account(name: str, weight: int = 1) -> Account:
 
 
 def call(
-    slots: FairSlots, whose: Account, seconds: float, began: Callable[[], None] = lambda: None
+    slots: FairSlots,
+    account_of_call: Account,
+    seconds: float,
+    began: Callable[[], None] = lambda: None,
 ) -> asyncio.Task[None]:
     async def run() -> None:
-        async with slots.slot(whose):
+        async with slots.slot(account_of_call):
             began()
             await asyncio.sleep(seconds)
 
@@ -67,9 +70,9 @@ async def test_tenants_share_the_slots_by_weight(slot_count: int) -> None:
     slots = FairSlots(slot_count, waiting_limit=1000)
     began: list[str] = []
     for name, weight in (("light", 1), ("heavy", 3)):
-        whose = account(name, weight)
+        account_of_call = account(name, weight)
         for _ in range(200):
-            call(slots, whose, 1.0, lambda name=name: began.append(name))  # type: ignore[misc]  # mypy infers no type of a default
+            call(slots, account_of_call, 1.0, lambda name=name: began.append(name))  # type: ignore[misc]  # mypy infers no type of a default
     await asyncio.sleep(100.5 / slot_count)
     assert began.count("heavy") == pytest.approx(0.75 * len(began), abs=4)
     for task in list(TASKS):

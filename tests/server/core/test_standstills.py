@@ -10,7 +10,7 @@ from opserve_server.core.session import BEAT_S
 from server.core import every_command as c
 from server.core.caller import Caller
 from server.core.fakes import LIMITS
-from server.core.waiting_clients import LAB, WAITS, Farm
+from server.core.waiting_clients import LAB, WAITS, WaitingClients
 from simulation.virtual_time import VirtualTimeLoop
 
 LEASE_S, RETURN_S = LIMITS.lease_default_s, LIMITS.waiting_return_s
@@ -55,13 +55,13 @@ async def test_a_loop_that_is_only_busy_makes_no_lease_longer(caller: Caller) ->
 
 
 async def test_a_place_in_the_queue_is_kept_while_the_loop_is_blocked() -> None:
-    farm = Farm()
-    await farm.service.open_session(LAB, WAITS)
-    await farm.tells("first")
+    clients = WaitingClients()
+    await clients.service.open_session(LAB, WAITS)
+    await clients.requests_notified("first")
     await asyncio.sleep(RETURN_S - 1)
     stand_still(4 * RETURN_S)
     await asyncio.sleep(AT_ONCE_S)
-    assert farm.positions() == [1]
+    assert clients.positions() == [1]
     await asyncio.sleep(1 + BEAT_S)
-    assert farm.positions() == []
-    await farm.end()
+    assert clients.positions() == []
+    await clients.end()

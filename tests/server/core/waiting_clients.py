@@ -32,24 +32,24 @@ TURN = 0.001
 """Seconds in which everything that is ready is done, in virtual time."""
 
 
-class Farm:
+class WaitingClients:
     """A service on some devices, and what was asked of it."""
 
     def __init__(self, *devices: FakeDevice, limits: Limits = ONE_EACH) -> None:
         self.devices = devices or (FakeDevice(),)
         self.service = Service(self.devices, limits=limits)
         self.service.renew_tenants(TENANTS)
-        self._asking: list[asyncio.Task[OpenedSession]] = []
+        self._requests: list[asyncio.Task[OpenedSession]] = []
 
-    def asks(
+    def requests(
         self, asked: SessionRequest = WAITS, *, who: Principal = LAB, request_id: str = ""
     ) -> "asyncio.Task[OpenedSession]":
         """A client that waits."""
         opening = self.service.open_session(who, asked, request_id=request_id)
-        self._asking.append(asyncio.create_task(opening))
-        return self._asking[-1]
+        self._requests.append(asyncio.create_task(opening))
+        return self._requests[-1]
 
-    def tells(
+    def requests_notified(
         self, request_id: str, asked: SessionRequest = WAITS, *, after_s: float = 1.0
     ) -> Coroutine[Any, Any, OpenedSession | WaitingInfo]:
         """A client that is told how it waits."""
@@ -62,7 +62,7 @@ class Farm:
     async def end(self) -> None:
         """Everything ends, and nothing is left in the line."""
         await self.service.stop()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*self._requests, return_exceptions=True)
         assert not self.service.list_waiting(ADMIN)
 
     def positions(self) -> list[int]:

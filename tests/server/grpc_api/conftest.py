@@ -8,8 +8,8 @@ import pytest
 from opserve_server.administration import Administration
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
+from server.conformance_service import idle_conformance
 from server.guards import keyless_guard
-from server.judging import idle_conformance
 from server.recording import RecordingService
 
 MESSAGE_LIMIT = 64 * 1024

@@ -12,8 +12,8 @@ from opserve_server.guard import Guard
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
+from server.conformance_service import idle_conformance
 from server.guards import keyless_guard
-from server.judging import idle_conformance
 from server.recording import RecordingService
 
 BODY_LIMIT = 8192

@@ -19,10 +19,10 @@ from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
+from server.conformance_service import idle_conformance
 from server.core.fakes import LIMITS, FakeDevice, make_service
 from server.entry_points import headers
-from server.guards import TENANTS, ServiceWithKeys, keyed_guard
-from server.judging import idle_conformance
+from server.guards import TENANTS, ServiceWithKeys, service_with_keys
 from server.rest_api.posts import Post
 
 PATH = "/v1/operators/aclnnIm2colBackward:run"
@@ -51,18 +51,18 @@ async def core(device: FakeDevice) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def keyed(core: Service) -> ServiceWithKeys:
-    return keyed_guard(accounts=core.accounts)
+def with_keys(core: Service) -> ServiceWithKeys:
+    return service_with_keys(accounts=core.accounts)
 
 
 @pytest.fixture
-def app(core: Service, keyed: ServiceWithKeys) -> RestApi:
+def app(core: Service, with_keys: ServiceWithKeys) -> RestApi:
     limits = RunLimits(
         args_bytes=4096, run_bytes=2**19, arrays=3, concurrent_runs=RUNS, waiting_runs=WAITING
     )
     return rest_app(
         core,
-        keyed.guard,
+        with_keys.guard,
         Administration(core, None),
         idle_conformance(core),
         accepts=lambda: True,
@@ -87,12 +87,12 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refused(
-    core: Service, app: RestApi, keyed: ServiceWithKeys
+    core: Service, app: RestApi, with_keys: ServiceWithKeys
 ) -> None:
     account = core.accounts.of("lab")
     quota = Quota(bytes_in_flight=4 * OUTPUT_BYTES)
     account.renew(replace(TENANTS["lab"], quota=quota))
-    unread = [Post(app, PATH, files(), headers(keyed.lab)) for _ in range(4)]
+    unread = [Post(app, PATH, files(), headers(with_keys.lab)) for _ in range(4)]
     for post in unread:
         await post.began()
     answered = [post for post in unread if post.status == 200]
@@ -108,17 +108,17 @@ async def test_an_answer_that_is_not_read_stays_charged_and_the_next_one_is_refu
 
 
 async def test_no_piece_of_an_answer_is_larger_than_a_chunk(
-    app: RestApi, keyed: ServiceWithKeys
+    app: RestApi, with_keys: ServiceWithKeys
 ) -> None:
-    post = Post(app, PATH, files(), headers(keyed.lab))
+    post = Post(app, PATH, files(), headers(with_keys.lab))
     assert len(await post.read()) > OUTPUT_BYTES
     assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + 512
 
 
 async def test_a_client_that_leaves_an_answer_unread_releases_everything(
-    core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
+    core: Service, app: RestApi, with_keys: ServiceWithKeys, device: FakeDevice
 ) -> None:
-    post = Post(app, PATH, files(), headers(keyed.lab))
+    post = Post(app, PATH, files(), headers(with_keys.lab))
     await post.began()
     assert device.slabs.free_bytes < device.memory_bytes
     await post.leave()
@@ -128,7 +128,7 @@ async def test_a_client_that_leaves_an_answer_unread_releases_everything(
 
 
 async def test_arrays_are_charged_before_they_are_unpacked(
-    core: Service, app: RestApi, keyed: ServiceWithKeys, monkeypatch: pytest.MonkeyPatch
+    core: Service, app: RestApi, with_keys: ServiceWithKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = core.accounts.of("lab")
     sent = files()
@@ -139,20 +139,20 @@ async def test_arrays_are_charged_before_they_are_unpacked(
         pytest.fail("too late")
 
     monkeypatch.setattr("opserve_server.npz._read_members", unpack)
-    post = Post(app, PATH, sent, headers(keyed.lab))
+    post = Post(app, PATH, sent, headers(with_keys.lab))
     await post.read()
     assert (post.status, post.problem()["parameter"]) == (429, "bytes_in_flight")
 
 
 async def test_a_call_runs_at_once_beside_many_of_another_tenant(
-    core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
+    core: Service, app: RestApi, with_keys: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False
-    lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(8)]
+    lab = [Post(app, PATH, files(4), headers(with_keys.lab)) for _ in range(8)]
     await until(lambda: bool(device.held))
     for _ in range(100):
         await asyncio.sleep(0)
-    mill = Post(app, PATH, files(8), headers(keyed.mill))
+    mill = Post(app, PATH, files(8), headers(with_keys.mill))
     (first,) = device.held
     await until(lambda: len(device.held) == 2)
     (second,) = (held for held in device.held if held is not first)
@@ -169,10 +169,10 @@ async def test_a_call_runs_at_once_beside_many_of_another_tenant(
 
 
 async def test_calls_of_a_tenant_that_wait_are_bounded(
-    app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
+    app: RestApi, with_keys: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False
-    lab = [Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(WAITING + 4)]
+    lab = [Post(app, PATH, files(4), headers(with_keys.lab)) for _ in range(WAITING + 4)]
     await until(lambda: sum(post.ended.done() for post in lab) == 3)
     refused = [post for post in lab if post.ended.done()]
     assert [post.status for post in refused] == [429] * 3
@@ -185,10 +185,10 @@ async def test_calls_of_a_tenant_that_wait_are_bounded(
 
 
 async def test_a_call_whose_client_leaves_waits_no_more(
-    core: Service, app: RestApi, keyed: ServiceWithKeys, device: FakeDevice
+    core: Service, app: RestApi, with_keys: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False
-    first, second = (Post(app, PATH, files(4), headers(keyed.lab)) for _ in range(2))
+    first, second = (Post(app, PATH, files(4), headers(with_keys.lab)) for _ in range(2))
     await until(lambda: bool(device.held))
     await second.leave()
     assert second.status is None
@@ -202,7 +202,7 @@ async def test_a_call_whose_client_leaves_waits_no_more(
 async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_thread_ends(
     core: Service,
     app: RestApi,
-    keyed: ServiceWithKeys,
+    with_keys: ServiceWithKeys,
     monkeypatch: pytest.MonkeyPatch,
     blocking: str,
 ) -> None:
@@ -216,7 +216,7 @@ async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_th
 
     account, slots = core.accounts.of("lab"), app.state.backend.run_slots
     monkeypatch.setattr(npz, blocking, held_up)
-    post = Post(app, PATH, files(), headers(keyed.lab))
+    post = Post(app, PATH, files(), headers(with_keys.lab))
     try:
         await begun.wait()
         charged = account.use(Resource.BYTES_IN_FLIGHT)
@@ -233,29 +233,29 @@ async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_th
 
 
 async def test_uploads_of_one_tenant_leave_room_for_another(
-    core: Service, app: RestApi, keyed: ServiceWithKeys
+    core: Service, app: RestApi, with_keys: ServiceWithKeys
 ) -> None:
     core.uploads._limit_bytes = 40_000
     large = {"args": b"{}", "tensors": bytes(30_000)}
-    post = Post(app, PATH, large, headers(keyed.lab))
+    post = Post(app, PATH, large, headers(with_keys.lab))
     await post.read()
     assert (post.status, post.problem()["parameter"]) == (429, "body")
     with core.uploads.upload(core.accounts.of("lab")) as upload:
         upload.grow(19_000)
-        post = Post(app, PATH, files(4), headers(keyed.mill))
+        post = Post(app, PATH, files(4), headers(with_keys.mill))
         await post.read()
     assert post.status == 200
     assert core.uploads._held.total() == 0
 
 
 async def test_a_disk_without_room_for_a_body_is_the_services_fault(
-    core: Service, app: RestApi, keyed: ServiceWithKeys, monkeypatch: pytest.MonkeyPatch
+    core: Service, app: RestApi, with_keys: ServiceWithKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "write", full)
-    post = Post(app, PATH, files(), headers(keyed.lab))
+    post = Post(app, PATH, files(), headers(with_keys.lab))
     await post.read()
     assert post.status == 507, post.problem()
     assert post.problem()["code"] == 207001

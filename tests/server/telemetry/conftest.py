@@ -16,8 +16,8 @@ from opserve_server.rest_api.app import rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.logs import log_observation
 from opserve_server.telemetry.metrics import Metrics
+from server.conformance_service import idle_conformance
 from server.guards import keyless_guard
-from server.judging import idle_conformance
 from server.recording import RecordingService
 
 

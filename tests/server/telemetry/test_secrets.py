@@ -17,12 +17,12 @@ from opserve_server.core.observations import CALL, CallBegan, Observation
 from opserve_server.telemetry.logs import log_observation
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.telemetry.traces import Traces
-from server.entry_points import Doors, headers, open_doors
-from server.guards import ServiceWithKeys, keyed_guard
+from server.entry_points import EntryPoints, headers, open_entry_points
+from server.guards import ServiceWithKeys, service_with_keys
 from server.recording import RecordingService
 
 
-class Heard:
+class Telemetry:
     """Everything that is told of calls, as text."""
 
     def __init__(self) -> None:
@@ -54,27 +54,29 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
+def telemetry() -> Telemetry:
+    return Telemetry()
 
 
 @pytest.fixture
-def keyed() -> ServiceWithKeys:
-    return keyed_guard()
+def with_keys() -> ServiceWithKeys:
+    return service_with_keys()
 
 
 @pytest.fixture
-async def doors(heard: Heard, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
-    service = RecordingService(observe=heard.observe)
-    async with open_doors(service, keyed.guard, heard.metrics) as opened:
+async def entry_points(
+    telemetry: Telemetry, with_keys: ServiceWithKeys
+) -> AsyncIterator[EntryPoints]:
+    service = RecordingService(observe=telemetry.observe)
+    async with open_entry_points(service, with_keys.guard, telemetry.metrics) as opened:
         yield opened
 
 
-async def answers(doors: Doors, key: str) -> list[str]:
+async def answers(entry_points: EntryPoints, key: str) -> list[str]:
     """What both APIs answer."""
-    answer: httpx2.Response = await doors.rest.get("/v1/devices", headers=headers(key))
+    answer: httpx2.Response = await entry_points.rest.get("/v1/devices", headers=headers(key))
     texts = [answer.text, str(answer.headers)]
-    stub = SessionServiceStub(doors.channel)
+    stub = SessionServiceStub(entry_points.channel)
     try:
         await stub.ListDevices(ListDevicesRequest(), metadata=tuple(headers(key).items()))
     except grpc.aio.AioRpcError as error:
@@ -85,14 +87,22 @@ async def answers(doors: Doors, key: str) -> list[str]:
 
 
 async def test_no_key_is_revealed(
-    doors: Doors, keyed: ServiceWithKeys, heard: Heard, caplog: pytest.LogCaptureFixture
+    entry_points: EntryPoints,
+    with_keys: ServiceWithKeys,
+    telemetry: Telemetry,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        answered = {key: await answers(doors, key) for key in (keyed.lab, *keyed.closed.values())}
-    everything = "\n".join([await heard.everything(), caplog.text, *map(str, answered.values())])
+        answered = {
+            key: await answers(entry_points, key)
+            for key in (with_keys.lab, *with_keys.closed.values())
+        }
+    everything = "\n".join(
+        [await telemetry.everything(), caplog.text, *map(str, answered.values())]
+    )
     assert "listDevices" in everything, "something was told"
     assert "UNAUTHENTICATED" in everything
-    assert heard.entries
+    assert telemetry.entries
     for key in answered:
         for part in (key, key[8:24], key[-12:]):
             assert part not in everything
@@ -101,12 +111,14 @@ async def test_no_key_is_revealed(
 
 
 async def test_refused_callers_are_kept_for_the_audit(
-    doors: Doors, keyed: ServiceWithKeys, heard: Heard
+    entry_points: EntryPoints, with_keys: ServiceWithKeys, telemetry: Telemetry
 ) -> None:
-    for key in (keyed.closed["expired"], keyed.closed["unknown"], keyed.lab):
-        await answers(doors, key)
-    await heard.everything()
-    known = {(one.face, one.method, one.outcome, one.tenant, one.reason) for one in heard.entries}
+    for key in (with_keys.closed["expired"], with_keys.closed["unknown"], with_keys.lab):
+        await answers(entry_points, key)
+    await telemetry.everything()
+    known = {
+        (one.face, one.method, one.outcome, one.tenant, one.reason) for one in telemetry.entries
+    }
     assert {entry[:4] for entry in known} == {
         ("rest", "listDevices", "401", "lab"),
         ("rest", "listDevices", "401", ""),
