@@ -24,7 +24,7 @@ from opserve_server.core.session_request import SessionRequest
 from server.core import every_command as c
 from simulation.history import Recorded, StreamHistory, Submitted
 from simulation.mappings import Mappings
-from simulation.watching import Watcher
+from simulation.watcher import Watcher
 from simulation.worker import filled_by
 
 BUFFER_BYTES = 4096
@@ -65,7 +65,7 @@ def full_of(value: int) -> bytes:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
+class ClientStream:
     """A stream of a client, who watches it, its buffers, and the byte that each is full of."""
 
     handle: int
@@ -98,8 +98,8 @@ class Client:
         mappings: Mappings,
     ) -> None:
         self.session = ""
-        self.lanes: list[Lane] = []
-        self.finished: list[Lane] = []
+        self.client_streams: list[ClientStream] = []
+        self.finished: list[ClientStream] = []
         self._service = service
         self.principal = principal
         self._random = random
@@ -127,9 +127,9 @@ class Client:
         """Waits for all its work, reads everything and closes its session."""
         try:
             if self.session:
-                for lane in self.lanes:
-                    await self._synchronize(lane)
-                    await self._read(lane)
+                for client_stream in self.client_streams:
+                    await self._synchronize(client_stream)
+                    await self._read(client_stream)
                 await self._close()
                 self._forget()
         except SessionLost:
@@ -137,8 +137,8 @@ class Client:
 
     def die(self) -> None:
         """Says nothing any more; what it had goes on until its lease ends."""
-        for lane in self.lanes:
-            lane.watcher.stop()
+        for client_stream in self.client_streams:
+            client_stream.watcher.stop()
         self._forget()
 
     def cut_off(self) -> None:
@@ -147,18 +147,18 @@ class Client:
             self._waiting.cancel()
 
     def _habits(self) -> list[Callable[[], Awaitable[None]]]:
-        lane = self._random.choice(self.lanes)
-        other = self._random.choice(self.lanes)
+        client_stream = self._random.choice(self.client_streams)
+        other = self._random.choice(self.client_streams)
         return [
-            *[lambda: self._execute(lane)] * 8,
-            lambda: self._record_event(lane),
-            lambda: self._hand_over(lane, other),
-            lambda: self._synchronize(lane),
-            lambda: self._read(lane),
-            lambda: self._write(lane),
-            *[lambda: self._write_mapped(lane)] * 2,
-            lambda: self._replace_buffer(lane),
-            lambda: self._abort(lane),
+            *[lambda: self._execute(client_stream)] * 8,
+            lambda: self._record_event(client_stream),
+            lambda: self._hand_over(client_stream, other),
+            lambda: self._synchronize(client_stream),
+            lambda: self._read(client_stream),
+            lambda: self._write(client_stream),
+            *[lambda: self._write_mapped(client_stream)] * 2,
+            lambda: self._replace_buffer(client_stream),
+            lambda: self._abort(client_stream),
         ]
 
     def _lose(self) -> None:
@@ -166,8 +166,8 @@ class Client:
         self._forget()
 
     def _forget(self) -> None:
-        self.finished += self.lanes
-        self.session, self.lanes, self._record = "", [], None
+        self.finished += self.client_streams
+        self.session, self.client_streams, self._record = "", [], None
 
     async def _open(self) -> None:
         was_draining = self._service.draining
@@ -183,46 +183,46 @@ class Client:
             stream = (await self._run(c.CreateStream())).stream
             random = Random(self._random.getrandbits(64))  # noqa: S311  # to be replayed
             watcher = Watcher(self._service, self.principal, self.session, stream, random=random)
-            lane = Lane(stream, watcher)
-            self.lanes.append(lane)
+            client_stream = ClientStream(stream, watcher)
+            self.client_streams.append(client_stream)
             for _ in range(BUFFERS):
-                await self._allocate(lane)
+                await self._allocate(client_stream)
 
-    async def _allocate(self, lane: Lane) -> None:
+    async def _allocate(self, client_stream: ClientStream) -> None:
         handle = (await self._run(c.Allocate(size_bytes=BUFFER_BYTES))).buffer
-        lane.buffers.append(handle)
-        await self._fill(lane, handle)
+        client_stream.buffers.append(handle)
+        await self._fill(client_stream, handle)
 
-    async def _fill(self, lane: Lane, handle: int) -> None:
+    async def _fill(self, client_stream: ClientStream, handle: int) -> None:
         value = self._random.randrange(256)
         await self._run(c.Fill(buffer=handle, size_bytes=BUFFER_BYTES, value=value))
-        lane.content[handle] = value
+        client_stream.content[handle] = value
 
-    async def _write(self, lane: Lane) -> None:
-        handle, value = self._random.choice(lane.buffers), self._random.randrange(256)
+    async def _write(self, client_stream: ClientStream) -> None:
+        handle, value = self._random.choice(client_stream.buffers), self._random.randrange(256)
         await self._run(c.Write(buffer=handle, data=full_of(value)))
-        lane.content[handle] = value
+        client_stream.content[handle] = value
 
-    async def _write_mapped(self, lane: Lane) -> None:
+    async def _write_mapped(self, client_stream: ClientStream) -> None:
         """Maps a buffer, unless a call computes near it, and writes there if no work uses it."""
-        handle, value = self._random.choice(lane.buffers), self._random.randrange(256)
+        handle, value = self._random.choice(client_stream.buffers), self._random.randrange(256)
         with _losing_a_session():
             exposed = self._service.expose(self.principal, self.session, handle)
         if exposed is not None:
             content = self._mappings.map(exposed)
             if exposed.idle:
                 content[:] = full_of(value)
-                lane.content[handle] = value
+                client_stream.content[handle] = value
 
-    async def _replace_buffer(self, lane: Lane) -> None:
+    async def _replace_buffer(self, client_stream: ClientStream) -> None:
         """Frees a buffer that queued work may use, and takes a new one."""
-        handle = lane.buffers.pop(0)
+        handle = client_stream.buffers.pop(0)
         await self._run(c.Free(buffer=handle))
-        await self._allocate(lane)
+        await self._allocate(client_stream)
 
-    async def _execute(self, lane: Lane) -> None:
+    async def _execute(self, client_stream: ClientStream) -> None:
         """Both phases; the workspace is freed while the call waits for its turn."""
-        source, target = self._random.sample(lane.buffers, 2)
+        source, target = self._random.sample(client_stream.buffers, 2)
         columns, name = self._name_of()
         plan = c.GetWorkspaceSize(
             operator="im2col_backward",
@@ -231,65 +231,69 @@ class Client:
         executor = (await self._run(plan)).executor
         workspace = (await self._run(c.Allocate(workspace_of=executor))).buffer
         submitted = Submitted(name, executor)
-        lane.history.submit(submitted)
+        client_stream.history.submit(submitted)
         try:
-            await self._run(c.Execute(executor=executor, workspace=workspace, stream=lane.handle))
+            await self._run(
+                c.Execute(executor=executor, workspace=workspace, stream=client_stream.handle)
+            )
         except LimitExceeded:
-            lane.history.take_back(submitted)
+            client_stream.history.take_back(submitted)
         except Drained:
-            lane.history.take_back(submitted)
+            client_stream.history.take_back(submitted)
             raise
         else:
-            lane.content[target] = filled_by(full_of(lane.content[source]), name)
+            client_stream.content[target] = filled_by(full_of(client_stream.content[source]), name)
         if workspace:
             await self._run(c.Free(buffer=workspace))
 
-    def _deadline_ms(self, lane: Lane) -> int | None:
+    def _deadline_ms(self, client_stream: ClientStream) -> int | None:
         if self._random.random() >= HURRIED:
             return None
-        lane.history.hurry()
+        client_stream.history.hurry()
         return self._random.randrange(1, LONGEST_DEADLINE_MS)
 
-    async def _record_event(self, lane: Lane) -> None:
-        await self._run(c.RecordEvent(event=self._event, stream=lane.handle))
-        self._record = lane.history.record()
+    async def _record_event(self, client_stream: ClientStream) -> None:
+        await self._run(c.RecordEvent(event=self._event, stream=client_stream.handle))
+        self._record = client_stream.history.record()
 
-    async def _wait_event(self, lane: Lane) -> None:
-        await self._run(c.StreamWaitEvent(event=self._event, stream=lane.handle))
+    async def _wait_event(self, client_stream: ClientStream) -> None:
+        await self._run(c.StreamWaitEvent(event=self._event, stream=client_stream.handle))
         if self._record is not None:
-            lane.history.wait(self._record)
+            client_stream.history.wait(self._record)
 
-    async def _abort(self, lane: Lane) -> None:
+    async def _abort(self, client_stream: ClientStream) -> None:
         """Gives up what waits and runs; the next synchronise tells it."""
-        await self._run(c.AbortStream(stream=lane.handle))
-        lane.history.abort()
+        await self._run(c.AbortStream(stream=client_stream.handle))
+        client_stream.history.abort()
 
-    async def _hand_over(self, lane: Lane, other: Lane) -> None:
+    async def _hand_over(self, client_stream: ClientStream, other: ClientStream) -> None:
         """What comes on one stream waits for the other."""
-        await self._execute(lane)
-        await self._execute(lane)
-        await self._record_event(lane)
+        await self._execute(client_stream)
+        await self._execute(client_stream)
+        await self._record_event(client_stream)
         await self._wait_event(other)
         await self._execute(other)
 
-    async def _synchronize(self, lane: Lane) -> None:
-        covered = len(lane.history.calls)
+    async def _synchronize(self, client_stream: ClientStream) -> None:
+        covered = len(client_stream.history.calls)
         failed = 0
         try:
-            await self._run(c.SynchronizeStream(stream=lane.handle), safe=False)
+            await self._run(c.SynchronizeStream(stream=client_stream.handle), safe=False)
         except ExecutionFailed as failure:
             failed = failure.executor
-            for handle in lane.buffers:  # it is unknown what the failed call left
-                await self._fill(lane, handle)
+            for handle in client_stream.buffers:  # it is unknown what the failed call left
+                await self._fill(client_stream, handle)
         at_s = asyncio.get_running_loop().time()
-        lane.history.synchronised.append((covered, at_s, failed))
+        client_stream.history.synchronised.append((covered, at_s, failed))
 
-    async def _read(self, lane: Lane) -> None:
+    async def _read(self, client_stream: ClientStream) -> None:
         """What is read is what was written last, once no failure is left to be told."""
-        await self._synchronize(lane)
-        for handle in lane.buffers:
+        await self._synchronize(client_stream)
+        for handle in client_stream.buffers:
             content = await self._run(c.Read(buffer=handle, size_bytes=BUFFER_BYTES))
-            assert content.data == full_of(lane.content[handle]), f"buffer {handle} is wrong"
+            assert content.data == full_of(client_stream.content[handle]), (
+                f"buffer {handle} is wrong"
+            )
 
     async def _close(self) -> None:
         with _losing_a_session():

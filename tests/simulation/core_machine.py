@@ -105,11 +105,9 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def the_device_was_told_to_stop_what_must_stop(self) -> None:
         for handle, stream in self.session.streams.items():
-            stopping = [held.stopping for held in self.device.held if held.stream == handle]
-            running = list(stream.queue)[: len(stopping)]
-            assert stopping == [work.stopped_by is not None for work in running], (
-                f"stopped: {stopping}"
-            )
+            marked = [held.stopping for held in self.device.held if held.stream == handle]
+            running = list(stream.queue)[: len(marked)]
+            assert marked == [work.stopped_by is not None for work in running], f"stopped: {marked}"
         for handle, task in self.aborts:
             stopping = any(held.stopping for held in self.device.held if held.stream == handle)
             assert task.done() != stopping, "an abort ends with the last call that it stops"

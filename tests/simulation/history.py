@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from opserve_server.core.history import HistoryEntry, LostEntries, Outcome, WorkKind
-from simulation.watching import Watcher, check_reported
+from simulation.watcher import Watcher, check_reported
 from simulation.worker import Ran
 
 DEATHS_LIMIT = 2

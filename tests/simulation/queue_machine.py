@@ -20,7 +20,7 @@ from opserve_server.core.tenants import Quota, Tenant
 from server.core.fakes import LIMITS, FakeDevice
 from server.core.waiting_clients import ADMIN
 from simulation.choices import WHICH, one_of, pick
-from simulation.queue_model import ModelCaller, ModelLine, ModelSession, ModelWait
+from simulation.queue_model import ModelCaller, ModelQueue, ModelSession, ModelWait
 from simulation.virtual_time import VirtualTimeLoop
 
 BOUNDS = replace(LIMITS, sessions_limit=5, device_sessions_limit=2, priority_step_s=10.0)
@@ -42,7 +42,7 @@ class Client:
     cut_off: bool = False
 
 
-class LineMachine(RuleBasedStateMachine):
+class QueueMachine(RuleBasedStateMachine):
     """Three tenants and three devices, of which some become ready now and then.
 
     No two things happen at the same time: each duration has a fraction of its own.
@@ -53,7 +53,7 @@ class LineMachine(RuleBasedStateMachine):
         self.loop = VirtualTimeLoop()
         self.fractions = Random(0)  # noqa: S311  # times, not secrets
         self.devices = {name: FakeDevice(name=name, tags=tags) for name, tags in TAGS.items()}
-        self.model = ModelLine(BOUNDS, tuple(TAGS), QUOTAS)
+        self.model = ModelQueue(BOUNDS, tuple(TAGS), QUOTAS)
         self.clients: list[Client] = []
         self.asked: dict[ModelWait, SessionRequest] = {}
         self.service: Service

@@ -61,7 +61,7 @@ class ModelWait:
 
 
 @dataclass
-class ModelLine:
+class ModelQueue:
     """Who waits, who has a session, and what time it is.
 
     Attributes:

@@ -29,18 +29,18 @@ from opserve_server.pool.slabs import Slab
 from opserve_server.pool.turns import Turns
 from simulation.history import check_tenants
 from simulation.virtual_time import VirtualTimeLoop
-from simulation.worker import SLICE_S, Manners, Ran, SimulatedWorker
+from simulation.worker import SLICE_S, Ran, SimulatedWorker, WorkerFaults
 
 US = 1_000_000
 TOLERANCE = 0.03
 SHARES = "the shares of time are not by weight"
 BLAMED = "a call is blamed for the death of a worker that ran another"
-QUIET = Manners(
+QUIET = WorkerFaults(
     fails=0, hangs=0, endless=0, start_fails=0, seconds=lambda call, _: call.parameters[0] / US
 )
 
 
-class Payer:
+class ChargedTenant:
     """A tenant, and what its calls came to."""
 
     def __init__(self, name: str, weight: int) -> None:
@@ -55,14 +55,14 @@ class Payer:
         return self.book.seconds_today(self.name)
 
 
-class Station:
+class SimulatedDispatch:
     """A dispatcher and a device whose workers are simulated."""
 
     def __init__(self) -> None:
         self.workers: list[SimulatedWorker] = []
         self.log: list[Ran] = []
         self.streams: list[Stream] = []
-        self.payers: list[Payer] = []
+        self.payers: list[ChargedTenant] = []
         self.handles = count(1)
         self.device = Device(
             name="ascend910b-0",
@@ -84,7 +84,7 @@ class Station:
         worker = SimulatedWorker(
             pid=len(self.workers) + 1,
             random=Random(0),  # noqa: S311  # no secret
-            manners=QUIET,
+            worker_faults=QUIET,
             operators=sorted(kernels),
             call_time_limit_s=more["call_time_limit_s"],
             on_message=on_message,
@@ -94,12 +94,12 @@ class Station:
         self.workers.append(worker)
         return worker
 
-    def payer(self, name: str, weight: int = 1) -> Payer:
-        payer = Payer(name, weight)
+    def payer(self, name: str, weight: int = 1) -> ChargedTenant:
+        payer = ChargedTenant(name, weight)
         self.payers.append(payer)
         return payer
 
-    def stream(self, payer: Payer) -> Stream:
+    def stream(self, payer: ChargedTenant) -> Stream:
         stream = Stream(
             next(self.handles),
             account=payer.account,
@@ -144,9 +144,9 @@ class Station:
 
 
 @asynccontextmanager
-async def running_station() -> AsyncGenerator[Station]:
+async def running_station() -> AsyncGenerator[SimulatedDispatch]:
     """A station that is held against what must always hold, when all work has ended."""
-    station = Station()
+    station = SimulatedDispatch()
     processes = mock.Mock(start=station.start_worker)
     with mock.patch.object(device_module, "WorkerProcess", processes):
         await station.device.start()

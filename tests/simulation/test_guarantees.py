@@ -20,11 +20,11 @@ from opserve_server.core.streams import Stream
 from opserve_server.core.work import KernelRun, Mark, Wait
 from opserve_server.pool.device import Device
 from opserve_server.pool.slabs import Slab, SlabPool
-from simulation.world import CALM, Weather, World
+from simulation.world import CALM, Disturbances, World
 
 SEEDS = range(50)
 MANY_SEEDS = range(1000, 6000)
-ROUGH = Weather()
+ROUGH = Disturbances()
 EVERY_TURN_SEEDS = (1,)
 FAULTS = (World.kill_worker, World.cut_off_clients, World.close_sessions)
 
@@ -77,9 +77,14 @@ def test_a_world_is_as_rough_as_it_should_be() -> None:
         assert outcomes.count(outcome) >= least
     assert sum(world.service.draining for world in worlds) >= 3
     assert sum(world.mappings.count for world in worlds) >= 10
-    lanes = [lane for world in worlds for client in world.clients for lane in client.finished]
-    assert sum(lane.watcher.whole for lane in lanes) >= 50
-    assert sum(len(lane.watcher.reported) for lane in lanes) >= 300
+    client_streams = [
+        client_stream
+        for world in worlds
+        for client in world.clients
+        for client_stream in client.finished
+    ]
+    assert sum(client_stream.watcher.whole for client_stream in client_streams) >= 50
+    assert sum(len(client_stream.watcher.reported) for client_stream in client_streams) >= 300
 
 
 def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,11 @@ from opserve_server.core.infos import WaitingInfo
 from opserve_server.core.session import Session
 from opserve_server.core.session_request import Wanted
 from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
-from simulation.queue_machine import LineMachine
+from simulation.queue_machine import QueueMachine
 
 
 def test_the_queue_behaves_as_its_model() -> None:
-    run_state_machine_as_test(LineMachine, settings=CLEAN)
+    run_state_machine_as_test(QueueMachine, settings=CLEAN)
 
 
 def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -103,18 +103,18 @@ def ask(  # as the machine's rule, with what most histories give
     alone_s: int = 0,
     wait_s: int = 0,
     way: str = "once",
-) -> Callable[[LineMachine], None]:
+) -> Callable[[QueueMachine], None]:
     """A step: a client asks for a session."""
     return lambda line: line.ask(tenant, tags, priority, alone_s, wait_s, way)
 
 
-NONE_READY: list[Callable[[LineMachine], None]] = [
+NONE_READY: list[Callable[[QueueMachine], None]] = [
     lambda line: line.a_device_fails_or_is_ready_again("one"),
     lambda line: line.a_device_fails_or_is_ready_again("two"),
     lambda line: line.a_device_fails_or_is_ready_again("three"),
 ]
 
-BUGS: list[Planted[LineMachine]] = [
+BUGS: list[Planted[QueueMachine]] = [
     Planted(
         let_priority_win_for_ever,
         [
@@ -184,31 +184,31 @@ BUGS: list[Planted[LineMachine]] = [
 
 
 @by_name(BUGS)
-def test_a_history_finds_nothing_where_no_bug_is_planted(bug: Planted[LineMachine]) -> None:
-    go_through(LineMachine(), [LineMachine.start, *bug.steps])
+def test_a_history_finds_nothing_where_no_bug_is_planted(bug: Planted[QueueMachine]) -> None:
+    go_through(QueueMachine(), [QueueMachine.start, *bug.steps])
 
 
 @by_name(BUGS)
 def test_a_history_finds_the_bug_that_is_planted(
-    bug: Planted[LineMachine], monkeypatch: pytest.MonkeyPatch
+    bug: Planted[QueueMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug.plant(monkeypatch)
     with pytest.raises(AssertionError, match=bug.message):
-        go_through(LineMachine(), [LineMachine.start, *bug.steps])
+        go_through(QueueMachine(), [QueueMachine.start, *bug.steps])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_queue_behaves_as_its_model_in_many_histories() -> None:
-    run_state_machine_as_test(LineMachine, settings=SEARCH)
+    run_state_machine_as_test(QueueMachine, settings=SEARCH)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @by_name(BUGS)
 def test_the_search_finds_the_bug_that_is_planted(
-    bug: Planted[LineMachine], monkeypatch: pytest.MonkeyPatch
+    bug: Planted[QueueMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug.plant(monkeypatch)
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(LineMachine, settings=PLANTED)
+        run_state_machine_as_test(QueueMachine, settings=PLANTED)

@@ -103,7 +103,7 @@ def some_time(_: KernelCall, random: Random) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
+class WorkerFaults:
     """How workers behave, as chances of a call or a start.
 
     Attributes:
@@ -145,7 +145,7 @@ class SimulatedWorker:
         *,
         pid: int,
         random: Random,
-        manners: Manners,
+        worker_faults: WorkerFaults,
         operators: Sequence[str],
         call_time_limit_s: float,
         on_message: Callable[[Message], None],
@@ -158,7 +158,7 @@ class SimulatedWorker:
         self.ready: asyncio.Future[bool] = self.loop.create_future()
         self.dead: asyncio.Future[None] = self.loop.create_future()
         self._random = random
-        self._manners = manners
+        self._worker_faults = worker_faults
         self._operators = operators
         self._on_message = on_message
         self._log = log
@@ -174,7 +174,7 @@ class SimulatedWorker:
         self._timer: asyncio.TimerHandle | None = None
         self._hangs = False
         self._alive = True
-        self.loop.call_later(random.uniform(0, manners.start_s), self._become_ready)
+        self.loop.call_later(random.uniform(0, worker_faults.start_s), self._become_ready)
 
     def send(self, frame: bytes, *, fd: int | None = None) -> None:
         """Takes in frames; a dead worker hears nothing."""
@@ -246,10 +246,10 @@ class SimulatedWorker:
     def _begin(self, call: KernelCall) -> _Begun:
         _, target = self._regions(call)
         self._fill(target, SPOILED)
-        chance, fails = self._random.random(), self._random.random() < self._manners.fails
-        self._hangs = chance < self._manners.hangs
-        endless = chance < self._manners.hangs + self._manners.endless
-        seconds = inf if endless else self._manners.seconds(call, self._random)
+        chance, fails = self._random.random(), self._random.random() < self._worker_faults.fails
+        self._hangs = chance < self._worker_faults.hangs
+        endless = chance < self._worker_faults.hangs + self._worker_faults.endless
+        seconds = inf if endless else self._worker_faults.seconds(call, self._random)
         return _Begun(self.loop.time(), seconds, fails)
 
     def _set_timer(self, task: Task) -> None:

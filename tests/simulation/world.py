@@ -35,7 +35,7 @@ from simulation.history import (
 )
 from simulation.mappings import Mappings
 from simulation.virtual_time import VirtualTimeLoop
-from simulation.worker import Manners, Ran, SimulatedWorker
+from simulation.worker import Ran, SimulatedWorker, WorkerFaults
 
 PROFILE = "ascend910b"
 DEVICE_BYTES = 2**20
@@ -48,7 +48,7 @@ LIMITS_HERE = replace(LIMITS, wait_limit_s=120.0, request_ids_limit=64, plans_li
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weather:
+class Disturbances:
     """What befalls a world.
 
     Attributes:
@@ -67,17 +67,17 @@ class Weather:
     drains: float = 0.2
     deaths: float = 0.2
     cut: float = 0.1
-    manners: Manners = field(default_factory=Manners)
+    worker_faults: WorkerFaults = field(default_factory=WorkerFaults)
 
 
-CALM = Weather(
+CALM = Disturbances(
     clients=1,
     steps=6,
     kills=0,
     drains=0,
     deaths=0,
     cut=0,
-    manners=Manners(fails=0, hangs=0, endless=0, start_fails=0),
+    worker_faults=WorkerFaults(fails=0, hangs=0, endless=0, start_fails=0),
 )
 
 
@@ -109,14 +109,14 @@ class World:
         weather: How rough it is.
     """
 
-    def __init__(self, seed: int, weather: Weather) -> None:
+    def __init__(self, seed: int, disturbances: Disturbances) -> None:
         self.seed = seed
         self.loop = SteppedLoop()
         self.log: list[Ran] = []
         self.clients: list[Client] = []
         self.workers: list[SimulatedWorker] = []
         self.turns_of_work = 0
-        self._weather = weather
+        self._disturbances = disturbances
         self._random = Random(seed)  # noqa: S311  # to be replayed, not to be secret
         self._columns = 0
         self.mappings = Mappings()
@@ -144,7 +144,9 @@ class World:
     def history(self) -> str:
         """Everything that happened, to be compared."""
         synchronised = [
-            lane.history.synchronised for client in self.clients for lane in client.finished
+            client_stream.history.synchronised
+            for client in self.clients
+            for client_stream in client.finished
         ]
         return repr((self.log, synchronised, self.loop.time()))
 
@@ -217,27 +219,27 @@ class World:
         )
 
     async def _everybody_works(self) -> None:
-        for number in range(self._weather.clients):
+        for number in range(self._disturbances.clients):
             client = Client(
                 self.service,
                 tenant_number(number % TENANTS),
                 random=Random(self._random.getrandbits(64)),  # noqa: S311
                 name_of=self._new_call,
-                cut=self._weather.cut,
+                cut=self._disturbances.cut,
                 mappings=self.mappings,
             )
             self.clients.append(client)
         async with asyncio.TaskGroup() as tasks:
             for client in self.clients:
                 tasks.create_task(self._life(client))
-            for _ in range(self._weather.kills):
+            for _ in range(self._disturbances.kills):
                 self.loop.call_later(self._random.uniform(0, 5), self.kill_worker)
-            if self._random.random() < self._weather.drains:
+            if self._random.random() < self._disturbances.drains:
                 self.loop.call_later(self._random.uniform(0, 5), self.drain)
 
     async def _life(self, client: Client) -> None:
-        await client.work(self._weather.steps)
-        if self._random.random() < self._weather.deaths:
+        await client.work(self._disturbances.steps)
+        if self._random.random() < self._disturbances.deaths:
             client.die()
         else:
             await client.finish()
@@ -257,14 +259,16 @@ class World:
 
     def _check(self) -> None:
         runs = Runs.of(self.log)
-        lanes = [found for client in self.clients for found in client.finished]
+        client_streams = [found for client in self.clients for found in client.finished]
         check_tenants(self.log)
-        check_at_most_once(runs, [call for lane in lanes for call in lane.history.calls])
-        for lane in lanes:
-            check_order(runs, lane.history)
-            check_events(runs, lane.history)
-            check_synchronised(runs, lane.history)
-            check_watched(runs, lane.history, lane.watcher)
+        check_at_most_once(
+            runs, [call for client_stream in client_streams for call in client_stream.history.calls]
+        )
+        for client_stream in client_streams:
+            check_order(runs, client_stream.history)
+            check_events(runs, client_stream.history)
+            check_synchronised(runs, client_stream.history)
+            check_watched(runs, client_stream.history, client_stream.watcher)
 
     def _new_call(self) -> tuple[int, tuple[int, ...]]:
         self._columns += 1
@@ -282,12 +286,12 @@ class World:
         on_message: Any,
     ) -> SimulatedWorker:
         del name, threads
-        if self.workers and self._random.random() < self._weather.manners.start_fails:
+        if self.workers and self._random.random() < self._disturbances.worker_faults.start_fails:
             raise OSError("planted: no process can be started")
         worker = SimulatedWorker(
             pid=len(self.workers) + 1,
             random=Random(self._random.getrandbits(64)),  # noqa: S311
-            manners=self._weather.manners,
+            worker_faults=self._disturbances.worker_faults,
             operators=sorted(kernels),
             call_time_limit_s=call_time_limit_s,
             on_message=on_message,
