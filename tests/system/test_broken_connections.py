@@ -16,7 +16,7 @@ SIZE = 3 * 2**20 + 5
 SEGMENT = 2**20
 
 
-class Cutter:
+class CuttingProxy:
     """Carries connections to a service, and cuts the one that carries the byte it is told.
 
     Attributes:
@@ -31,9 +31,9 @@ class Cutter:
         self.tasks = set[asyncio.Task[None]]()
 
     def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.tasks.add(asyncio.create_task(self._carry(reader, writer)))
+        self.tasks.add(asyncio.create_task(self._forward(reader, writer)))
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(*self._service)
         try:
             async with asyncio.TaskGroup() as ways:
@@ -56,12 +56,12 @@ class Cutter:
 
 
 @asynccontextmanager
-async def cutter(service: str) -> AsyncGenerator[tuple[Cutter, str]]:
-    carrier = Cutter(service)
-    async with await asyncio.start_server(carrier.connected, "127.0.0.1", 0) as server:
+async def cutting_proxy(service: str) -> AsyncGenerator[tuple[CuttingProxy, str]]:
+    proxy = CuttingProxy(service)
+    async with await asyncio.start_server(proxy.connected, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
-        yield carrier, f"{host}:{port}"
-        await asyncio.wait(carrier.tasks)
+        yield proxy, f"{host}:{port}"
+        await asyncio.wait(proxy.tasks)
 
 
 @pytest.mark.parametrize("api", ["grpc", "rest"])
@@ -73,15 +73,15 @@ async def test_a_transfer_resumes_after_each_cut(
     address: str = getattr(service, api)
     scheme, _, target = address.rpartition("//")
     async with (
-        cutter(target) as (carrier, detour),
+        cutting_proxy(target) as (proxy, detour),
         AsyncClient(f"{scheme}//{detour}" if scheme else detour) as client,
         client.open_session() as session,
     ):
         session._calls.forget()
         buffer = await session.allocate(SIZE)
-        carrier.plan = [SEGMENT * 3 // 2, SEGMENT // 2]
+        proxy.plan = [SEGMENT * 3 // 2, SEGMENT // 2]
         await buffer.write(array)
-        assert not carrier.plan, "both cuts were made"
-        carrier.plan = [SEGMENT * 3 // 2, SEGMENT // 2]
+        assert not proxy.plan, "both cuts were made"
+        proxy.plan = [SEGMENT * 3 // 2, SEGMENT // 2]
         assert await buffer.read() == array.tobytes()
-        assert not carrier.plan
+        assert not proxy.plan

@@ -90,12 +90,12 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_get_errors() -> Non
     async with own_process() as (process, addresses), AsyncClient(addresses.grpc) as client:
         session = await client.open_session()
         asked = GetSessionRequest(session=session.name)
-        lane = (await client._connection.call(GET_SESSION, asked)).local_lane
+        transport = (await client._connection.call(GET_SESSION, asked)).local_lane
         await (await long_work(session)).queue_at_once(session, CALLS)
         waiting = asyncio.create_task(session.default_stream.synchronize())
         await session.default_stream.query()
         left = children_of(process.pid)
-        assert shared_memory_is_open(lane)
+        assert shared_memory_is_open(transport)
         begun = asyncio.get_running_loop().time()
         process.kill()
         with pytest.raises(OpserveError, match="507901"):
@@ -109,7 +109,7 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_get_errors() -> Non
         await until(gone)
         ended_s = asyncio.get_running_loop().time() - begun
         tell("front killed: its processes, and their memory, gone after", ended_s)
-        assert not shared_memory_is_open(lane)
+        assert not shared_memory_is_open(transport)
         again = {
             "grpc_address": addresses.grpc,
             "rest_address": addresses.rest.removeprefix("http://"),

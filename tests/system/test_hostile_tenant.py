@@ -27,7 +27,7 @@ HELD = set(Resource) - {Resource.CALLS_PER_S, Resource.DEVICE_SECONDS}
 
 
 @dataclass(frozen=True)
-class Farm:
+class SharedService:
     """A service with keys, two tenants who work, and one who means no good."""
 
     addresses: Addresses
@@ -78,7 +78,7 @@ class Farm:
 
 
 @asynccontextmanager
-async def farm(folder: Path) -> AsyncGenerator[Farm]:
+async def shared_service(folder: Path) -> AsyncGenerator[SharedService]:
     url, answers = store_url(folder), folder / "answers"
     tenants = [Tenant(name=GOOD), Tenant(name=ROUND), Tenant(name=BAD, quota=QUOTA)]
     keys = await new_store(url, tenants)
@@ -96,12 +96,12 @@ async def farm(folder: Path) -> AsyncGenerator[Farm]:
                 attacker(addresses, keys[BAD], Answers(file)) as bad,
             ):
                 loads = [TenantLoad(session, new_mark()) for session in (first, second)]
-                yield Farm(addresses, keys, one, loads, new_mark(), bad, answers)
+                yield SharedService(addresses, keys, one, loads, new_mark(), bad, answers)
 
 
 @pytest.mark.slow
 async def test_a_hostile_tenant_harms_no_other_and_sees_nothing(tmp_path: Path) -> None:
-    async with farm(tmp_path) as found:
+    async with shared_service(tmp_path) as found:
         await found.others_work()
         await found.one_leaves()
         before = await found.use_at_rest(GOOD)

@@ -19,8 +19,8 @@ from opserve_server.rest_api.batch import SubmitBody
 from opserve_server.rest_api.models import OpenSessionBody, parse, planned_body
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import LIMITS, FakeDevice, make_service
-from server.entry_points import Doors, every_rpc, open_doors
-from server.guards import ServiceWithKeys, keyed_guard
+from server.entry_points import EntryPoints, every_rpc, open_entry_points
+from server.guards import ServiceWithKeys, service_with_keys
 
 MANY = 100_000
 HUGE = 2 * MANY
@@ -38,19 +38,21 @@ async def core() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def keyed(core: Service) -> ServiceWithKeys:
-    return keyed_guard(accounts=core.accounts)
+def with_keys(core: Service) -> ServiceWithKeys:
+    return service_with_keys(accounts=core.accounts)
 
 
 @pytest.fixture
-async def doors(core: Service, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
-    async with open_doors(core, keyed.guard, Metrics()) as opened:
+async def entry_points(core: Service, with_keys: ServiceWithKeys) -> AsyncIterator[EntryPoints]:
+    async with open_entry_points(core, with_keys.guard, Metrics()) as opened:
         yield opened
 
 
-async def refused(doors: Doors, name: str, data: bytes, key: str | None) -> tuple[str, ErrorInfo]:
+async def refused(
+    entry_points: EntryPoints, name: str, data: bytes, key: str | None
+) -> tuple[str, ErrorInfo]:
     """Code and details of a refusal."""
-    code, packed = await doors.grpc_answer(RPCS[name], data, key)
+    code, packed = await entry_points.grpc_answer(RPCS[name], data, key)
     info = ErrorInfo()
     status = RpcStatus.FromString(packed)
     if status.details:
@@ -59,75 +61,81 @@ async def refused(doors: Doors, name: str, data: bytes, key: str | None) -> tupl
 
 
 async def test_bytes_that_are_no_message_are_refused_and_not_logged(
-    doors: Doors, keyed: ServiceWithKeys, caplog: pytest.LogCaptureFixture
+    entry_points: EntryPoints, with_keys: ServiceWithKeys, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for rpc in RPCS.values():
             if SCOPES[rpc.containing_service.full_name] is Scope.ADMIN:
                 continue
-            code, info = await refused(doors, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", keyed.lab)
+            code, info = await refused(
+                entry_points, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", with_keys.lab
+            )
             assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message"), rpc.name
     assert caplog.records == []
 
 
-async def test_no_message_is_read_before_its_caller_is_known(doors: Doors) -> None:
+async def test_no_message_is_read_before_its_caller_is_known(entry_points: EntryPoints) -> None:
     for rpc in RPCS.values():
-        code, _ = await refused(doors, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", None)
+        code, _ = await refused(entry_points, rpc.name, b"\x0a\xff\xff\xff\xff\x0f", None)
         assert code == "UNAUTHENTICATED", rpc.name
 
 
-async def test_messages_nested_too_deep_are_refused(doors: Doors, keyed: ServiceWithKeys) -> None:
+async def test_messages_nested_too_deep_are_refused(
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
+) -> None:
     deep = b""
     for _ in range(200):  # a group in a group: unknown fields, which a parser skips one by one
         deep = b"\xfb\x07" + deep + b"\xfc\x07"
-    code, info = await refused(doors, "GetSession", deep, keyed.lab)
+    code, info = await refused(entry_points, "GetSession", deep, with_keys.lab)
     assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message")
 
 
-async def test_json_nested_too_deep_is_refused(doors: Doors, keyed: ServiceWithKeys) -> None:
-    sent = {"authorization": f"Bearer {keyed.lab}", "content-type": "application/json"}
+async def test_json_nested_too_deep_is_refused(
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
+) -> None:
+    sent = {"authorization": f"Bearer {with_keys.lab}", "content-type": "application/json"}
     for document in (b"[" * 2000 + b"]" * 2000, b'{"a":' * 400 + b"1" + b"}" * 400):
-        answer = await doors.rest.post("/v1/sessions", content=document, headers=sent)
+        answer = await entry_points.rest.post("/v1/sessions", content=document, headers=sent)
         assert answer.status_code == 400
         assert answer.json()["given"] == "text that is not JSON"
 
 
 async def test_too_many_commands_are_refused_before_one_is_read(
-    doors: Doors, keyed: ServiceWithKeys
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     request = SubmitRequest(session="none", commands=[Command()] * MANY)
-    code, info = await refused(doors, "Submit", request.SerializeToString(), keyed.lab)
+    code, info = await refused(entry_points, "Submit", request.SerializeToString(), with_keys.lab)
     assert (code, info.metadata["parameter"]) == ("RESOURCE_EXHAUSTED", "commands")
     assert info.metadata["allowed"] == f"{LIMITS.commands_per_submit_limit}"
 
 
 @pytest.mark.parametrize("name", ["Submit", "Write", "Verify", "ReportRun"])
 async def test_a_message_of_too_many_values_is_refused_on_every_way(
-    name: str, doors: Doors, keyed: ServiceWithKeys
+    name: str, entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
-    code, info = await refused(doors, name, b"\x10\x00" * HUGE, keyed.lab)
+    code, info = await refused(entry_points, name, b"\x10\x00" * HUGE, with_keys.lab)
     assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "message")
     assert info.metadata["allowed"] == "at most 131072 values"
 
 
 async def test_long_lists_are_refused_by_their_length_over_grpc(
-    doors: Doors, keyed: ServiceWithKeys
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     request = operator_pb.GetWorkspaceSizeRequest(session="none")
     request.im2col_backward.grad_output.shape.extend([2**40] * (VALUES_LIMIT + 1))
     data = request.SerializeToString()
-    code, info = await refused(doors, "GetWorkspaceSize", data, keyed.lab)
+    code, info = await refused(entry_points, "GetWorkspaceSize", data, with_keys.lab)
     assert (code, info.metadata["parameter"]) == ("INVALID_ARGUMENT", "grad_output.shape")
     assert info.metadata["allowed"] == f"at most {VALUES_LIMIT} values"
 
 
 async def test_long_lists_are_refused_by_their_length_over_rest(
-    doors: Doors, keyed: ServiceWithKeys
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
-    sent = {"authorization": f"Bearer {keyed.lab}"}
+    sent = {"authorization": f"Bearer {with_keys.lab}"}
     shape = [1] * (VALUES_LIMIT + 1)
     body = {"arguments": {"grad_output": {"shape": shape}}}
-    answer = await doors.rest.post(PLAN, json=body, headers=sent)
+    answer = await entry_points.rest.post(PLAN, json=body, headers=sent)
     assert answer.status_code == 400
     assert answer.json()["parameter"] == "arguments.grad_output.shape"
     assert answer.json()["allowed"] == f"a list of at most {VALUES_LIMIT}"
@@ -158,16 +166,18 @@ def test_a_document_of_too_many_values_is_refused_before_it_is_read(inside: str)
 
 
 async def test_one_tenant_never_pushes_out_what_another_was_answered(
-    doors: Doors, keyed: ServiceWithKeys
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     def asks(key: str, request_id: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}", "idempotency-key": request_id}
 
-    first = await doors.rest.post("/v1/sessions", headers=asks(keyed.lab, "first"))
+    first = await entry_points.rest.post("/v1/sessions", headers=asks(with_keys.lab, "first"))
     for number in range(4 * LIMITS.sessions_limit):
-        opened = await doors.rest.post("/v1/sessions", headers=asks(keyed.mill, f"{number}"))
+        opened = await entry_points.rest.post(
+            "/v1/sessions", headers=asks(with_keys.mill, f"{number}")
+        )
         if opened.status_code == 201:
             path = f"/v1/sessions/{opened.json()['session']}"
-            await doors.rest.delete(path, headers=asks(keyed.mill, ""))
-    again = await doors.rest.post("/v1/sessions", headers=asks(keyed.lab, "first"))
+            await entry_points.rest.delete(path, headers=asks(with_keys.mill, ""))
+    again = await entry_points.rest.post("/v1/sessions", headers=asks(with_keys.lab, "first"))
     assert again.json() == first.json()

@@ -29,8 +29,15 @@ from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
 from server.core import every_command as c
 from server.core.fakes import KIB, FakeDevice, make_service
-from server.entry_points import Doors, every_route, every_rpc, headers, open_doors, request_in
-from server.guards import CALLS, TENANTS, ServiceWithKeys, keyed_guard
+from server.entry_points import (
+    EntryPoints,
+    every_route,
+    every_rpc,
+    headers,
+    open_entry_points,
+    request_in,
+)
+from server.guards import CALLS, TENANTS, ServiceWithKeys, service_with_keys
 
 LAB, MILL = (
     Principal(tenant=name, name="tester", scopes=frozenset({Scope.OPERATE}))
@@ -54,33 +61,33 @@ async def core(device: FakeDevice) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def keyed(core: Service) -> ServiceWithKeys:
-    return keyed_guard(accounts=core.accounts)
+def with_keys(core: Service) -> ServiceWithKeys:
+    return service_with_keys(accounts=core.accounts)
 
 
 @pytest.fixture
-async def doors(core: Service, keyed: ServiceWithKeys) -> AsyncIterator[Doors]:
-    async with open_doors(core, keyed.guard, Metrics()) as opened:
+async def entry_points(core: Service, with_keys: ServiceWithKeys) -> AsyncIterator[EntryPoints]:
+    async with open_entry_points(core, with_keys.guard, Metrics()) as opened:
         yield opened
 
 
-async def whole_memory(core: Service, whose: Principal) -> tuple[str, list[int]]:
+async def whole_memory(core: Service, owner: Principal) -> tuple[str, list[int]]:
     """A session and buffers that take all that the device has."""
-    session = (await core.open_session(whose)).session
+    session = (await core.open_session(owner)).session
     buffers: list[int] = []
     with suppress(OutOfMemory):
         while True:
-            made: Any = await core.run(whose, session, c.Allocate(size_bytes=64 * KIB))
+            made: Any = await core.run(owner, session, c.Allocate(size_bytes=64 * KIB))
             buffers.append(made.buffer)
     return session, buffers
 
 
-async def read(core: Service, whose: Principal, session: str, buffer: int) -> bytes:
-    chunks = core.read(whose, session, buffer=buffer, offset=0, size_bytes=64 * KIB)
+async def read(core: Service, owner: Principal, session: str, buffer: int) -> bytes:
+    chunks = core.read(owner, session, buffer=buffer, offset=0, size_bytes=64 * KIB)
     return b"".join([bytes(chunk) async for chunk in chunks])
 
 
-@pytest.mark.usefixtures("keyed")
+@pytest.mark.usefixtures("with_keys")
 @pytest.mark.parametrize("by_free", [False, True])
 async def test_no_tenant_reads_what_another_left_in_memory(core: Service, *, by_free: bool) -> None:
     session, buffers = await whole_memory(core, LAB)
@@ -108,7 +115,7 @@ class Counting(dict[str, Any]):
 
 
 async def test_a_foreign_session_costs_the_steps_of_none(
-    core: Service, doors: Doors, keyed: ServiceWithKeys
+    core: Service, entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     theirs, none = (await core.open_session(LAB)).session, "0" * 32
     sessions = core._sessions
@@ -120,26 +127,26 @@ async def test_a_foreign_session_costs_the_steps_of_none(
             if request is None:
                 continue
             counting.asked = 0
-            await doors.grpc_answer(rpc, request.SerializeToString(), keyed.mill)
+            await entry_points.grpc_answer(rpc, request.SerializeToString(), with_keys.mill)
             steps.append(counting.asked)
         assert len(set(steps)) <= 1, f"{rpc.full_name} took {steps} look-ups"
 
 
 async def test_no_answer_to_a_tenant_names_another(
-    core: Service, doors: Doors, keyed: ServiceWithKeys
+    core: Service, entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     opened = await core.open_session(LAB)
     allocated: Any = await core.run(LAB, opened.session, c.Allocate(size_bytes=48_611))
     secrets = (opened.session, opened.session[:8], opened.local_lane_token, "48611", '"lab"')
     seen: list[str] = []
     mine = (await core.open_session(MILL)).session
-    for _, verb, path in every_route(doors.app, session=mine):
-        answer = await doors.rest_answer(verb, path, keyed.mill)
+    for _, verb, path in every_route(entry_points.app, session=mine):
+        answer = await entry_points.rest_answer(verb, path, with_keys.mill)
         seen += [answer.text, *answer.headers.values()]
     for rpc in every_rpc():
         request = request_in(rpc, mine)
         data = b"" if request is None else request.SerializeToString()
-        _, details = await doors.grpc_answer(rpc, data, keyed.mill)
+        _, details = await entry_points.grpc_answer(rpc, data, with_keys.mill)
         seen.append(details.decode(errors="replace"))
     pages = [text for text in seen if not text.startswith("# HELP")]  # /metrics has a scope
     assert len(pages) > 80
@@ -147,8 +154,10 @@ async def test_no_answer_to_a_tenant_names_another(
     assert allocated.buffer == 1
 
 
-async def test_handles_of_another_are_none_of_mine(core: Service, keyed: ServiceWithKeys) -> None:
-    assert keyed.lab
+async def test_handles_of_another_are_none_of_mine(
+    core: Service, with_keys: ServiceWithKeys
+) -> None:
+    assert with_keys.lab
     theirs, mine = [(await core.open_session(who)).session for who in (LAB, MILL)]
     made: Any = await core.run(LAB, theirs, c.Allocate(size_bytes=KIB))
     for session in (mine, theirs):
@@ -169,19 +178,19 @@ def end_of(guard: Guard, key: str) -> None:
 
 @pytest.mark.parametrize("quiet", [False, True])
 async def test_a_watch_over_grpc_ends_with_its_key(
-    core: Service, doors: Doors, keyed: ServiceWithKeys, quiet: bool
+    core: Service, entry_points: EntryPoints, with_keys: ServiceWithKeys, quiet: bool
 ) -> None:
     session = (await core.open_session(LAB)).session
     stream: Any = await core.run(LAB, session, c.CreateStream())
     event: Any = await core.run(LAB, session, c.CreateEvent())
     record = c.RecordEvent(event=event.event, stream=stream.stream)
-    channel: Any = doors.channel
+    channel: Any = entry_points.channel
     watch = channel.unary_stream("/opserve.v1.StreamService/WatchStream")
     request = stream_pb.WatchStreamRequest(session=session, stream=stream.stream)
-    call = watch(request.SerializeToString(), metadata=list(headers(keyed.lab).items()))
+    call = watch(request.SerializeToString(), metadata=list(headers(with_keys.lab).items()))
     await core.run(LAB, session, record)
     assert await call.read()
-    end_of(keyed.guard, keyed.lab)
+    end_of(with_keys.guard, with_keys.lab)
     if not quiet:
         await core.run(LAB, session, record)
     with pytest.raises(grpc.aio.AioRpcError) as ended:
@@ -190,16 +199,16 @@ async def test_a_watch_over_grpc_ends_with_its_key(
 
 
 async def test_watches_of_one_tenant_leave_room_for_another(
-    core: Service, doors: Doors, keyed: ServiceWithKeys
+    core: Service, entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     session = (await core.open_session(LAB)).session
     stream: Any = await core.run(LAB, session, c.CreateStream())
     event: Any = await core.run(LAB, session, c.CreateEvent())
     await core.run(LAB, session, c.RecordEvent(event=event.event, stream=stream.stream))
-    channel: Any = doors.channel
+    channel: Any = entry_points.channel
     watch = channel.unary_stream("/opserve.v1.StreamService/WatchStream")
     request = stream_pb.WatchStreamRequest(session=session, stream=stream.stream)
-    metadata = list(headers(keyed.lab).items())
+    metadata = list(headers(with_keys.lab).items())
     calls = [watch(request.SerializeToString(), metadata=metadata) for _ in range(CALLS.of_tenant)]
     for call in calls:
         assert await call.read(), "it has a place"
@@ -207,18 +216,18 @@ async def test_watches_of_one_tenant_leave_room_for_another(
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await devices(b"", metadata=metadata)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert await devices(b"", metadata=list(headers(keyed.mill).items()))
+    assert await devices(b"", metadata=list(headers(with_keys.mill).items()))
     for call in calls:
         call.cancel()
 
 
 @pytest.mark.parametrize("quiet", [False, True])
 async def test_a_long_answer_over_rest_ends_with_its_key(
-    keyed: ServiceWithKeys, quiet: bool
+    with_keys: ServiceWithKeys, quiet: bool
 ) -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield b"before"
-        end_of(keyed.guard, keyed.lab)
+        end_of(with_keys.guard, with_keys.lab)
         if quiet:
             await asyncio.Event().wait()
         yield b"behind"
@@ -231,26 +240,28 @@ async def test_a_long_answer_over_rest_ends_with_its_key(
 
     app = FastAPI(openapi_url=None)
     app.include_router(router)
-    app.add_middleware(CallMiddleware, routes=app.routes, guard=keyed.guard, observe=ignore)
+    app.add_middleware(CallMiddleware, routes=app.routes, guard=with_keys.guard, observe=ignore)
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://farm.example") as client:
-        answer = await client.get("/long", headers=headers(keyed.lab))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://service.example") as client:
+        answer = await client.get("/long", headers=headers(with_keys.lab))
     assert answer.content == b"before"
 
 
 async def test_the_body_of_a_whole_call_is_charged_as_it_arrives(
-    core: Service, doors: Doors, keyed: ServiceWithKeys
+    core: Service, entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     account = core.accounts.of("lab")
     account.renew(replace(TENANTS["lab"], quota=Quota(bytes_in_flight=300)))
     path = "/v1/operators/aclnnIm2colBackward:run"
-    answer = await doors.rest.post(
-        path, files={"args": b"{}", "tensors": b"0" * 400}, headers=headers(keyed.lab)
+    answer = await entry_points.rest.post(
+        path, files={"args": b"{}", "tensors": b"0" * 400}, headers=headers(with_keys.lab)
     )
     assert answer.status_code == 429
     assert answer.json()["parameter"] == Resource.BYTES_IN_FLIGHT
     assert account.use(Resource.BYTES_IN_FLIGHT) == 0
-    answer = await doors.rest.post(path, files={"args": b"{}"}, headers=headers(keyed.lab))
+    answer = await entry_points.rest.post(
+        path, files={"args": b"{}"}, headers=headers(with_keys.lab)
+    )
     assert answer.status_code != 429
 
 
