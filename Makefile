@@ -100,7 +100,7 @@ test-slow: warm ## the slow tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
-WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_fences.py
+WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py
 
 # A folder each: loops for three more widths would crowd out those of this computer.
 test-widths: $(READY) ## the kernels' tests on vectors of 4 and 8 values, and on plain loops

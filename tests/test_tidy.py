@@ -234,8 +234,8 @@ def test_every_setting_has_a_default() -> None:
 
 
 def test_client_imports_neither_server_nor_compiler() -> None:
-    strangers = ("numba", "fastapi", "starlette", "opserve_server")
-    loaded = f"sorted(name for name in sys.modules if name.startswith({strangers}))"
+    forbidden = ("numba", "fastapi", "starlette", "opserve_server")
+    loaded = f"sorted(name for name in sys.modules if name.startswith({forbidden}))"
     found = run("-c", f"import sys, opserve_client; print({loaded})")
     assert found.strip() == "[]"
 
