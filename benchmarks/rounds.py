@@ -61,6 +61,12 @@ def at_most(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
     return Goal(goal=text, value=ratio_of(pairs).value, target=target, better="lower")
 
 
+def at_most_itself(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
+    """A goal for the subject, in its unit, whatever the yardstick is."""
+    value = figure([pair.subject for pair in pairs]).value
+    return Goal(goal=text, value=value, target=target, better="lower")
+
+
 def at_most_beyond(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
     """A goal for what the subject takes more than its yardstick, in their unit."""
     more = figure([pair.subject - pair.yardstick for pair in pairs]).value

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import grpc
 
 from benchmarks.bare import Bare, yardstick_address
+from benchmarks.client_alone import IMPORT, SIZE, client_alone
 from benchmarks.commands import BATCHED, COMMANDS_A_BATCH, Fills
 from benchmarks.mapped import CALL, WRITE, Calls, Copies
 from benchmarks.measure import percentile, seconds_each, seconds_of
@@ -20,6 +21,7 @@ from benchmarks.rounds import (
     at_least,
     at_most,
     at_most_beyond,
+    at_most_itself,
     measure_rounds,
     rows,
 )
@@ -63,6 +65,7 @@ def main() -> None:
     # As the service does: else this process's own page faults are most of an upload of 1 MiB.
     keep_freed_memory()
     with ExitStack() as stack:
+        alone = stack.enter_context(client_alone())
         service = stack.enter_context(private_service(log_level="WARNING"))
         channel = stack.enter_context(grpc.insecure_channel(service.grpc))
         planning, calls = Planning(channel), WholeCalls(channel)
@@ -86,6 +89,7 @@ def main() -> None:
                 Copies(session).measure,
                 Calls(session).measure,
                 beside.measure,
+                alone.measure,
             ),
             rounds=ROUNDS,
         )
@@ -126,6 +130,8 @@ def goals_of(measured: Rounds) -> list[Goal]:
         at_least(0.9, "mapped write of 64 MiB: rate over a memcpy's", measured[WRITE]),
         at_most_beyond(6.0, "16 MiB up, operator, 16 MiB down: ms beyond it", measured[CALL]),
         at_most(2.0, "small call beside an upload: p99 over that beside a hog", measured[BESIDE]),
+        at_most_itself(0.25, "import of the client: seconds of the process", measured[IMPORT]),
+        at_most_itself(100.0, "client installed alone by pip: MB", measured[SIZE]),
     ]
 
 

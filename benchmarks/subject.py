@@ -20,7 +20,7 @@ from opserve.v1.memory_service_pb2_grpc import MemoryServiceStub
 from opserve.v1.operator_service_pb2_grpc import OperatorServiceStub
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve.v1.stream_service_pb2_grpc import StreamServiceStub
-from opserve_client.runtime_blocking import open_channels
+from opserve_client.channels_blocking import open_channels
 from opserve_client.wire.chunks import read_chunk, write_messages
 from opserve_client.wire.methods import READ, WRITE
 

@@ -14,6 +14,7 @@ import unasync  # pyright: ignore[reportMissingTypeStubs]  it has none
 CLIENT = Path(__file__).resolve().parent / "opserve_client"
 NAMES = {
     "_async": "_sync",
+    "channels_async": "channels_blocking",
     "runtime_async": "runtime_blocking",
     "aclose": "close",
     "aread": "read",

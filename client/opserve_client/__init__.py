@@ -3,12 +3,9 @@
 Start at Client (blocking) or AsyncClient, open a session, and run an operator's call in it.
 """
 
-from opserve_client._async.admin import AsyncAdmin
-from opserve_client._async.client import AsyncClient
-from opserve_client._async.conformance import AsyncConformance
-from opserve_client._async.memory import AsyncBuffer, AsyncTensor
-from opserve_client._async.session import AsyncSession
-from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from opserve_client._sync.admin import Admin
 from opserve_client._sync.client import Client
 from opserve_client._sync.conformance import Conformance
@@ -61,6 +58,14 @@ from opserve_kernels.formats import (
     to_fractal_z,
 )
 from opserve_kernels.tensor import DataType, Format
+
+if TYPE_CHECKING:
+    from opserve_client._async.admin import AsyncAdmin
+    from opserve_client._async.client import AsyncClient
+    from opserve_client._async.conformance import AsyncConformance
+    from opserve_client._async.memory import AsyncBuffer, AsyncTensor
+    from opserve_client._async.session import AsyncSession
+    from opserve_client._async.streams import AsyncEvent, AsyncExecutor, AsyncPlan, AsyncStream
 
 __all__ = [
     "AclnnError",
@@ -123,3 +128,26 @@ __all__ = [
     "to_5hd",
     "to_fractal_z",
 ]
+
+_ASYNC = {
+    "AsyncAdmin": "admin",
+    "AsyncClient": "client",
+    "AsyncConformance": "conformance",
+    "AsyncBuffer": "memory",
+    "AsyncTensor": "memory",
+    "AsyncSession": "session",
+    "AsyncEvent": "streams",
+    "AsyncExecutor": "streams",
+    "AsyncPlan": "streams",
+    "AsyncStream": "streams",
+}
+"""Modules of the asyncio client by class."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Loads a class of the asyncio client at its first use: asyncio takes 40 ms to load."""
+        if name not in _ASYNC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}._async.{_ASYNC[name]}")
+        return getattr(module, name)

@@ -2,12 +2,7 @@
 
 import ipaddress
 import os
-import ssl
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-
-import grpc
 
 from opserve_client.errors import invalid_parameter
 
@@ -47,27 +42,6 @@ class Access:
     secure: bool
     headers: dict[str, str] = field(repr=False)
     tls: TlsFiles
-
-    @cached_property
-    def context(self) -> ssl.SSLContext:
-        """For REST."""
-        try:
-            context = ssl.create_default_context(cafile=self.tls.ca)
-            if self.tls.certificate is not None:
-                context.load_cert_chain(self.tls.certificate, self.tls.key, password="")
-        except OSError as error:  # an SSLError is one
-            raise _unusable(self.tls, error) from error
-        return context
-
-    @cached_property
-    def credentials(self) -> grpc.ChannelCredentials:
-        """For gRPC."""
-        files = (self.tls.ca, self.tls.key, self.tls.certificate)
-        try:
-            ca, key, chain = (None if file is None else Path(file).read_bytes() for file in files)
-        except OSError as error:
-            raise _unusable(self.tls, error) from error
-        return grpc.ssl_channel_credentials(ca, key, chain)
 
 
 def access_to(
@@ -115,6 +89,7 @@ def _is_loopback(authority: str) -> bool:
         return False
 
 
-def _unusable(tls: TlsFiles, error: OSError) -> Exception:
+def unusable(tls: TlsFiles, error: OSError) -> Exception:
+    """The exception for files that cannot be read or hold something else."""
     reason = error.strerror or str(error)
     return invalid_parameter("tls", f"{tls} ({reason})", "files in PEM that can be read")

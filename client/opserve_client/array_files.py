@@ -22,7 +22,7 @@ def packed(arrays: Mapping[str, Array]) -> memoryview:
     """The file of plain arrays."""
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
-    return file.getbuffer()
+    return memoryview(file.getvalue())
 
 
 def unpacked(data: bytes) -> dict[str, Array]:

@@ -1,14 +1,15 @@
 """Calls in files: args.json and tensors.npz, as the one-shot REST route takes them."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, cast
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from opserve_client._sync.session import Session
 from opserve_client.data_types import data_type_of
@@ -23,16 +24,16 @@ class FileError(Exception):
     """A file, or what it asks for, cannot be used; the message says which and why."""
 
 
-class CallFile(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFile:
     """args.json: the profile of the device, and the arguments in snake case."""
 
-    model_config = ConfigDict(extra="forbid")
-
     profile: str = "ascend910b"
-    arguments: dict[str, Any]
+    arguments: Mapping[str, Any]
 
 
-class TensorEntry(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorEntry:
     """A tensor argument in args.json: an array of the .npz, or the dtype of an output.
 
     Attributes:
@@ -42,8 +43,6 @@ class TensorEntry(BaseModel):
         format: The vendor's name of its format ("NCHW", "ND", ...); by rank if None.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     array: str | None = None
     dtype: str | None = None
     format: str | None = None
@@ -52,9 +51,13 @@ class TensorEntry(BaseModel):
 def read_arguments(path: Path) -> CallFile:
     """Reads args.json."""
     try:
-        return CallFile.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise FileError(f"{path}: {_first(error)}") from error
+        value: object = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path}: no JSON: {error}") from error
+    given = _members(f"{path}", value, {"profile": str, "arguments": dict})
+    if "arguments" not in given:
+        raise FileError(f"{path}: arguments: missing")
+    return CallFile(**given)
 
 
 def read_tensors(path: Path) -> Mapping[str, Array]:
@@ -121,10 +124,25 @@ def _named(call: str, arguments: Mapping[str, Any]) -> tuple[OperatorClass, Mapp
 
 
 def _entry(name: str, value: object) -> TensorEntry | None:
-    try:
-        return None if value is None else TensorEntry.model_validate(value)
-    except ValidationError as error:
-        raise FileError(f"arguments.{name}: {_first(error)}") from error
+    if value is None:
+        return None
+    types = {"array": str | None, "dtype": str | None, "format": str | None}
+    return TensorEntry(**_members(f"arguments.{name}", value, types))
+
+
+def _members(place: str, value: object, types: Mapping[str, type | UnionType]) -> Mapping[str, Any]:
+    """The members of a JSON object, none of which is unknown or of another type."""
+    if not isinstance(value, dict):
+        raise FileError(f"{place}: given {value}, allowed an object")
+    members = cast("dict[str, Any]", value)
+    unknown = sorted(members.keys() - types.keys())
+    if unknown:
+        raise FileError(f"{place}: given {', '.join(unknown)}, allowed {', '.join(types)}")
+    for name, member in members.items():
+        if not isinstance(member, types[name]):
+            allowed = "an object" if types[name] is dict else "a text"
+            raise FileError(f"{place}.{name}: given {member}, allowed {allowed}")
+    return members
 
 
 def _tensor(
@@ -156,8 +174,3 @@ def _data_type(name: str, dtype: str) -> DataType:
         allowed = ", ".join([*DataType.__members__, *sorted(_NUMPY_NAMES)])
         raise FileError(f"{name}.dtype: given {dtype}, allowed {allowed}")
     return data_type_of(dtype)
-
-
-def _first(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    return f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"

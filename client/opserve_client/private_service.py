@@ -20,6 +20,7 @@ PRIVATE_SETTINGS = {
     "store_url": "",
     "no_keys": "true",
 }
+_ANOTHER = "connect to one that runs elsewhere, with --server or --address"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +38,10 @@ def require_server() -> None:
         OSError: It runs another system than Linux, or the server is not installed.
     """
     if sys.platform != "linux":
-        raise OSError("the service runs on Linux only: connect to one with --server")
+        raise OSError(f"the service runs on Linux only: {_ANOTHER}")
     if importlib.util.find_spec("opserve_server") is None:
         install = "pip install 'opserve[server]'"
-        raise OSError(f"the service is not installed: connect to one with --server, or {install}")
+        raise OSError(f"the service is not installed: {install}, or {_ANOTHER}")
 
 
 @contextmanager

@@ -6,38 +6,12 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
-import grpc
-import httpx2
-
-from opserve_client.access import Access
-from opserve_client.wire.channel_options import CHANNEL_OPTIONS
-
 OpenedT = TypeVar("OpenedT", bound=AbstractAsyncContextManager[Any])
 ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")
 Lock = asyncio.Lock
-Channel = grpc.aio.Channel
-HttpClient = httpx2.AsyncClient
 Sleep = Callable[[float], Awaitable[None]]
 sleep = asyncio.sleep
-
-
-def open_channels(target: str, access: Access | None) -> tuple[grpc.aio.Channel, grpc.aio.Channel]:
-    """A gRPC channel for calls, which is also the one for bytes that are read.
-
-    It connects by itself when it is used.
-    """
-    if access is None or not access.secure:
-        channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
-    else:
-        channel = grpc.aio.secure_channel(target, access.credentials, options=CHANNEL_OPTIONS)
-    return channel, channel
-
-
-def open_http(access: Access) -> HttpClient:
-    """An HTTP client that says who calls."""
-    verify = access.context if access.secure else False
-    return HttpClient(base_url=access.target, headers=access.headers, verify=verify)
 
 
 async def in_thread(

@@ -5,41 +5,13 @@ import time
 from collections.abc import Callable
 from typing import Annotated, ParamSpec, TypeVar
 
-import grpc
-import httpx2
-
-from opserve_client.access import Access
-from opserve_client.wire.channel_options import CHANNEL_OPTIONS, READING_OPTIONS, Options
-
 OpenedT = TypeVar("OpenedT")
 ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")
 Lock = threading.Lock
-Channel = grpc.Channel
-HttpClient = httpx2.Client
 Sleep = Callable[[float], None]
 sleep = time.sleep
 Opening = Annotated[OpenedT, "open already; the counterpart can be awaited as well as entered"]
-
-
-def open_channels(target: str, access: Access | None) -> tuple[grpc.Channel, grpc.Channel]:
-    """A gRPC channel for calls, and one for bytes that are read; they share a connection.
-
-    They connect by themselves when they are used.
-    """
-    return _channel(target, access, CHANNEL_OPTIONS), _channel(target, access, READING_OPTIONS)
-
-
-def _channel(target: str, access: Access | None, options: Options) -> grpc.Channel:
-    if access is None or not access.secure:
-        return grpc.insecure_channel(target, options=options)
-    return grpc.secure_channel(target, access.credentials, options=options)
-
-
-def open_http(access: Access) -> HttpClient:
-    """An HTTP client that says who calls."""
-    verify = access.context if access.secure else False
-    return HttpClient(base_url=access.target, headers=access.headers, verify=verify)
 
 
 def opening(opened: OpenedT) -> OpenedT:

@@ -222,14 +222,18 @@ def failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: str | 
     ("change", "message"),
     [
         ({"grad_output": {"array": "nope"}}, "grad_output.array: given nope, allowed dy"),
-        ({"grad_output": {"arry": "dy"}}, "arguments.grad_output: arry"),
+        (
+            {"grad_output": {"arry": "dy"}},
+            "arguments.grad_output: given arry, allowed array, dtype, format",
+        ),
         ({"grad_output": {"array": "dy", "dtype": "BF16"}}, "grad_output.dtype: given BF16"),
         (
             {"grad_output": {"array": "dy", "dtype": "HALF"}},
             "grad_output.dtype: given HALF, allowed",
         ),
         ({"grad_output": {"array": "dy", "dtype": "f4"}}, "grad_output.dtype: given f4, allowed"),
-        ({"grad_output": 5}, "arguments.grad_output"),
+        ({"grad_output": 5}, "arguments.grad_output: given 5, allowed an object"),
+        ({"grad_output": {"array": 5}}, "arguments.grad_output.array: given 5, allowed a text"),
         ({"grad_output": {"dtype": "FLOAT"}}, "grad_output: given"),
         ({"stride": 1}, "161002 ACLNN_ERR_PARAM_INVALID: stride: given 1, allowed a sequence"),
         ({"stride": "11"}, "stride: given '11'"),

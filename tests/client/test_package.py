@@ -6,6 +6,8 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 import opserve_client
 from opserve.v1 import operator_service_pb2
 from opserve_client import transports
@@ -40,10 +42,26 @@ def test_the_blocking_client_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_an_import_waits_for_no_library_of_an_api_nor_of_the_command_line() -> None:
+    names = "asyncio, grpc, httpx2, rich, ssl, typer"
+    program = "import sys, opserve_client; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not set(names.split(", ")) & set(done.stdout.split())
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    name = "Cliant"
+    with pytest.raises(AttributeError, match="'opserve_client' has no attribute 'Cliant'"):
+        getattr(opserve_client, name)
+
+
 def test_all_names_what_is_there() -> None:
+    loaded_later = {name: getattr(opserve_client, name) for name in opserve_client._ASYNC}
     public = {
         name
-        for name, value in vars(opserve_client).items()
+        for name, value in (vars(opserve_client) | loaded_later).items()
         if not name.startswith("_")
         and getattr(value, "__module__", "").startswith(("opserve_client.", *OF_THE_KERNELS))
     }

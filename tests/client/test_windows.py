@@ -104,7 +104,10 @@ def test_a_program_that_does_not_end_is_ended_with_what_it_started(
 def test_a_service_is_not_started(tmp_path: Path, arguments: list[str], status: int) -> None:
     done = on_windows(tmp_path, MAIN, *arguments)
     assert done.returncode == status
-    assert "the service runs on Linux only: connect to one with --server" in done.stderr
+    assert (
+        "the service runs on Linux only: connect to one that runs elsewhere, with --server"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 

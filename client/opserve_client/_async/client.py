@@ -21,8 +21,6 @@ from opserve_client._async.connection import AsyncConnection
 from opserve_client._async.opener import AsyncOpener
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.transports.base import AsyncTransport
-from opserve_client._async.transports.grpc import AsyncGrpcTransport
-from opserve_client._async.transports.rest import AsyncRestTransport
 from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import (
     ACCURACIES,
@@ -233,7 +231,11 @@ def _seconds_or_0(value: float | None, *, parameter: str) -> float:
 
 
 def _transport_for(access: Access) -> AsyncTransport:
+    # Here, as most of the time that an import of the client takes is that of such a library.
     if access.is_rest:
-        http = runtime_async.open_http(access)
-        return AsyncRestTransport(access.target, http=http)
+        from opserve_client._async.transports.rest import AsyncRestTransport  # noqa: PLC0415
+
+        return AsyncRestTransport(access.target, access=access)
+    from opserve_client._async.transports.grpc import AsyncGrpcTransport  # noqa: PLC0415
+
     return AsyncGrpcTransport(access.target, access=access)

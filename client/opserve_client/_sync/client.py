@@ -22,8 +22,6 @@ from opserve_client._sync.connection import Connection
 from opserve_client._sync.opener import Opener
 from opserve_client._sync.session import Session
 from opserve_client._sync.transports.base import Transport
-from opserve_client._sync.transports.grpc import GrpcTransport
-from opserve_client._sync.transports.rest import RestTransport
 from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import (
     ACCURACIES,
@@ -234,7 +232,11 @@ def _seconds_or_0(value: float | None, *, parameter: str) -> float:
 
 
 def _transport_for(access: Access) -> Transport:
+    # Here, as most of the time that an import of the client takes is that of such a library.
     if access.is_rest:
-        http = runtime_blocking.open_http(access)
-        return RestTransport(access.target, http=http)
+        from opserve_client._sync.transports.rest import RestTransport  # noqa: PLC0415
+
+        return RestTransport(access.target, access=access)
+    from opserve_client._sync.transports.grpc import GrpcTransport  # noqa: PLC0415
+
     return GrpcTransport(access.target, access=access)

@@ -1,7 +1,10 @@
 """The one place where an error of REST becomes an exception."""
 
+import json
+from dataclasses import dataclass
+from typing import Any, cast, get_type_hints
+
 import httpx2
-from pydantic import BaseModel, ValidationError
 
 from opserve_client.errors import (
     OPSERVE,
@@ -16,7 +19,8 @@ from opserve_client.errors import (
 _GATEWAY_STATUSES = frozenset({502, 503, 504})
 
 
-class Problem(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
     """An application/problem+json body (RFC 9457) with the members of opserve."""
 
     detail: str
@@ -29,16 +33,15 @@ class Problem(BaseModel):
     request_id: str = ""
     ended: str = ""
     executor: int = 0
-    limit: float = 0.0
-    use: float = 0.0
-    retry_after_s: float | None = None
+    limit: int | float = 0.0
+    use: int | float = 0.0
+    retry_after_s: int | float | None = None
 
 
 def from_response(status: int, body: bytes) -> OpserveError:
     """The exception that a response of 400 or more stands for."""
-    try:
-        problem = Problem.model_validate_json(body)
-    except ValidationError:
+    problem = _problem(body)
+    if problem is None:
         message = f"HTTP {status}: {body[:200].decode(errors='replace')}"
         return unreachable(message) if status in _GATEWAY_STATUSES else incomprehensible(message)
     return error_for(
@@ -56,6 +59,25 @@ def from_response(status: int, body: bytes) -> OpserveError:
         request_id=problem.request_id,
         ended=problem.ended,
     )
+
+
+def _problem(body: bytes) -> Problem | None:
+    """The problem that a body states; None for a body that another program has made."""
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    members = cast("dict[str, Any]", value)
+    types = get_type_hints(Problem)
+    known = {name: members[name] for name in types if name in members}
+    if any(not isinstance(value, types[name]) for name, value in known.items()):
+        return None
+    try:
+        return Problem(**known)
+    except TypeError:  # a member is missing
+        return None
 
 
 def from_transport_error(error: httpx2.TransportError, *, address: str) -> OpserveError:

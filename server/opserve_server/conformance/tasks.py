@@ -139,4 +139,4 @@ def _told(case: Case) -> CaseInfo:
 def _packed(arrays: Mapping[str, Array]) -> Array:
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
-    return np.frombuffer(file.getbuffer(), np.uint8)
+    return np.frombuffer(file.getvalue(), np.uint8)

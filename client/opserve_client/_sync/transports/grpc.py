@@ -14,9 +14,9 @@ from opserve.v1.conformance_service_pb2 import (
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
-from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
 from opserve_client.access import Access
+from opserve_client.channels_blocking import open_channels
 from opserve_client.wire.chunks import read_chunk, verify_messages, write_messages
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.grpc_errors import from_rpc_error
@@ -34,7 +34,7 @@ class GrpcTransport(Transport):
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
         self._target = target
-        self._channel, self._reading = runtime_blocking.open_channels(target, access)
+        self._channel, self._reading = open_channels(target, access)
         self._headers = {} if access is None else access.headers
 
     @override

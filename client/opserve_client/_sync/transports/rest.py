@@ -2,6 +2,7 @@
 """Calls over REST."""
 
 import json
+import ssl
 import time
 from collections.abc import Generator, Iterator, Sequence
 
@@ -16,8 +17,8 @@ from opserve.v1.conformance_service_pb2 import (
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
-from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
+from opserve_client.access import Access, TlsFiles, unusable
 from opserve_client.errors import timed_out
 from opserve_client.wire.chunks import CHUNK_BYTES, joined
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, VERIFY_OWN, ArchiveT
@@ -37,12 +38,19 @@ class RestTransport(Transport):
 
     Args:
         base_url: Where the service is: "http://127.0.0.1:8080".
-        http: An HTTP client of one's own, such as one over an application in memory.
+        access: Says who calls, and whether under TLS; None: nobody, in plain text.
+        http: An HTTP client to use instead, such as one over an application in memory.
     """
 
-    def __init__(self, base_url: str, *, http: runtime_blocking.HttpClient | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        access: Access | None = None,
+        http: httpx2.Client | None = None,
+    ) -> None:
         self._address = base_url
-        self._http = http or runtime_blocking.HttpClient(base_url=base_url)
+        self._http = http or _http_client(base_url, access)
 
     @override
     def call(
@@ -158,6 +166,23 @@ class RestTransport(Transport):
                     yield chunk
         except httpx2.TransportError as error:
             raise from_transport_error(error, address=self._address) from error
+
+
+def _http_client(base_url: str, access: Access | None) -> httpx2.Client:
+    if access is None:
+        return httpx2.Client(base_url=base_url)
+    verify = _context(access.tls) if access.secure else False
+    return httpx2.Client(base_url=base_url, headers=access.headers, verify=verify)
+
+
+def _context(tls: TlsFiles) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+        if tls.certificate is not None:
+            context.load_cert_chain(tls.certificate, tls.key, password="")
+    except OSError as error:  # an SSLError is one
+        raise unusable(tls, error) from error
+    return context
 
 
 def _chunks(data: memoryview) -> Iterator[bytes]:

@@ -1,6 +1,11 @@
-"""How the client's gRPC channels behave."""
+"""Options of the client's gRPC channels, and their credentials for TLS."""
 
+from pathlib import Path
 from typing import Final, TypeAlias
+
+import grpc
+
+from opserve_client.access import TlsFiles, unusable
 
 Options: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -18,3 +23,17 @@ READING_OPTIONS: Final[Options] = (
     # 20 KB until its channel is closed, so this is for streams that are read to their end.
     ("SingleThreadedUnaryStream", 1),
 )
+
+
+def credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
+    """Credentials from files.
+
+    Raises:
+        AclrtError: 107000, a file cannot be read.
+    """
+    files = (tls.ca, tls.key, tls.certificate)
+    try:
+        ca, key, chain = (None if file is None else Path(file).read_bytes() for file in files)
+    except OSError as error:
+        raise unusable(tls, error) from error
+    return grpc.ssl_channel_credentials(ca, key, chain)
