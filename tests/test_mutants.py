@@ -79,8 +79,9 @@ def test_tests_of_a_line_take_turns_by_file_the_likeliest_file_first() -> None:
     })  # fmt: skip
     quick, slow = (f"tests/client/test_chunks.py::test_{name}" for name in ("quick", "slow"))
     other = "tests/server/test_other.py::test_other"
-    assert found.tests(CHUNKS, 28, limit_s=100) == [quick, other, slow]
+    assert found.tests(CHUNKS, 28, limit_s=100) == [quick, slow, other]
     assert found.tests(CHUNKS, 28, limit_s=2.5) == [quick, other]
+    assert found.tests(CHUNKS, 28, limit_s=0.5) == [quick]
     assert found.lines(CHUNKS) == {28, 40}
 
 
@@ -89,6 +90,20 @@ def test_test_functions_of_a_file_take_turns_each_with_its_quickest_case_first()
     found = _map({f"tests/client/test_chunks.py::{name}|run": [28] for name in names})
     chosen = [test.partition("::")[2] for test in found.tests(CHUNKS, 28, limit_s=100)]
     assert chosen == ["test_sum[a]", "test_slow_write", "test_sum[b]", "test_sum[slow]"]
+
+
+def test_half_of_the_time_goes_to_the_likeliest_file_and_slow_tests_come_last() -> None:
+    names = ["test_chunks.py::test_a", "test_chunks.py::test_b", "test_chunks.py::test_c"]
+    others = ["test_other.py::test_slow", "test_third.py::test_a", "test_third.py::test_b"]
+    found = _map({f"tests/client/{name}|run": [28] for name in (*names, *others)})
+
+    def chosen(limit_s: float) -> list[str]:
+        return [
+            test.removeprefix("tests/client/") for test in found.tests(CHUNKS, 28, limit_s=limit_s)
+        ]
+
+    assert chosen(4) == [*names[:2], others[0]]
+    assert chosen(14) == [*names, *others[1:], others[0]]
 
 
 def test_a_line_outside_functions_maps_to_all_tests_of_its_root() -> None:

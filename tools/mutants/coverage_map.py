@@ -39,10 +39,11 @@ class CoverageMap:
     def tests(self, path: Path, line: int, *, limit_s: float) -> list[str]:
         """Tests that execute a line, as many as take limit_s together, at least one.
 
-        Files of tests take turns, those first whose path has most words in common with the mutated
-        file's; in each file its functions take turns, each with its quickest case first. A line
-        outside all functions runs under whichever test imports it first; all tests of its root may
-        show it: tests/kernels for kernels/.
+        Half of that time goes to the likeliest files, whose paths have most words in common with
+        the mutated file's. Then all files take turns, likelier ones first. In each file its
+        functions take turns, each with its quickest case first. A line outside all functions runs
+        under whichever test imports it first; all tests of its root may show it: tests/kernels for
+        kernels/.
         """
         if _is_in_function(path, line):
             candidates = self._all_tests(path, line)
@@ -54,15 +55,25 @@ class CoverageMap:
         for test in sorted(candidates, key=lambda one: (self.durations[one], one)):
             files[test.partition("::")[0]][test.partition("[")[0]].append(test)
         words = _words(f"{path}")
-        order = sorted(files, key=lambda name: (-len(words & _words(name)), name))
-        turns = _in_turns([_in_turns(files[name].values()) for name in order])
-        chosen: list[str] = []
-        left_s = limit_s
-        for test in turns:
-            if not chosen or self.durations[test] <= left_s:
-                chosen.append(test)
-                left_s -= self.durations[test]
-        return chosen
+        likeness = {name: len(words & _words(name)) for name in files}
+        order = sorted(files, key=lambda name: (-likeness[name], name))
+        rows = {name: _in_turns(files[name].values()) for name in order}
+        best = max(likeness.values())
+        likeliest = [row for name, row in rows.items() if likeness[name] == best]
+        chosen = dict.fromkeys(self._within(limit_s / 2, _in_turns(likeliest)))
+        others = [test for test in _in_turns(rows.values()) if test not in chosen]
+        left_s = limit_s - sum(self.durations[test] for test in chosen)
+        found = [*chosen, *self._within(left_s, others)]
+        return found or [min(candidates, key=lambda one: (self.durations[one], one))]
+
+    def _within(self, limit_s: float, tests: Iterable[str]) -> list[str]:
+        """The first of the tests that take this time together; slow ones come last."""
+        found: list[str] = []
+        for test in sorted(tests, key=lambda one: self.durations[one] > limit_s / 10):
+            if self.durations[test] <= limit_s:
+                found.append(test)
+                limit_s -= self.durations[test]
+        return found
 
     def _all_tests(self, path: Path, line: int) -> set[str]:
         """What a fixture or another process executes may be of any test of its file."""
