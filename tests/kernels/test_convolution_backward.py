@@ -321,3 +321,10 @@ def test_oracle_agrees_with_numpy_on_a_plain_convolution() -> None:
 
     np.testing.assert_allclose(found.grad_input[0, 0], np.convolve(grad_output, kernel))
     np.testing.assert_allclose(found.grad_weight[0, 0], np.correlate(signal, grad_output, "valid"))
+
+
+@pytest.mark.parametrize("profile", ["ascend910b", "reference"])
+def test_without_entries_a_weight_gradient_of_one_element_is_0(profile: str) -> None:
+    sample = replace(convolution("no entries", (0, 1, 3, 3), (1, 1, 1, 1)), profile=profile)
+    found = results(sample)
+    assert (found["grad_weight"].item(), found["grad_bias"].item()) == (0.0, 0.0)

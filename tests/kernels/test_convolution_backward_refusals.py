@@ -7,7 +7,7 @@ import pytest
 
 from kernels.execution import plan_of
 from kernels.samples.convolution_backward import convolution
-from kernels.samples.convolution_backward_errors import BASE, BASE_3D, tensor_of
+from kernels.samples.convolution_backward_errors import BASE, BASE_3D, EMPTY, tensor_of
 from kernels.samples.convolution_backward_limits import call_with
 from kernels.samples.sample import Sample
 from opserve_kernels.errors import InvalidArgument
@@ -120,3 +120,21 @@ def test_groups_beyond_their_limit_are_reported_as_a_scalar() -> None:
 
     assert refusal.given == "65536"
     assert refusal.allowed.startswith("a value in [1, 65535] on ascend910b; ")
+
+
+@pytest.mark.parametrize("profile", ["ascend910b", "reference"])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("weight", (6, 4, 3)), ("grad_output", (0, 6, 4)), ("weight", (6, 4, 1, 3, 2))],
+)
+def test_an_empty_input_has_as_many_dimensions_as_the_others(
+    profile: str, name: str, shape: tuple[int, ...]
+) -> None:
+    layout = Format.NCL if len(shape) == 3 else Format.NCDHW
+    changed = {name: tensor_of(EMPTY, name, shape=shape, format=layout)}
+    if name == "weight":
+        changed["grad_weight"] = tensor_of(EMPTY, "grad_weight", shape=shape, format=layout)
+    refusal = refusal_of(EMPTY.but("ranks", **changed), profile)
+
+    assert (refusal.parameter, refusal.given) == (name, f"shape {list(shape)}")
+    assert refusal.allowed == "4 dimensions, as input has"

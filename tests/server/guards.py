@@ -77,7 +77,10 @@ class ServiceWithKeys:
 
 
 def service_with_keys(
-    *, accounts: Accounts | None = None, certificates: Mapping[str, Principal] | None = None
+    *,
+    accounts: Accounts | None = None,
+    certificates: Mapping[str, Principal] | None = None,
+    guesses: UnknownKeyLimits = GUESSES,
 ) -> ServiceWithKeys:
     """A guard whose directory has keys, at the time NOW."""
     lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
@@ -94,7 +97,7 @@ def service_with_keys(
     ]
     accounts = accounts or Accounts()
     accounts.renew(TENANTS.values())
-    guard = Guard(accounts, guesses=GUESSES, calls=CALLS, clock=lambda: NOW)
+    guard = Guard(accounts, guesses=guesses, calls=CALLS, clock=lambda: NOW)
     guard.refresh(
         Directory(
             tenants=TENANTS,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from kernels.execution import ANY_PLAN, plan_of, results
 from kernels.oracles import convolution_backward as oracle
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.sample import Sample, Values
+from opserve_kernels import gradient_choice
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.winograd.cost import direct_cost, transformed_cost
@@ -74,6 +76,17 @@ def test_a_limit_of_the_workspace_is_kept_by_a_direct_algorithm() -> None:
     smaller = plan_of(ORDINARY, replace(ANY_PLAN, workspace_limit=limit))
     assert smaller.workspace_size <= limit
     assert smaller.algorithms == plan_of(ORDINARY, PlanOptions()).algorithms
+
+
+@pytest.mark.parametrize(("direct", "names"), [(1.001, []), (1.1, ["grad_input", "grad_weight"])])
+def test_of_algorithms_about_as_fast_the_one_with_the_smaller_workspace_is_taken(
+    monkeypatch: pytest.MonkeyPatch, direct: float, names: list[str]
+) -> None:
+    forced_size = plan_of(ORDINARY, forced(ORDINARY, Algorithm.WINOGRAD)).workspace_size
+    assert plan_of(ORDINARY, PlanOptions()).workspace_size < forced_size
+    for name, cost in (("direct_cost", direct), ("transformed_cost", 1.0)):
+        monkeypatch.setattr(gradient_choice, name, Mock(return_value=cost))
+    assert transformed(ORDINARY, ANY_PLAN) == names
 
 
 @pytest.mark.parametrize(

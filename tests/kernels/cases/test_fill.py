@@ -1,6 +1,7 @@
 """Fills: bit for bit what the page says, by an implementation without NumPy and its vectors."""
 
 import re
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from kernels.cases import plain_fill
 from opserve_kernels.cases.case import Fill, Kind
 from opserve_kernels.cases.fill import (
-    SPECIAL_BITS,
     bits_of,
     drawn,
     gaps,
@@ -24,7 +24,14 @@ from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 PAGE = Path(__file__).parents[3] / "docs/reference/conformance-cases.md"
 CASE, SEED, TENSOR = "convolution_backward.ascend910b.0123456789abcdef", 7, "input"
 VECTOR = re.compile(r"\| (\w+) \| (\w+) \| (\d+) \| (\d+) \| (\d+) \| `(\w+)` \| `(\w+)` \|")
-FLOATING = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16, DataType.DOUBLE)
+BITS = {
+    DataType.FLOAT: (8, 23),
+    DataType.FLOAT16: (5, 10),
+    DataType.BF16: (8, 7),
+    DataType.DOUBLE: (11, 52),
+}
+"""Of the exponent and of the mantissa."""
+FLOATING = tuple(BITS)
 
 
 def _bits(kind: Kind, dtype: DataType, count: int, **changes: Any) -> NDArray[Any]:
@@ -108,9 +115,14 @@ def test_values_are_distributed_as_the_page_says(
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_all_special_values_occur_with_both_signs(dtype: DataType) -> None:
     given = set(bits_of(drawn(5, 1 << 15, Fill(kind=Kind.SPECIAL), dtype)).tolist())
-    sign = 1 << (8 * dtype.size_bytes - 1)
+    exponent_bits, mantissa_bits = BITS[dtype]
+    large = 65504.0 if dtype is DataType.FLOAT16 else 2.0**60
+    normal = 2.0 ** (2 - 2 ** (exponent_bits - 1))
+    step = 2.0**-mantissa_bits
+    magnitudes = [inf, nan, large, normal, normal * step, normal * (1 - step), 0.0, 1 + step]
+    special = np.array(magnitudes, NUMPY_DTYPES[dtype])
 
-    assert {bits + extra for bits in SPECIAL_BITS[dtype] for extra in (0, sign)} <= given
+    assert set(bits_of(special).tolist()) | set(bits_of(-special).tolist()) <= given
 
 
 def test_outliers_are_one_in_1024() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import cache
+from hashlib import sha256
 
 import pytest
 
@@ -22,6 +23,23 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Status
 
 SEEDS = (0, 20)
+IDS = {
+    "smoke": {
+        "convolution_backward": (143, "3e902af838f1fe54"),
+        "im2col_backward": (30, "80ce72ccec0cb343"),
+        "conv2d_backprop_input": (48, "3ee7dca0454d93bf"),
+        "conv2d_backprop_filter": (40, "750c998d7dd8716e"),
+        "deconv_grad_filter": (42, "ddea221574654040"),
+    },
+    "standard": {
+        "convolution_backward": (963, "98d66cab7532f407"),
+        "im2col_backward": (303, "7067173c4ac9ab95"),
+        "conv2d_backprop_input": (398, "ec517ea331207275"),
+        "conv2d_backprop_filter": (336, "049c58d9c42cee03"),
+        "deconv_grad_filter": (306, "f917be71fe910334"),
+    },
+}
+"""Of seed 0: how many cases, and a digest of their ids."""
 
 
 @cache
@@ -86,6 +104,22 @@ def test_suite_is_the_same_for_a_seed_and_has_no_case_twice(name: str) -> None:
     assert read_suite(write_suite(suite)) == suite
 
 
+# Baselines, histories and lists of known failures name cases by id: other cases are a change that
+# users see. CHANGELOG.md names it, then IDS.
+@pytest.mark.parametrize("name", IDS)
+def test_a_suite_has_the_cases_of_the_release(name: str) -> None:
+    ids: dict[str, list[str]] = {operator: [] for operator in OPERATORS}
+    for case in suite_of(name).cases:
+        ids[case.operator].append(case.id)
+    found = {operator: (len(row), _digest(row)) for operator, row in ids.items()}
+
+    assert found == IDS[name]
+
+
+def _digest(ids: list[str]) -> str:
+    return sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
+
+
 def test_another_seed_draws_other_shapes_and_keeps_the_rest() -> None:
     first, second = ({case.id for case in suite_of("standard", seed).cases} for seed in SEEDS)
 
@@ -130,6 +164,9 @@ def test_layers_of_networks_are_of_every_rank_and_some_transposed() -> None:
     assert {"ResNet-50", "VGG-16", "MobileNet", "U-Net", "wav2vec 2.0", "C3D", "DCGAN"} <= found
     assert {call.axes for _, call in layers} == {1, 2, 3}
     assert sum(call.transposed for _, call in layers) == 8
+    for _, call in layers:
+        channels_in = call.weight[0] if call.transposed else call.weight[1] * call.groups
+        assert call.input[1] == channels_in
     resnet = next(call for network, call in layers if network == "ResNet-50")
     assert (resnet.output, resnet.multiply_adds) == ((1, 64, 112, 112), 118013952)
 

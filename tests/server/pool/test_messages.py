@@ -1,5 +1,7 @@
 """Frames between the front and a worker."""
 
+import socket
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -11,6 +13,7 @@ from opserve_server.pool.messages import (
     Attach,
     Cancel,
     Cancelled,
+    Channel,
     Detach,
     Done,
     Failed,
@@ -81,3 +84,51 @@ def test_a_call_with_too_many_parameters_is_refused() -> None:
     )
     with pytest.raises(FrameError, match="6145 parameters, allowed 6144"):
         encode(Run(1, Flow(1, 1), call), OPERATORS)
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.mark.parametrize("packet", [b"", b"no frame"])
+async def test_a_worker_that_closes_its_socket_or_sends_no_message_is_lost_once(
+    ends: tuple[socket.socket, socket.socket], packet: bytes
+) -> None:
+    ours, theirs = ends
+    events: list[object] = []
+    channel = Channel(
+        ours,
+        operators=OPERATORS,
+        on_message=events.append,
+        on_close=lambda: events.append("closed"),
+    )
+    theirs.send(encode(Pong(), OPERATORS))
+    if packet:
+        theirs.send(packet)
+    else:
+        theirs.close()
+
+    channel.drain()
+    channel.drain()
+
+    assert events == [Pong(), "closed"]
+    assert ours.fileno() == -1
+
+
+async def test_closing_a_channel_is_no_loss(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, _ = ends
+    lost: list[bool] = []
+    channel = Channel(
+        ours,
+        operators=OPERATORS,
+        on_message=lambda _: None,
+        on_close=lambda: lost.append(True),
+    )
+
+    channel.close()
+    channel.drain()
+
+    assert (lost, ours.fileno()) == ([], -1)

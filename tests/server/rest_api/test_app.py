@@ -9,6 +9,9 @@ import httpx2
 import pytest
 
 from opserve_kernels.registry import OPERATORS
+from opserve_server.core.keys import new_key
+from opserve_server.unknown_keys import UnknownKeyLimits
+from server.guards import service_with_keys
 from server.recording import DEVICE, RecordingService
 from server.rest_api.conftest import Api
 
@@ -132,3 +135,18 @@ async def test_a_path_that_has_other_methods_names_them(client: httpx2.AsyncClie
     response = await client.request("PATCH", "/v1/devices")
     assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
     assert (await client.head("/v1/devices")).status_code == 200
+
+
+async def test_unknown_keys_are_counted_by_address() -> None:
+    api = Api()
+    api.guard = service_with_keys(guesses=UnknownKeyLimits(per_s=1.0, at_once=1, peers=4)).guard
+    app = api.app()
+
+    async def guess(address: str) -> int:
+        transport = httpx2.ASGITransport(app=app, client=(address, 50_000))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            headers = {"authorization": f"Bearer {new_key()}"}
+            return (await client.get("/v1/devices", headers=headers)).status_code
+
+    addresses = ("192.0.2.1", "192.0.2.1", "192.0.2.2")
+    assert [await guess(address) for address in addresses] == [401, 429, 401]
